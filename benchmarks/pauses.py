@@ -1,8 +1,8 @@
 """Longest pause of the window while it opens, prunes and saves a large checkpoint.
 
 Usage: ``python benchmarks/pauses.py [MEGABYTES]``; the default is 300. A timer of 1 ms beats in
-the real window. The longest time between two beats is printed for every job, and also how long
-Cancel takes during a save and which files it leaves behind.
+the real window. The longest time between two beats is printed for every job, and also how long the
+first picture of a parameter and Cancel take during a save, and which files Cancel leaves behind.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
-from window import Accept, PauseMeter, always, is_resolved, opened_window
+from window import Accept, PauseMeter, always, is_resolved, opened_window, wait
 
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
+from prune_gui.session import Session
 from prune_gui.worker import Dropped, Event
+from prune_gui.worker.jobs import Draft
 
 TENSORS = 24
+SAVING_MS = 200
+"""Time from the start of a save to the command that is measured during it."""
 
 
 class SaveCancelled(QObject):
@@ -94,13 +98,28 @@ def main(megabytes: int) -> None:
             bench.changed,
             lambda changes: changes.selection,
         )
+
+        def add(session: Session) -> None:
+            bench.draft.commit(session, Draft(step))
+
         during("preview L1 global", lambda: bench.draft.set(step), bench.changed, is_resolved)
-        during("add the step", lambda: bench.edit(bench.draft.commit), bench.changed, is_resolved)
+        during("add the step", lambda: bench.edit(add), bench.changed, is_resolved)
         during(
             "save finalized",
             lambda: bench.files.save(out, "finalized", overwrite=False),
             bench.saved,
         )
+        saved: list[Path] = []
+        bench.saved.connect(saved.append)
+        bench.files.save(Path(folder) / "beside.safetensors", "finalized", overwrite=False)
+        wait(SAVING_MS)
+        during(
+            "first picture during a save" + " (which has ended)" * bool(saved),
+            lambda: bench.choose("encoder.layer.11.dense.weight"),
+            window.views.view("mask").pictured,
+        )
+        while not saved:
+            wait(SAVING_MS)
         target = Path(folder) / "cancelled.safetensors"
         ticket: list[int | None] = []
         cancelled = SaveCancelled(bench)
@@ -114,13 +133,12 @@ def main(megabytes: int) -> None:
 
         def save_and_cancel() -> None:
             ticket.append(bench.files.save(target, "finalized", overwrite=False))
-            QTimer.singleShot(200, cancel)
+            QTimer.singleShot(SAVING_MS, cancel)
 
         during("save and cancel", save_and_cancel, cancelled.happened)
         print(f"Cancel took {1000 * (cancelled.at - cancel_time):.0f} ms")
-        print(
-            "left behind:", [p.name for p in Path(folder).iterdir() if p not in (checkpoint, out)]
-        )
+        expected = (checkpoint, out, *saved)
+        print("left behind:", [p.name for p in Path(folder).iterdir() if p not in expected])
 
 
 if __name__ == "__main__":

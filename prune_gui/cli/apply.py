@@ -22,7 +22,7 @@ from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, pr
 from prune_gui.errors import RecipeError, one_line
 
 if TYPE_CHECKING:
-    from prune_gui.audit.report import Report
+    from prune_gui.audit.pruned_counts import PrunedCounts
     from prune_gui.recipe import Form, Recipe, Resolution
 
 
@@ -123,7 +123,7 @@ def prune_and_save(
         shard_size: see `export`.
         state: see `open_checkpoint`.
     """
-    from prune_gui.audit.report import report  # torch: slow to import
+    from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
 
@@ -141,7 +141,7 @@ def prune_and_save(
         if as_json:
             print_json({**_result_json(resolution, outputs), "loaders": loaders})
             return
-        for row in _table(report(resolution)):
+        for row in _table(pruned_counts(resolution)):
             print_line(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
             for name, note in outcome.notes.items():
@@ -183,7 +183,7 @@ def _result_json(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[st
     }
 
 
-def _table(result: Report) -> Iterator[str]:
+def _table(result: PrunedCounts) -> Iterator[str]:
     shown = [row for row in result.rows if row.pruned] or list(result.rows)
     lines = [
         (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,10 @@ from prune_gui.cli.printing import (
     shape_text,
 )
 from prune_gui.errors import one_line
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
-    from prune_gui.audit.report import Report, Row
+    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.checkpoint import Checkpoint, TensorInfo
 
 MAX_SHOWN_ROLES: Final = 8
@@ -33,22 +35,19 @@ MAX_SHOWN_ROLES: Final = 8
 @as_json
 def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
-    from prune_gui.audit.report import report  # torch: slow to import
+    from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
-    from prune_gui.recipe import Recipe, resolve
 
     with open_checkpoint(checkpoint, state) as opened:
         with job("Counting zeros") as (progress, stop):
-            zeros = report(resolve(Recipe(start="zeros"), opened, progress, stop))
+            zeros = ZeroScan(opened).advance(math.inf, Monitor(progress, stop))
         if as_json:
             print_json(_checkpoint_json(opened, zeros))
         else:
             _print_tree(opened, zeros)
 
 
-def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
-
-    rows = {row.name: row for row in zeros.rows}
+def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
     return {
         "path": str(checkpoint.path),
         "format": checkpoint.format,
@@ -58,8 +57,8 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]
         "state_dicts": list(checkpoint.candidates),
         "warnings": [*checkpoint.warnings, *_provenance_remarks(checkpoint)],
         "metadata": dict(checkpoint.metadata),
-        "parameters": zeros.total.total,
-        "zeros": zeros.total.pruned,
+        "parameters": zeros.elements,
+        "zeros": zeros.zeros,
         "tensors": [
             {
                 "name": info.name,
@@ -70,7 +69,8 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]
                 "reparametrized": info.pair is not None,
                 "not_prunable": info.not_prunable,
                 "role": info.role,
-                "zeros": rows[info.name].pruned if info.name in rows else None,
+                "zeros": zeros.counts.get(info.name),
+                "patterns": _patterns_json(zeros, info),
             }
             for info in checkpoint.tensors.values()
         ],
@@ -82,28 +82,37 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]
     }
 
 
-def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
+def _patterns_json(zeros: FileZeros, info: TensorInfo) -> dict[str, object] | None:
+    """Return the patterns in the zeros of a tensor; None without zeros or with less than 2 dims."""
+    found = zeros.patterns.get(info.name)
+    return found.fields() if found is not None else None
 
-    rows = {row.name: row for row in zeros.rows}
-    lines: list[tuple[str, ...]] = []
+
+def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
+    lines: list[tuple[str, ...]] = [("Module", "Shape", "Type", "Parameters", "Zeros")]
+    patterns = ["Patterns" if zeros.patterns else ""]
     stack = [(0, child) for child in reversed(module_tree(checkpoint.tensors.values()).children)]
     while stack:
         depth, node = stack.pop()
         label = "  " * depth + one_line(node.name, MAX_NAME_LENGTH)
         kind = f"{node.module_type}?" if node.module_type else ""  # "?": the type is inferred
-        cells = _cells(node.tensor, rows) if node.tensor else ("", kind, "", "")
+        cells = _cells(node.tensor, zeros) if node.tensor else ("", kind, "", "")
         lines.append((label, *cells))
+        patterns.append(zeros.describe(node.tensor.name) if node.tensor else "")
         stack += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
     print_line(
         f"{checkpoint.path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
-        f"{zeros.total.total:,} prunable parameters, {size:,} bytes"
+        f"{zeros.elements:,} prunable parameters, {size:,} bytes"
+    )
+    print_line(
+        f"Zeros: {zeros.zeros:,} of {zeros.elements:,} ({_share(zeros.zeros, zeros.elements)})"
     )
     if checkpoint.description:
         print_line(f"Model: {checkpoint.description}")
-    for line in aligned([("Module", "Shape", "Type", "Parameters", "Zeros"), *lines]):
-        print_line(line)
+    for line, pattern in zip(aligned(lines), patterns, strict=True):
+        print_line(f"{line}  {pattern}".rstrip())
     for key, value in checkpoint.metadata.items():
         first, *more = value.splitlines() or [""]
         print_line(f"Metadata {key}: {first}")
@@ -134,7 +143,11 @@ def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
         yield f"and {len(with_role) - MAX_SHOWN_ROLES:,} more like these; --json lists all"
 
 
-def _cells(info: TensorInfo, rows: Mapping[str, Row]) -> tuple[str, str, str, str]:
-    row = rows.get(info.name)
-    zeros = f"{row.sparsity:.1%}" if row else info.not_prunable or ""
-    return shape_text(info.shape), info.dtype, f"{info.numel:,}", zeros
+def _cells(info: TensorInfo, zeros: FileZeros) -> tuple[str, str, str, str]:
+    count = zeros.counts.get(info.name)
+    share = _share(count, info.numel) if count is not None else info.not_prunable or ""
+    return shape_text(info.shape), info.dtype, f"{info.numel:,}", share
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count / max(total, 1):.1%}"

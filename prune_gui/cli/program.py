@@ -17,6 +17,7 @@ from prune_gui.cli.diff import diff
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
 from prune_gui.cli.printing import Interrupted
+from prune_gui.cli.report import report
 from prune_gui.cli.verify import verify
 from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
@@ -50,7 +51,7 @@ def cli() -> None:
     """
 
 
-COMMANDS: Final = (open_window, inspect, apply, diff, verify, methods, demo)
+COMMANDS: Final = (open_window, inspect, apply, diff, report, verify, methods, demo)
 """All commands, in no particular order: help lists them by name."""
 
 for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""The engine as the window uses it; the only place where the engine's thread calls into Qt."""
+"""The engine as the window uses it; the only place where the engine's threads call into Qt."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from prune_gui.language import deferred, tr
-from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job
-from prune_gui.worker.jobs import threads_job
+from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job, Started
+from prune_gui.worker.jobs import threads_jobs
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -24,7 +24,7 @@ class Bridge(QObject):
     Signals:
         happened: (event) an `Event` of the engine, emitted on the GUI thread.
         failed: (title, error) a job failed that has no callback for it.
-        ended: the engine has no jobs left, and its thread is about to end.
+        ended: the engine has no jobs left, and its last thread is about to end.
     """
 
     happened = Signal(object)
@@ -36,6 +36,7 @@ class Bridge(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._waiting: dict[int, tuple[Callable[[Any], None], Callable[[BaseException], None]]] = {}
+        self._running: dict[int, Job] = {}
         self._closing: list[Checkpoint] = []  # to be closed after the last job that reads them
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
@@ -44,6 +45,12 @@ class Bridge(QObject):
     def waits_for(self, ticket: int | None) -> bool:
         """Return whether the last event of a job (finished, failed or dropped) is still to come."""
         return ticket in self._waiting
+
+    def job_before(self, ticket: int | None) -> Job | None:
+        """Return the job that a queued quick job waits for; None if it waits for none."""
+        if ticket in self._running or not self.waits_for(ticket):
+            return None
+        return next((job for job in self._running.values() if not (job.long or job.idle)), None)
 
     def run(
         self,
@@ -66,25 +73,35 @@ class Bridge(QObject):
     def run_job(
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
-        """Run `work` urgently on the engine's thread; a newer job of a lane replaces an older one.
+        """Run `work` urgently on the engine; a newer job of a lane replaces an older one.
 
         Returns the ticket of the job. `then` gets the result on the GUI thread.
         """
         return self.run(Job(deferred("Drawing"), work, lane=lane, urgent=True), then)
 
+    def run_long_job(
+        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+    ) -> int:
+        """Run `work` as `run_job` does, but beside other jobs, because it reads all parameters."""
+        return self.run(Job(deferred("Computing the table"), work, lane=lane, long=True), then)
+
     def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
-        """Run imports for the GUI on the engine's thread, which does not block the window."""
+        """Run imports for the GUI on a thread of the engine, which does not block the window."""
         return self.run(Job(deferred("Starting the engine"), lambda _: work()), lambda _: then())
 
     def use_threads(self, count: int | None) -> None:
         """Set the number of worker threads; None for the default of torch."""
-        self.run(threads_job(count), lambda _: None)
+        for job in threads_jobs(count):
+            self.run(job, lambda _: None)
 
     def close_unused(self, checkpoint: Checkpoint) -> None:
-        """Close a checkpoint after the queued jobs, which may still read from it."""
+        """Close a checkpoint after the queued jobs, which may still read from it.
+
+        Idle jobs are not waited for.
+        """
         self._closing.append(checkpoint)
         title = deferred("Closing {name}", name=checkpoint.path.name)
-        job = Job(title, lambda _: checkpoint.close())
+        job = Job(title, lambda _: checkpoint.close(), long=True)
         self.run(job, lambda _: self._closing.remove(checkpoint))
 
     def cancel(self, ticket: int) -> None:
@@ -97,9 +114,9 @@ class Bridge(QObject):
         self._engine.stop()
 
     def close(self, *, hurry: bool = False) -> bool:
-        """Cancel every job and end the engine's thread as `Engine.close` does.
+        """Cancel every job and end the engine's threads as `Engine.close` does.
 
-        Returns whether the thread ended. If not, it may still read, and no checkpoint is closed.
+        Returns whether they ended. If not, they may still read, and no checkpoint is closed.
         """
         self._waiting.clear()
         if not self._engine.close(hurry=hurry):
@@ -112,7 +129,10 @@ class Bridge(QObject):
     @Slot(object)
     def _deliver(self, event: Event) -> None:
         callbacks = None
-        if isinstance(event, Finished | Failed | Dropped):
+        if isinstance(event, Started):
+            self._running[event.ticket] = event.job
+        elif isinstance(event, Finished | Failed | Dropped):
+            self._running.pop(event.ticket, None)
             callbacks = self._waiting.pop(event.ticket, None)
         self.happened.emit(event)
         if callbacks is not None:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
+from prune_gui.gui.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Mode
@@ -23,10 +24,11 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.start_folder import start_folder
-from prune_gui.worker import Dropped, Event, Failed, Finished
+from prune_gui.worker.jobs import mask_step_job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Step
     from prune_gui.session import Session
 
 RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
@@ -44,9 +46,8 @@ class Commands:
         self.window = window
         self._workbench = workbench
         self.preferences = preferences
-        self._save_ticket: int | None = None
+        self._saving = CheckpointSaving(window, workbench)
         workbench.changed.connect(self._on_changed)
-        workbench.bridge.happened.connect(self._follow)
 
     def open(self) -> None:
         """Open a checkpoint that the user chooses."""
@@ -104,10 +105,59 @@ class Commands:
                 )
             )
             self._workbench.fail(deferred("Opening the dropped files"), several)
+        elif checkpoints and recipes:
+            self.open_path(checkpoints[0], recipes[0])
         elif checkpoints:
-            self.open_path(checkpoints[0], recipes[0] if recipes else None)
+            self._open_or_use(checkpoints[0])
         elif recipes:
             self.use_recipe(recipes[0])
+
+    def use_masks(self) -> None:
+        """Add a step that applies the masks of a file that the user chooses."""
+        path = questions.ask_masks(self.window, self.folder)
+        session = self._workbench.session
+        if path is None or session is None:
+            return
+
+        def found(step: Step | None) -> None:
+            if step is not None:
+                self._add_masks(session, path, step)
+                return
+            missing = PruneGuiError(
+                tr(
+                    "{path} has no mask with the name and shape of a parameter of {name}. Masks "
+                    "are boolean tensors, or integers that are all 0 or 1.",
+                    path=path,
+                    name=session.checkpoint.path.name,
+                )
+            )
+            self._workbench.fail(deferred("Using a masks file as a step"), missing)
+
+        self._workbench.bridge.run(mask_step_job(session, path), found)
+
+    def _open_or_use(self, path: Path) -> None:
+        """Open a dropped file, unless it holds masks that the user wants as a step."""
+        session = self._workbench.session
+        if session is None:
+            self.open_path(path)
+            return
+
+        def found(step: Step | None) -> None:
+            name = session.checkpoint.path.name
+            use = step is not None and questions.ask_use_masks(self.window, path, name)
+            if use and step is not None:
+                self._add_masks(session, path, step)
+            elif use is False:
+                self.open_path(path)
+
+        def failed(_: BaseException) -> None:
+            self.open_path(path)  # opening it shows the error
+
+        self._workbench.bridge.run(mask_step_job(session, path), found, failed)
+
+    def _add_masks(self, session: Session, path: Path, step: Step) -> None:
+        if self._workbench.session is session:
+            self._workbench.edit(lambda session: session.add_masks(path, step))
 
     def open_recipe(self) -> None:
         """Replace the steps by those of a recipe file that the user chooses."""
@@ -156,23 +206,9 @@ class Commands:
 
     def save_checkpoint(self) -> None:
         """Write the pruned checkpoint, in a form and to a file that the user chooses."""
-        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path  # not needed at startup
-
         session = self._workbench.session
-        if session is None:
-            return
-        original = self.folder / session.checkpoint.path.name
-        dialog = SaveDialog(
-            self._workbench, pruned_path(original), self.settings.form, parent=self.window
-        )
-        if dialog.exec():
-            self._save_ticket = self._workbench.files.save(
-                dialog.path,
-                dialog.form,
-                overwrite=dialog.replaces,
-                shard_size=dialog.shard_size,
-            )
-        dialog.deleteLater()
+        if session is not None:
+            self._saving.ask(session, self.settings)
 
     def copy_recipe(self) -> None:
         """Copy the recipe to the clipboard."""
@@ -214,18 +250,17 @@ class Commands:
 
     def _copy(self, text: str, note: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self._workbench.copied.emit(note)
+        self._workbench.noted.emit(note)
 
     def may_close(self) -> bool:
         """Ask about running saves and an unsaved recipe; return whether the window may close."""
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         batches = self.window.findChildren(BatchDialog)
-        if self._save_ticket is not None or any(batch.writing for batch in batches):
+        if self._saving.is_running or any(batch.writing for batch in batches):
             if not questions.ask_cancel_saving(self.window):
                 return False
-            if self._save_ticket is not None:
-                self._workbench.bridge.cancel(self._save_ticket)
+            self._saving.cancel()
             for batch in batches:
                 batch.stop()
         return self._may_drop_recipe()
@@ -282,7 +317,3 @@ class Commands:
         session = self._workbench.session
         if changes.file and session is not None and not is_shipped(session.checkpoint.path):
             self.preferences.remember(session.checkpoint.path)
-
-    def _follow(self, event: Event) -> None:
-        if event.ticket == self._save_ticket and isinstance(event, Finished | Failed | Dropped):
-            self._save_ticket = None

@@ -40,11 +40,9 @@ class DraftController(QObject):
             self.current = draft
             self.changed.emit()
 
-    def commit(self, session: Session) -> None:
-        """Make the draft a step of the recipe; to be called by `Workbench.edit`."""
-        draft, self.current = self.current, None
-        if draft is None:
-            return
+    def commit(self, session: Session, draft: Draft) -> None:
+        """Make a draft a step of the recipe; to be called by `Workbench.edit`."""
+        self.current = None
         if draft.replaces is None:
             session.add(draft.step)
         else:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
 from prune_gui.language import join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
+from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.recipe.amounts import has_amount
 
 if TYPE_CHECKING:
-    from prune_gui.recipe import Outcome, Resolution, Step
+    from prune_gui.recipe import Resolution, Step
 
 MAX_TARGETS: Final = 5000
 """Limit of the text of a step's patterns, in characters."""
@@ -29,6 +32,20 @@ def steps(count: int) -> str:
 def title(step: Step) -> str:
     """Return a step in one line: "L1 unstructured, local, 50 %"."""
     return one_line(join_clauses((tr(step.method.title), step.method.options_text())))
+
+
+def title_without_amount(step: Step) -> str:
+    """Return a step in one line, without its amount: "L1 unstructured, local"."""
+    options = step.method.options_text(without=("amount",))
+    return one_line(join_clauses((tr(step.method.title), options)))
+
+
+def amount(step: Step) -> str:
+    """Return the amount of a step: "50 %"; "" if its method has none."""
+    if not has_amount(step.method):
+        return ""
+    field = type(step.method).model_fields["amount"]
+    return text_of(field).in_title(step.method, "amount", dict(step.method)["amount"])
 
 
 def targets(step: Step) -> str:
@@ -70,10 +87,10 @@ def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:
     return {"pruned": pruned, "total": total, "share": sparsity(pruned, total)}
 
 
-def notes(result: Outcome) -> list[str]:
-    """Return the remarks on a step; remarks with equal text are merged into one."""
+def notes(notes_of: Mapping[str, str]) -> list[str]:
+    """Return notes on targets, which are by name; notes with equal text are merged into one."""
     by_text: dict[str, list[str]] = {}
-    for name, note in result.notes.items():
+    for name, note in notes_of.items():
         by_text.setdefault(note, []).append(name)
     lines = [_note(text, names) for text, names in by_text.items()]
     if len(lines) <= MAX_NOTES:
@@ -81,9 +98,9 @@ def notes(result: Outcome) -> list[str]:
     return [*lines[:MAX_NOTES], tr("and {more:,} more", more=len(lines) - MAX_NOTES)]
 
 
-def short_notes(result: Outcome) -> list[str]:
-    """Return the most frequent remarks on a step, each with the number of its targets."""
-    counts = Counter(result.notes.values()).most_common(MAX_NOTES)
+def short_notes(notes_of: Mapping[str, str]) -> list[str]:
+    """Return the most frequent notes on targets, each with the number of its targets."""
+    counts = Counter(notes_of.values()).most_common(MAX_NOTES)
     return [
         tr(
             "{note}: {targets}",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SessionFiles(QObject):
-    """Opens checkpoints, and writes the pruned checkpoint, on the engine's thread.
+    """Opens checkpoints, and writes the pruned checkpoint, on the engine's threads.
 
     Attributes:
         session: the open session; None until a checkpoint is open.
@@ -73,9 +73,26 @@ class SessionFiles(QObject):
         self._replace(session, continued=True)
 
     def save(
-        self, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
+        self,
+        out: Path,
+        form: Form,
+        *,
+        overwrite: bool,
+        shard_size: int | None = None,
+        failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
-        """Write the pruned checkpoint; return the ticket of the job, None without a session."""
+        """Write the pruned checkpoint.
+
+        Args:
+            out: the file, or the folder of shards.
+            form: the form of the pruned checkpoint.
+            overwrite: whether existing files are replaced.
+            shard_size: maximum size of a shard in bytes; None for one file.
+            failed: gets the error; None: it is reported like that of any other job.
+
+        Returns:
+            The ticket of the job; None without a session.
+        """
         session = self.session
         if session is None:
             return None
@@ -86,7 +103,7 @@ class SessionFiles(QObject):
             self.saved.emit(path)
 
         job = export_job(session, out, form, overwrite=overwrite, shard_size=shard_size)
-        return self._bridge.run(job, saved)
+        return self._bridge.run(job, saved, failed)
 
     def close(self) -> None:
         """Close the checkpoint. The engine must have ended."""

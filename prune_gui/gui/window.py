@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QActionGroup,
     QCloseEvent,
     QDragEnterEvent,
+    QDragLeaveEvent,
     QDropEvent,
     QGuiApplication,
 )
@@ -45,10 +46,12 @@ from prune_gui.gui.panels.stack.history_panel import HistoryPanel
 from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.gui.panels.welcome import Welcome
-from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
+from prune_gui.gui.panels.zero_notice import ZeroNotice
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.gui.widgets.focus_frame import FocusFrame
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
@@ -58,6 +61,8 @@ from prune_gui.session.changes import Changes
 
 log = logging.getLogger(__name__)
 
+MAX_DROPPED_NAMES: Final = 3
+"""Limit of the names that are shown while files are dragged over the window."""
 MAX_LISTED_STATES: Final = 40
 """Limit of the state dicts in the menu. The command line accepts the name of any."""
 
@@ -120,7 +125,7 @@ class MainWindow(QMainWindow):
         self._welcome = Welcome(self.menu_actions.several(menus.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
-        self._centre.addWidget(self.views)
+        self._centre.addWidget(self._make_view_page())
         self.setCentralWidget(self._centre)
         self._docks = self._make_docks()
         self.panes = PaneNavigation(
@@ -128,6 +133,7 @@ class MainWindow(QMainWindow):
             [self.tree, self._welcome, self.views, self.draft, self.stack, self.history, self.log],
         )
         self._focus_frame = FocusFrame(self)
+        self._drop_hint = DropHint(self)
         self._make_toolbar()
         self._make_menus()
         self.stack.offer(
@@ -151,13 +157,18 @@ class MainWindow(QMainWindow):
         self.restoreState(self._first_layout)
 
     def show_palette(self) -> None:
-        """Open the command palette: all enabled actions, presets and docks, by name."""
+        """Open the command palette: actions, presets, docks, views, recent files, parameters."""
+        from prune_gui.gui.actions import palette_entries  # rarely shown
         from prune_gui.gui.actions.palette import Palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
-        more = [(tr("Preset"), action) for action in preset_actions]
-        more += [(without_mnemonics(tr("&View")), dock.toggleViewAction()) for dock in self._docks]
-        palette = Palette(self.menu_actions, self, more)
+        dock_actions = [dock.toggleViewAction() for dock in self._docks]
+        entries = [
+            *palette_entries.of_actions(self.menu_actions, preset_actions, dock_actions),
+            *palette_entries.of_views(self.workbench, self.views),
+            *palette_entries.of_files(self.commands.settings.recent, self._open_recent),
+        ]
+        palette = Palette(entries, self, partial(palette_entries.of_parameters, self.workbench))
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         palette.show()
         palette.setFocus(Qt.FocusReason.PopupFocusReason)
@@ -214,6 +225,15 @@ class MainWindow(QMainWindow):
         from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
+        dialog.amount_wanted.connect(self.draft.edit_with_amount)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.show()
+
+    def show_report(self) -> None:
+        """Open the modeless dialog that writes a report on the stack."""
+        from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
+
+        dialog = ReportDialog(self.workbench, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
@@ -278,21 +298,38 @@ class MainWindow(QMainWindow):
         self.views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """Accept local files."""
-        if any(url.isLocalFile() for url in event.mimeData().urls()):
+        """Accept local files, and say what dropping them does."""
+        paths = _local_paths(event)
+        if paths:
             event.acceptProposedAction()
+            names = join_items(one_line(path.name) for path in paths[:MAX_DROPPED_NAMES])
+            self._drop_hint.say(tr("Drop to open {names}", names=names))
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: N802
+        """Show the window as before."""
+        super().dragLeaveEvent(event)
+        self._drop_hint.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
         """Open the dropped files."""
-        urls = event.mimeData().urls()
         event.acceptProposedAction()
-        self.commands.open_dropped(Path(url.toLocalFile()) for url in urls if url.isLocalFile())
+        self._drop_hint.hide()
+        self.commands.open_dropped(_local_paths(event))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "menu_actions"):
             self.menu_actions.redraw_icons()
+
+    def _make_view_page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]))
+        column.addWidget(self.views, 1)
+        return page
 
     def _make_docks(self) -> list[QDockWidget]:
         pruning = QWidget()
@@ -303,7 +340,7 @@ class MainWindow(QMainWindow):
         area = Qt.DockWidgetArea
         left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
         right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        self.resizeDocks([left, right], [432, 360], Qt.Orientation.Horizontal)
+        self.resizeDocks([left, right], [372, 344], Qt.Orientation.Horizontal)
         history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
         log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
         for dock in (history, log_dock):
@@ -358,17 +395,23 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         self.tree.selected.connect(self.draft.targets.follow)
         self.tree.targeted.connect(self.draft.target)
+        self.tree.found.connect(self.draft.targets.offer)
+        self.draft.targets.filtered_wanted.connect(self.tree.target_matches)
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.menu_actions.refresh)
         self.status.busy_changed.connect(self.menu_actions.refresh)
         self.views.changed.connect(self.menu_actions.refresh)
         self.views.draft_wanted.connect(self.draft.change)
+        self.draft.form.fold.open(on=self.commands.settings.more_fields)
+        self.draft.form.fold_toggled.connect(
+            lambda on: self.commands.preferences.change("more_fields", on)
+        )
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
         self.workbench.changed.connect(self._on_changed)
         self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))
-        self.workbench.copied.connect(self.status.say)
+        self.workbench.noted.connect(self.status.say)
         self.workbench.methods_loaded.connect(self._show_loaded_methods)
         self.workbench.failed.connect(self._failed)
 
@@ -379,11 +422,11 @@ class MainWindow(QMainWindow):
             self._refresh()
 
     def _opened(self) -> None:
-        self._centre.setCurrentWidget(self.views)
+        self._centre.setCurrentIndex(1)
         self._refresh()
         session = self.workbench.session
         if session is not None and session.made is not None and session.made.recipe is not None:
-            self.status.say(tr("This file contains its recipe: File > Load the embedded recipe."))
+            self.status.say(tr("The steps that made this file are listed above the stack."))
 
     def _refresh(self) -> None:
         session = self.workbench.session
@@ -463,6 +506,10 @@ class MainWindow(QMainWindow):
             return
         self.restoreGeometry(QByteArray(geometry))
         self.restoreState(QByteArray(state))
+
+
+def _local_paths(event: QDropEvent) -> list[Path]:
+    return [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
 
 
 def _text(state: QByteArray) -> str:

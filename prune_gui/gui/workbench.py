@@ -14,6 +14,7 @@ from prune_gui.gui.bridge import Bridge
 from prune_gui.gui.comparison import Comparison
 from prune_gui.gui.draft_controller import DraftController
 from prune_gui.gui.session_files import SessionFiles
+from prune_gui.gui.zero_counter import ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.manual_channels import drafted_channels
@@ -39,10 +40,11 @@ class Workbench(QObject):
     change of the recipe goes through `edit`.
 
     Attributes:
-        bridge: runs jobs on the engine's thread.
+        bridge: runs jobs on the engine's threads.
         files: opens, replaces and saves the session.
         draft: the step in the form.
         comparison: the two sides that are compared.
+        zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
         chosen: the name of the parameter that the views show.
 
@@ -51,7 +53,7 @@ class Workbench(QObject):
         ready: the engine's libraries and the methods of installed packages are loaded.
         methods_loaded: (methods) the pruning methods of a file were loaded.
         saved: (path) a file was written.
-        copied: (note) something was copied to the clipboard; the note describes it to the user.
+        noted: (note) something happened that the status bar says, such as a copy to the clipboard.
         failed: (what was tried, error) an operation failed.
     """
 
@@ -59,7 +61,7 @@ class Workbench(QObject):
     ready = Signal()
     methods_loaded = Signal(object)
     saved = Signal(object)
-    copied = Signal(str)
+    noted = Signal(str)
     failed = Signal(str, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -68,6 +70,7 @@ class Workbench(QObject):
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self, self)
+        self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
         self.chosen: str | None = None
         self._resolve_ticket: int | None = None
@@ -78,6 +81,7 @@ class Workbench(QObject):
         self.draft.changed.connect(self.resolve)
         self.draft.original_toggled.connect(self._on_original_toggled)
         self.comparison.changed.connect(self._on_comparison_changed)
+        self.zero_counter.counted.connect(lambda: self.changed.emit(Changes(zeros=True)))
 
     @property
     def session(self) -> Session | None:
@@ -103,16 +107,33 @@ class Workbench(QObject):
     @property
     def subject(self) -> Subject | str:
         """The parameter that the views show, or a message that says why there is none."""
-        return subject_of(self.session, self.shown, self.chosen, self.draft_number)
+        masks = self.resolved.masks if self.resolved is not None else None
+        return subject_of(self.session, self.shown, self.chosen, self.draft_number, masks)
 
     @property
     def model_subject(self) -> ModelSubject | str:
         """All parameters, or a message that says why there are none."""
         return model_subject_of(self.session, self.shown, self.draft_number)
 
+    @property
+    def resolve_ticket(self) -> int | None:
+        """The ticket of the last job that resolves the recipe; None before the first."""
+        return self._resolve_ticket
+
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
         return self.session.module_index.module_type_of(parameter) if self.session else ""
+
+    @property
+    def unpruned_zeros(self) -> int:
+        """Number of zeros in the file that do not count as pruned; 0 if they are not noticeable."""
+        if self.session is None or self.resolved is None:
+            return 0
+        before, zeros = self.resolved.before, self.session.file_zeros
+        is_current = before.checkpoint is self.session.checkpoint
+        if not is_current or not zeros.is_noticeable(before.counts):
+            return 0
+        return sum(zeros.unpruned(before.counts).values())
 
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.
@@ -142,7 +163,7 @@ class Workbench(QObject):
         self.resolve()
 
     def resolve(self) -> None:
-        """Resolve the recipe and the draft on the engine's thread."""
+        """Resolve the recipe and the draft on the engine."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
             self._resolve_ticket = self.bridge.run(job, self._set_resolved)
@@ -215,6 +236,8 @@ class Workbench(QObject):
         self.comparison.forget_session(continued=continued)
         self.changed.emit(OPENED)
         self.resolve()
+        if self.session is not None:
+            self.zero_counter.count(self.session)
         if continued and chosen is not None:
             self.choose(chosen)
 

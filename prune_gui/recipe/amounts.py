@@ -92,6 +92,23 @@ def _amount(part: str, number: Fraction, *, percent: bool, whole: bool) -> Amoun
     return float(share)
 
 
+def parse_share(text: str) -> float:
+    """Return the share that a text states: "90 %", "90" and "0.9" are 0.9, "0.9 %" is 0.009.
+
+    A number without a percent sign is a share if it has decimals and is at most 1, as in a recipe,
+    and else a percentage. The result may be above 1.
+
+    Raises:
+        ValueError: the text is not a number.
+    """
+    match = SINGLE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    number = Fraction(match[1])
+    is_share = not match[2] and bool(match[1].partition(".")[2]) and number <= 1
+    return float(number if is_share else number / 100)
+
+
 def has_amount(method: Method) -> bool:
     """Return whether a method has the parameter `amount`."""
     return "amount" in type(method).model_fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,9 +34,13 @@ NO_WEIGHTS: Final = deferred(
 
 
 class AuxiliaryFiles:
-    """The open auxiliary files: each is opened on first use, all are closed with this object."""
+    """The open auxiliary files: each is opened on first use, all are closed with this object.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
 
     def file(self, path: str) -> Checkpoint:
@@ -47,6 +52,10 @@ class AuxiliaryFiles:
         Raises:
             RecipeError: the file cannot be opened.
         """
+        with self._lock:
+            return self._opened(path)
+
+    def _opened(self, path: str) -> Checkpoint:
         if path in self._open:
             file, stamps = self._open[path]
             if all(now in (None, stamps[other]) for other, now in _stamps(stamps).items()):

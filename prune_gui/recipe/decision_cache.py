@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -14,10 +15,14 @@ MAX_CACHED_STEPS: Final = 256
 
 
 class DecisionCache:
-    """An LRU cache of the decisions of steps; a key contains everything that they depend on."""
+    """An LRU cache of the decisions of steps; a key contains everything that they depend on.
+
+    Thread-safe. Two threads that ask for the same decisions at the same time both compute them.
+    """
 
     def __init__(self) -> None:
         self._decisions: LRUCache[Hashable, list[Decision]] = LRUCache(MAX_CACHED_STEPS)
+        self._lock = threading.Lock()
 
     def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
         """Return the cached decisions for a key, or compute and cache them.
@@ -26,6 +31,10 @@ class DecisionCache:
             key: the method, its targets, and the predicates of the steps before it.
             decide: computes the decisions if the key is not cached; an error is not cached.
         """
-        if key not in self._decisions:
-            self._decisions[key] = decide()
-        return self._decisions[key]
+        with self._lock:
+            decisions = self._decisions.get(key)
+        if decisions is None:
+            decisions = decide()
+            with self._lock:
+                self._decisions[key] = decisions
+        return decisions

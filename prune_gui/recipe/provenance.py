@@ -69,8 +69,12 @@ class Provenance:
 
 
 def pruned_before(metadata: Mapping[str, str]) -> Mapping[str, int]:
-    """Return the number of zeros of each parameter that this program pruned in a finalized file."""
-    if PREFIX + "version" not in metadata or metadata.get(PREFIX + "form") != "finalized":
+    """Return the number of zeros that this program wrote into each parameter of a file.
+
+    Files of reparametrized pairs have none: their masks tell what is pruned.
+    """
+    form = metadata.get(PREFIX + "form")
+    if PREFIX + "version" not in metadata or form not in ("finalized", "masks"):
         return {}
     return _counts({"pruned": metadata.get(PREFIX + "pruned", "{}")})
 

@@ -5,3 +5,5 @@ from typing import Final
 KEPT: Final = 0
 IN_FILE: Final = 255
 """Pruned in the opened file, before the first step. All other codes are step numbers."""
+ZERO: Final = 254
+"""Zero in the opened file, and pruned by no step; only in `Resolution.marking_zeros`."""

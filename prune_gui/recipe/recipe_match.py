@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from re import Match
@@ -58,6 +59,13 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
         unmatched = tuple(text for text in including if not matching([reduced[text]]))
         matches.append(StepMatch(number, step, targets, unmatched))
     return tuple(matches)
+
+
+def most_targeted(recipe: Recipe, checkpoint: Checkpoint) -> str | None:
+    """Return the first of the parameters that most steps of a recipe target; None if none is."""
+    counts = Counter(name for match in match_recipe(recipe, checkpoint) for name in match.targets)
+    order = {name: index for index, name in enumerate(checkpoint.tensors)}
+    return min(counts, key=lambda name: (-counts[name], order[name]), default=None)
 
 
 def _without_counts(text: str) -> str:

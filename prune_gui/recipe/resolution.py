@@ -28,8 +28,9 @@ from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
+from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.provenance import pruned_before
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import AppliedStep
@@ -51,7 +52,8 @@ class Outcome:
 
     Attributes:
         pruned: by target, the number of remaining elements that the step pruned.
-        remarks: by target or pattern, a remark for the user.
+        remarks: by target or pattern, a warning for the user.
+        limits: by target, a note that a limit of the step ended the pruning of it.
         predicates: by target, the predicate of the step.
         total: (pruned elements, all elements) over all targets.
         files: the opened auxiliary files that the method names.
@@ -59,28 +61,38 @@ class Outcome:
 
     pruned: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     total: tuple[int, int] = (0, 0)
     files: tuple[Checkpoint, ...] = ()
-    _cached_notes: list[tuple[list[Lazy[Any]], Mapping[str, str]]] = field(
+    _cached_warnings: list[tuple[list[Lazy[Any]], Mapping[str, str]]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
     @property
     def notes(self) -> Mapping[str, str]:
+        """The limits and the warnings."""
+        warnings = self.warnings
+        if not self.limits:
+            return warnings
+        both = {name: _joined(note, warnings.get(name, "")) for name, note in self.limits.items()}
+        return {**warnings, **both}
+
+    @property
+    def warnings(self) -> Mapping[str, str]:
         """The remarks, and warnings about the scores that are computed so far.
 
         Cached: the same object until another value that they depend on is computed.
         """
-        if not self._cached_notes or any(map(_is_computed, self._cached_notes[-1][0])):
+        if not self._cached_warnings or any(map(_is_computed, self._cached_warnings[-1][0])):
             lazy = [predicate.lazy for predicate in self.predicates.values()]
             pending = [value for value in lazy if value is not None and not value.is_computed]
             notes = dict(self.remarks)
             for name, predicate in self.predicates.items():
                 if note := predicate.note:
                     notes[name] = _joined(notes.get(name, ""), note)
-            self._cached_notes[:] = [(pending, notes)]
-        return self._cached_notes[-1][1]
+            self._cached_warnings[:] = [(pending, notes)]
+        return self._cached_warnings[-1][1]
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,8 @@ class Resolution:
         recipe: the applied steps.
         checkpoint: the checkpoint; it must stay open while masks are computed.
         layers: the applied steps of each parameter that a step targeted, in order.
-        counts: (pruned elements, all elements) of every prunable parameter.
+        counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
+            file has masks and no prunable parameter.
         outcomes: one per step.
     """
 
@@ -202,6 +215,14 @@ class Resolution:
             sum(total for _, total in self.counts.values()),
         )
 
+    def marking_zeros(self, name: str) -> Resolution:
+        """Return a resolution with the code `ZERO` where kept elements of a parameter are zero.
+
+        It is for pictures: its counts are those of this resolution.
+        """
+        marked = AppliedStep(ZERO, _zeros(self._info(name), self.checkpoint))
+        return replace(self, layers={**self.layers, name: (*self.layers.get(name, ()), marked)})
+
     @property
     def is_current(self) -> bool:
         """Whether the auxiliary files of the last step are unchanged since it was resolved."""
@@ -247,7 +268,7 @@ class Resolution:
             raise StepError(number, str(error)) from error
         self.checkpoint.check()  # data read from a file that changed meanwhile are invalid
         layers, counts = dict(self.layers), dict(self.counts)
-        pruned, predicates = {}, {}
+        pruned, predicates, limits = {}, {}, {}
         for target, decision in zip(targets, decisions, strict=True):
             name = target.name
             pruned_before_step, total = counts[name]
@@ -257,11 +278,12 @@ class Resolution:
             if decision.predicate is not None:
                 predicates[name] = decision.predicate
                 layers[name] = (*layers[name], AppliedStep(number, decision.predicate))
-            warning = _nearly_empty(*counts[name]) if decision.pruned else ""
-            if remark := _joined(decision.note, warning):
+            if decision.note:
+                limits[name] = decision.note
+            if decision.pruned and (remark := _nearly_empty(*counts[name])):
                 remarks[name] = remark
         step_total = sum(pruned.values()), sum(target.size for target in targets)
-        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates, step_total, files))
+        outcomes = (*self.outcomes, Outcome(pruned, remarks, limits, predicates, step_total, files))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
 
     def _whole(self, name: str, evaluate: stack.Evaluate, dtype: torch.dtype) -> torch.Tensor:
@@ -368,7 +390,7 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
 
     Counted as pruned are: the masks of reparametrized pairs; the zeros of a parameter that this
     program pruned and finalized, unless it has fewer zeros now; and, if the recipe starts from
-    ``zeros``, every zero.
+    ``zeros``, every zero. If no parameter is prunable, these are the zeros of masks.
 
     Raises:
         Cancelled: the monitor was cancelled.
@@ -391,6 +413,9 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
             else:
                 pruned = 0
         counts[info.name] = pruned, info.numel
+    if not counts:
+        masks = masks_in(checkpoint, monitor)
+        return Resolution(recipe.with_steps(()), checkpoint, *masks)
     return Resolution(recipe.with_steps(()), checkpoint, layers, counts)
 
 
@@ -434,10 +459,15 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
         checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
         predicates.append(CustomMask(mask_reader(checkpoint, info)))
     if zeros:
-        keys = ScoreKeys.of(weight_reader(checkpoint, info))
-        only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(ElementCut(Ranking(keys), Lazy.of_value(only_zeros)))
+        predicates.append(_zeros(info, checkpoint))
     return predicates
+
+
+def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:
+    """Return the predicate that holds for the elements that are zero in the file."""
+    keys = ScoreKeys.of(weight_reader(checkpoint, info))
+    only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
+    return ElementCut(Ranking(keys), Lazy.of_value(only_zeros))
 
 
 def _joined(one: str, other: str) -> str:

@@ -54,7 +54,7 @@ class DraggedAmount:
 
     @property
     def before(self) -> Resolution | None:
-        """The resolution of earlier steps, None if they changed. For the engine's thread only."""
+        """The resolution of earlier steps, None if they changed. For quick jobs only."""
         return self.session.resolver.after(self.number - 1)
 
     def predicate(self, name: str) -> Predicate | None:

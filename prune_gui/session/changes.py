@@ -29,6 +29,7 @@ class Changes:
         selection: the chosen parameter.
         comparison: a side of the comparison.
         methods: the available pruning methods.
+        zeros: more zeros of the file are counted.
     """
 
     file: bool = False
@@ -40,6 +41,7 @@ class Changes:
     selection: bool = False
     comparison: bool = False
     methods: bool = False
+    zeros: bool = False
 
     def concerns(self, name: str) -> bool:
         """Return whether there is a new resolution that may treat this parameter differently."""

@@ -105,7 +105,7 @@ class ComparedState:
                 there=list(found.shape),
                 here=list(info.shape),
             )
-        elif found.not_prunable is not None:
+        elif found.not_prunable is not None and name not in self.base.counts:
             why = tr(found.not_prunable)
             reason = tr("{file}: {name} cannot be pruned: {why}.", file=file, name=name, why=why)
         else:

@@ -11,6 +11,8 @@ class CutRequest:
     """The draft is to prune the chosen parameter up to a cut.
 
     Attributes:
+        step: number of the step of the cut, from 1, which becomes the draft if it is not; None for
+            the draft.
         quantity: what the cut limits: the absolute weight of elements, their score as the draft
             computes it, or the rank of channels.
         value: the cut, in the unit of the quantity.
@@ -18,6 +20,7 @@ class CutRequest:
 
     quantity: Literal["weight", "score", "rank"]
     value: float
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,22 @@ class ModuleIndex:
     def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
         """Return the pruned elements per parameter, int64, given (pruned, total) by name."""
         pruned = np.zeros(len(self.tensors), np.int64)
-        indices = np.fromiter(map(self._index_by_name.__getitem__, counts), np.intp, len(counts))
+        indices = self._indices_in(counts)
         pruned[indices] = np.fromiter((n for n, _ in counts.values()), np.int64, len(counts))
         return pruned
+
+    def countable(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
+        """Return the elements per parameter that can be pruned or, in a mask, are counted; int64.
+
+        Args:
+            counts: as in `pruned`; those of masks are included if nothing can be pruned.
+        """
+        if self.prunable.any():
+            return self.prunable
+        countable = np.zeros(len(self.tensors), np.int64)
+        indices = self._indices_in(counts)
+        countable[indices] = self.elements[indices]
+        return countable
 
     def matches(self, text: str, counts: Counts = NOTHING) -> NDArray[np.bool_]:
         """Return a boolean per parameter: its full name contains all words, or matches the glob.
@@ -237,11 +250,21 @@ class ModuleIndex:
         """
         names: set[str] = set()
         for node in nodes:
-            indices = node.places[shown[node.places]]
-            weights = indices[self._is_weight[indices]]
-            chosen = weights if len(weights) else indices[self.prunable[indices] > 0]
+            chosen = self._selected_indices(node, shown)
             names.update(self.tensors[index].name for index in chosen.tolist())
         return frozenset(names)
+
+    def count_selected(self, node: Node, shown: NDArray[np.bool_]) -> int:
+        """Return the number of parameters that one selected node stands for."""
+        return len(self._selected_indices(node, shown))
+
+    def _selected_indices(self, node: Node, shown: NDArray[np.bool_]) -> NDArray[np.intp]:
+        indices = node.places[shown[node.places]]
+        weights = indices[self._is_weight[indices]]
+        return weights if len(weights) else indices[self.prunable[indices] > 0]
+
+    def _indices_in(self, counts: Mapping[str, object]) -> NDArray[np.intp]:
+        return np.fromiter(map(self._index_by_name.__getitem__, counts), np.intp, len(counts))
 
     def _indices_of(self, node: ModuleNode) -> NDArray[np.intp]:
         if node.tensor and not node.below:  # the most frequent case

@@ -16,13 +16,24 @@ if TYPE_CHECKING:
 class Resolver:
     """Keeps the resolution after each step, so that an edit resolves only the steps from it on.
 
-    A resolution is a few numbers per step and parameter, so keeping them is cheap. Not thread-safe:
-    only the engine's thread may use it.
+    A resolution is a few numbers per step and parameter, so keeping them is cheap. Only one thread
+    may use a resolver, but any thread may copy it.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._after: list[Resolution] = []
+        self._masks: Resolution | None = None
+
+    def copy(self) -> Resolver:
+        """Return a resolver with the same resolutions, for another thread.
+
+        Each of them shares its cache of decisions with its copy.
+        """
+        copied = Resolver(self._checkpoint)
+        copied._after = self._after.copy()  # atomic: one list of steps at any moment
+        copied._masks = self._masks
+        return copied
 
     def resolve(self, recipe: Recipe, monitor: Monitor) -> Resolution:
         """Return the resolution of `recipe`.
@@ -52,6 +63,21 @@ class Resolver:
         for step in recipe.steps[n_equal:]:
             self._after.append(self._after[-1].with_step(step, monitor))
         return self._after[-1]
+
+    def masks(self, monitor: Monitor) -> Resolution:
+        """Return a resolution without steps, whose parameters are the masks in the file.
+
+        Raises:
+            Cancelled: the work should stop.
+        """
+        from prune_gui.recipe import Resolution  # torch: slow to import
+        from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
+
+        if self._masks is None:
+            self._masks = Resolution(
+                Recipe(), self._checkpoint, *masks_in(self._checkpoint, monitor)
+            )
+        return self._masks
 
     def after(self, steps: int) -> Resolution | None:
         """Return the resolution after the first `steps` steps of the recipe last resolved.

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe_match import most_targeted
 from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver
+from prune_gui.session.step_change import describe_change
+
+if TYPE_CHECKING:
+    from prune_gui.audit.statistics.zero_scan import ZeroScan
 
 
 class Session:
@@ -23,14 +30,17 @@ class Session:
         checkpoint: the checkpoint; open as long as the session is.
         stamps: stamps of its files at the time of opening.
         module_index: the module tree.
-        resolver: only for the engine's thread.
-        score_histograms: only for the engine's thread.
+        resolver: only for quick jobs of the engine, which run on one thread; others copy it.
+        score_histograms: a cache for the jobs of the engine.
+        zero_scan: only for the engine's thread; None until it begins to count zeros.
+        file_zeros: the zeros of the file, as far as they are counted.
         history: all recipes so far.
         named_states: recipes that the user named, by name.
         kept_states: the named states that are on disk, see `session/named_states.py`.
         made: provenance of a checkpoint that this program wrote; None for others.
         remarks: warnings about the checkpoint, one sentence each.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
+        most_targeted: the parameter that most steps of the first recipe target, or None.
     """
 
     def __init__(
@@ -47,6 +57,8 @@ class Session:
         )
         self.resolver = Resolver(checkpoint)
         self.score_histograms = ScoreHistogramCache(checkpoint)
+        self.zero_scan: ZeroScan | None = None
+        self.file_zeros = FileZeros()
         self.made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
         self.remarks = (*checkpoint.warnings, *(self.made.remarks if self.made else ()))
         self.history = History.begin(recipe or Recipe())
@@ -58,6 +70,7 @@ class Session:
         )  # (patterns, names): the last result of `protected`
         self.recipe_path = recipe_path
         self._saved_recipe = self.recipe
+        self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
 
     @property
@@ -91,10 +104,26 @@ class Session:
         self.history = self.history.act(tr("Open recipe"), recipe)
         self.mark_saved(recipe, path)
 
-    def use_own_recipe(self) -> None:
-        """Replace the recipe by the one that the checkpoint was made with."""
+    @property
+    def past_steps(self) -> tuple[Step, ...]:
+        """The enabled steps that made the checkpoint, if this program wrote it."""
+        recipe = self.made.recipe if self.made is not None else None
+        return tuple(step for step in recipe.steps if step.enabled) if recipe is not None else ()
+
+    def apply_past_recipe(self) -> None:
+        """Replace the recipe by the one that made the checkpoint, which prunes once more."""
         if self.made is not None and self.made.recipe is not None:
-            self.history = self.history.act(tr("Load the embedded recipe"), self.made.recipe)
+            self.history = self.history.act(tr("Apply the past steps again"), self.made.recipe)
+
+    def start_from_zeros(self, *, on: bool) -> None:
+        """Count the zeros of the file as pruned before the first step, or as weights again."""
+        label = (
+            deferred("Count zeros in the file as pruned")
+            if on
+            else deferred("Count zeros in the file as weights")
+        )
+        recipe = self.recipe.model_copy(update={"start": "zeros" if on else "dense"})
+        self.history = self.history.act(tr(label), recipe)
 
     def take_over(self, other: Session) -> None:
         """Take the history, named states and recipe file of another session.
@@ -117,6 +146,10 @@ class Session:
         label = tr("Add {method}", method=tr(step.method.title))
         self._set_steps(label, (*self.steps, step))
 
+    def add_masks(self, path: Path, step: Step) -> None:
+        """Append a step that applies the masks of a file."""
+        self._set_steps(tr("Use the masks in {name}", name=path.name), (*self.steps, step))
+
     def add_preset(self, name: str, steps: Sequence[Step]) -> None:
         """Append the steps of a preset, as one undo entry."""
         self._set_steps(tr("Add preset {name}", name=name), (*self.steps, *steps))
@@ -124,8 +157,14 @@ class Session:
     def replace(self, index: int, step: Step) -> None:
         """Replace the step at `index`."""
         steps = list(self.steps)
+        change = describe_change(steps[index], step)
         steps[index] = step
-        self._set_steps(tr("Edit step {number}", number=index + 1), steps)
+        label = (
+            tr("Edit step {number}: {change}", number=index + 1, change=change)
+            if change
+            else tr("Edit step {number}", number=index + 1)
+        )
+        self._set_steps(label, steps)
 
     def switch(self, index: int, *, enabled: bool) -> None:
         """Enable or disable a step; its position stays."""

@@ -34,6 +34,9 @@ class Settings(BaseModel):
         threads: number of worker threads; None for torch's default.
         picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
         form: the form preselected in the dialog that saves a pruned checkpoint.
+        square_cells: whether maps show rows as high as columns are wide.
+        more_fields: whether the form of a step shows its fields below *More*.
+        list_biases: whether the view Layers lists biases and norms of which nothing is pruned.
         keep_unsaved: whether unsaved steps are kept on disk, to restore them after a crash.
     """
 
@@ -48,6 +51,9 @@ class Settings(BaseModel):
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
     form: Literal["finalized", "reparametrized", "masks"] = "finalized"
+    square_cells: bool = False
+    more_fields: bool = False
+    list_biases: bool = False
     keep_unsaved: bool = True
 
     @field_validator("window", mode="before")

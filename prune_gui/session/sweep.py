@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from prune_gui.audit.statistics.layer_rows import grouping, rows_of
 from prune_gui.audit.statistics.layers import LayerStatistics, compute, empty_statistics
@@ -27,6 +30,9 @@ class SweepRow:
         total: number of their elements.
         kept_energy: kept share of the sum of squares of their finite weights, in [0, 1]; NaN if
             that sum is zero or infinite.
+        target_energy: as `kept_energy`, of the targets of that step only.
+        worst_energy: the lowest `kept_energy` of a single target; NaN if none is defined.
+        worst: name of that target; "" if there is none.
         nearly_empty: number of parameters that are almost completely pruned.
         error: why the recipe cannot be carried out, or ""; with an error, the other fields are not
             set.
@@ -36,6 +42,9 @@ class SweepRow:
     pruned: int = 0
     total: int = 0
     kept_energy: float = math.nan
+    target_energy: float = math.nan
+    worst_energy: float = math.nan
+    worst: str = ""
     nearly_empty: int = 0
     error: str = ""
 
@@ -49,7 +58,7 @@ class Sweep:
     """Tries amounts of one step; the steps before it are resolved once.
 
     Weights of a parameter are read again only if an amount prunes it differently from the amount
-    before. Not thread-safe: only the engine's thread may use it.
+    before. Not thread-safe.
 
     Args:
         resolver: resolver of the checkpoint.
@@ -83,7 +92,8 @@ class Sweep:
         self._statistics = compute(
             empty_statistics(resolution, self._statistics), lambda _: True, monitor
         )
-        return _row(amount, self._statistics)
+        targets = resolution.outcomes[self._number - 1].pruned
+        return _row(amount, self._statistics, targets)
 
     def _resolve_before(self, monitor: Monitor) -> Resolution:
         """Return the resolution before the step.
@@ -113,14 +123,24 @@ def sweep(
     return [amount_sweep.row(amount, monitor) for amount in amounts]
 
 
-def _row(amount: Amount, statistics: LayerStatistics) -> SweepRow:
+def _row(amount: Amount, statistics: LayerStatistics, targets: Collection[str]) -> SweepRow:
     rows = rows_of(statistics, grouping(statistics.infos, None))
-    kept, energy = float(rows.kept.sum()), float(rows.energy.sum())
-    is_defined = 0 < energy < math.inf
+    is_target = np.array([name in targets for name in rows.names], np.bool_)
+    shares = np.where(is_target, rows.kept_share, np.nan)
+    worst = int(np.nanargmin(shares)) if np.isfinite(shares).any() else None
     return SweepRow(
         amount,
         int(rows.pruned.sum()),
         int(rows.total.sum()),
-        kept / energy if is_defined else math.nan,
+        _share(rows.kept, rows.energy),
+        _share(rows.kept[is_target], rows.energy[is_target]),
+        math.nan if worst is None else float(shares[worst]),
+        "" if worst is None else rows.names[worst],
         int(rows.nearly_empty.sum()),
     )
+
+
+def _share(kept: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
+    """Return the sum of `kept` relative to that of `energy`; NaN if that is zero or infinite."""
+    total = float(energy.sum())
+    return float(kept.sum()) / total if 0 < total < math.inf else math.nan

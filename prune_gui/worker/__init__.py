@@ -1,4 +1,4 @@
-"""One engine thread: jobs, progress, cancel, latest-wins. No Qt."""
+"""The engine threads: jobs, progress, cancel, latest-wins. No Qt."""
 
 from prune_gui.worker.engine import (
     Dropped,

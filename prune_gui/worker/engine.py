@@ -1,15 +1,20 @@
-"""The engine: one worker thread with a job queue. It does not depend on the GUI."""
+"""The engine: three worker threads with a job queue. It does not depend on the GUI.
+
+Pictures and resolving must not wait for a save that takes half a minute. Each thread therefore runs
+the jobs of one kind: quick jobs, long jobs, and idle jobs.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from itertools import count
 
 from prune_gui.errors import Cancelled, PruneGuiError
@@ -29,6 +34,10 @@ HURRIED_CLOSE_TIMEOUT_S = 0.1
 """Timeout of `Engine.close` with `hurry` for a job that does not write files."""
 IDLE_DELAY_S = 0.3
 """Delay between a job and the next idle one, in which the window may submit other jobs."""
+IDLE_HEAD_START_S = 0.1
+"""Time since its start for which an idle job runs alone. Most are over by then, and each further
+thread that runs Python slows the window down."""
+THREAD_NAME_PREFIX = "prune-gui-engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,9 @@ class Job:
         lane: a newer job of the same lane replaces an older one that waits, and stops one that has
             run for `SUPERSEDED_TIMEOUT_S`. None: no job replaces this one.
         urgent: runs before waiting jobs that are not urgent.
-        idle: runs after all other jobs, and only after `IDLE_DELAY_S`.
+        long: runs beside later jobs that are not long, and after all jobs that were submitted
+            before it and are not idle.
+        idle: starts when there are no other jobs, after `IDLE_DELAY_S`, and runs beside later ones.
         writes: writes files, so that `Engine.close` waits for it even in a hurry.
     """
 
@@ -50,6 +61,7 @@ class Job:
     work: Callable[[Monitor], object]
     lane: str | None = None
     urgent: bool = False
+    long: bool = False
     idle: bool = False
     writes: bool = False
 
@@ -95,7 +107,20 @@ class Dropped(Event):
 
 
 NICENESS = 10
-"""Nice value of the engine's thread: about a tenth of the processor time of a thread at 0."""
+"""Nice value of the engine's threads: about a tenth of the processor time of a thread at 0."""
+
+
+class _Kind(Enum):
+    """The kind of a job, which decides on its thread."""
+
+    QUICK = "quick"
+    LONG = "long"
+    IDLE = "idle"
+
+    @classmethod
+    def of(cls, job: Job) -> _Kind:
+        """Return the kind of a job."""
+        return cls.IDLE if job.idle else cls.LONG if job.long else cls.QUICK
 
 
 class _Run:
@@ -104,6 +129,7 @@ class _Run:
     def __init__(self, ticket: int, job: Job) -> None:
         self.ticket = ticket
         self.job = job
+        self.kind = _Kind.of(job)
         self.cancelled = False
         self.superseded = False
         self.started = 0.0
@@ -111,11 +137,6 @@ class _Run:
     def is_set(self) -> bool:
         is_overdue = self.superseded and time.monotonic() - self.started > SUPERSEDED_TIMEOUT_S
         return self.cancelled or is_overdue
-
-
-def _priority(job: Job) -> int:
-    """Return the priority of a job: lower numbers run first."""
-    return 0 if job.urgent else 2 if job.idle else 1
 
 
 def _lower_priority() -> None:
@@ -129,11 +150,11 @@ def _lower_priority() -> None:
 
 
 class Engine:
-    """Runs jobs on one thread of its own, in order of priority, then of submission.
+    """Runs the jobs of each kind on one thread, urgent ones first, then in order of submission.
 
     Args:
         notify: called with every event, on the thread where it happens; must not block.
-        ended: called by the thread just before it ends.
+        ended: called by the last thread just before it ends.
     """
 
     def __init__(
@@ -142,27 +163,38 @@ class Engine:
         self._notify = notify
         self._ended = ended
         self._tickets = count(1)
-        self._waiting: deque[_Run] = deque()
-        self._running: _Run | None = None
+        self._waiting: list[_Run] = []
+        self._running: dict[_Kind, _Run] = {}
+        self._busy_until = -math.inf
         self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._serve, name="prune-gui-engine", daemon=True)
-        self._thread.start()
+        self._threads = {
+            kind: threading.Thread(
+                target=self._serve,
+                args=(kind,),
+                name=f"{THREAD_NAME_PREFIX}-{kind.value}",
+                daemon=True,
+            )
+            for kind in _Kind
+        }
+        self._serving = set(_Kind)
+        for thread in self._threads.values():
+            thread.start()
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its ticket."""
-        run = _Run(next(self._tickets), job)
         dropped: list[_Run] = []
         with self._changed:
+            run = _Run(next(self._tickets), job)
             if job.lane is not None:
                 dropped = [other for other in self._waiting if other.job.lane == job.lane]
                 for other in dropped:
                     self._waiting.remove(other)
-                if self._running and self._running.job.lane == job.lane:
-                    self._running.superseded = True
-            position = sum(_priority(other.job) <= _priority(job) for other in self._waiting)
-            self._waiting.insert(position, run)
-            self._changed.notify()
+                for other in self._running.values():
+                    other.superseded |= other.job.lane == job.lane
+            self._waiting.append(run)
+            self._waiting.sort(key=lambda run: not run.job.urgent)  # a stable sort
+            self._changed.notify_all()
         for other in dropped:
             self._notify(Dropped(other.ticket, other.job))
         return run.ticket
@@ -170,65 +202,92 @@ class Engine:
     def cancel(self, ticket: int) -> None:
         """Cancel a job: a waiting job is dropped, a running job stops at its next check."""
         with self._changed:
-            if self._running and self._running.ticket == ticket:
-                self._running.cancelled = True
+            for run in self._running.values():
+                run.cancelled |= run.ticket == ticket
             waiting = [run for run in self._waiting if run.ticket == ticket]
             for run in waiting:
                 self._waiting.remove(run)
+            self._changed.notify_all()
         for run in waiting:
             self._notify(Dropped(run.ticket, run.job))
 
     def stop(self) -> None:
-        """Cancel all jobs, so that the thread ends soon. No further event is sent."""
+        """Cancel all jobs, so that the threads end soon. No further event is sent."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
-            if self._running:
-                self._running.cancelled = True
-            self._changed.notify()
+            for run in self._running.values():
+                run.cancelled = True
+            self._changed.notify_all()
 
     def close(self, *, hurry: bool = False) -> bool:
-        """Cancel all jobs and wait for the thread to end.
+        """Cancel all jobs and wait for the threads to end.
 
         Args:
-            hurry: wait only briefly for a job that does not write, since some jobs, such as
-                compiling, cannot be stopped.
+            hurry: wait only briefly for jobs that do not write, since some jobs, such as compiling,
+                cannot be stopped.
 
         Returns:
-            Whether the thread ended. If not, it ends with the process, and files that the job reads
-            stay open.
+            Whether the threads ended. If not, they end with the process, and files that their jobs
+            read stay open.
         """
         self.stop()
-        running = self._running
-        is_hurried = hurry and not (running and running.job.writes)
-        self._thread.join(HURRIED_CLOSE_TIMEOUT_S if is_hurried else CLOSE_TIMEOUT_S)
-        if self._thread.is_alive() and running and not is_hurried:
-            log.warning("%s did not stop; it ends with the program", running.job.title)
-        return not self._thread.is_alive()
+        for kind, thread in self._threads.items():
+            run = self._running.get(kind)
+            is_hurried = hurry and not (run and run.job.writes)
+            thread.join(HURRIED_CLOSE_TIMEOUT_S if is_hurried else CLOSE_TIMEOUT_S)
+            if thread.is_alive() and run and not is_hurried:
+                log.warning("%s did not stop; it ends with the program", run.job.title)
+        return not any(thread.is_alive() for thread in self._threads.values())
 
-    def _serve(self) -> None:
+    def _serve(self, kind: _Kind) -> None:
         _lower_priority()
-        while run := self._next():
+        while run := self._next(kind):
             self._send(Started(run.ticket, run.job))
             self._send(self._do(run))
-        self._ended()
-
-    def _next(self) -> _Run | None:
+            self._finish(run)
         with self._changed:
-            delay_idle = self._running is not None and not self._running.job.idle
-            self._running = None
-            if delay_idle:
-                self._changed.wait_for(self._is_busy, IDLE_DELAY_S)
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            if self._closed:
-                return None
-            self._running = self._waiting.popleft()
-            self._running.started = time.monotonic()
-            return self._running
+            self._serving.remove(kind)
+            is_last = not self._serving
+        if is_last:
+            self._ended()
 
-    def _is_busy(self) -> bool:
-        """Return whether the engine was closed, or the next waiting job is not idle."""
-        return self._closed or (bool(self._waiting) and not self._waiting[0].job.idle)
+    def _next(self, kind: _Kind) -> _Run | None:
+        """Wait for a job of a kind that may start, and return it; None when the engine closes."""
+        with self._changed:
+            while not self._closed:
+                run = next((run for run in self._waiting if run.kind is kind), None)
+                delay = math.inf if run is None else self._delay(run)
+                if run is not None and delay <= 0:
+                    self._waiting.remove(run)
+                    self._running[kind] = run
+                    run.started = time.monotonic()
+                    return run
+                self._changed.wait(None if delay == math.inf else delay)
+        return None
+
+    def _finish(self, run: _Run) -> None:
+        with self._changed:
+            del self._running[run.kind]
+            if run.kind is not _Kind.IDLE:
+                self._busy_until = time.monotonic()
+            self._changed.notify_all()
+
+    def _delay(self, run: _Run) -> float:
+        """Return the seconds until the next job of its kind may start; inf while others run."""
+        others = (*self._waiting, *self._running.values())
+        match run.kind:
+            case _Kind.QUICK:
+                idle = self._running.get(_Kind.IDLE)
+                return idle.started + IDLE_HEAD_START_S - time.monotonic() if idle else 0.0
+            case _Kind.LONG:
+                before = (other for other in others if other.ticket < run.ticket)
+                quick_before = any(other.kind is _Kind.QUICK for other in before)
+                return math.inf if quick_before else 0.0
+            case _Kind.IDLE:
+                if any(other.kind is not _Kind.IDLE for other in others):
+                    return math.inf
+                return self._busy_until + IDLE_DELAY_S - time.monotonic()
 
     def _do(self, run: _Run) -> Event:
         last_progress = 0.0

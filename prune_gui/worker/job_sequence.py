@@ -27,14 +27,14 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
     def sweep() -> Sweep:
         from prune_gui.session.sweep import Sweep  # torch: slow to import
 
-        return Sweep(session.resolver, recipe, number)
+        return Sweep(session.resolver.copy(), recipe, number)
 
     def job(position: int, amount: Amount) -> Job:
         def work(monitor: Monitor) -> SweepRow:
             return sweep().row(amount, monitor)
 
         title = deferred("Trying amount {place} of {total}", place=position, total=len(amounts))
-        return Job(title, work)
+        return Job(title, work, long=True)
 
     return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
 
@@ -55,7 +55,7 @@ def batch_jobs(
         title = deferred(
             "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
         )
-        return Job(title, work, writes=out is not None)
+        return Job(title, work, long=True, writes=out is not None)
 
     pairs = zip(paths, targets, strict=True)
     return [job(position, path, out) for position, (path, out) in enumerate(pairs, start=1)]

@@ -1,4 +1,4 @@
-"""The jobs of the application: their work on the engine's thread, and their results."""
+"""The jobs of the application: their work on the engine's threads, and their results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
@@ -18,11 +18,15 @@ from prune_gui.session import Session, named_states
 from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:
+    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, OutputPath, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
+
+ZEROS_SLICE_S: Final = 0.05
+"""Time for which zeros are counted before other jobs can run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Resolved:
         resolution: resolution of its steps, up to the first step that fails.
         error: error of that step; None if no step fails.
         before: resolution before the first step.
+        masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
         draft: the draft step.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
@@ -57,6 +62,7 @@ class Resolved:
     resolution: Resolution
     error: StepError | None
     before: Resolution
+    masks: Resolution
     draft: Draft | None
     preview: Resolution | None
     draft_error: str | None
@@ -94,7 +100,7 @@ def _resolve_with_totals(
     resolved = _resolve(session, recipe, draft, monitor)
     for resolution in (resolved.before, resolved.resolution, resolved.preview):
         if resolution is not None:
-            _ = resolution.total, [outcome.notes for outcome in resolution.outcomes]
+            _ = resolution.total, [outcome.warnings for outcome in resolution.outcomes]
     if resolved.preview is not None and resolved.draft_number is not None:
         resolved.preview.of_targets(resolved.draft_number)
     return resolved
@@ -110,7 +116,8 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
         resolution = session.resolver.resolve(resolvable, monitor)
     before = session.resolver.after(0)
     assert before is not None  # the resolution before the first step always exists
-    resolved = partial(Resolved, recipe, resolution, error, before, draft)
+    masks = session.resolver.masks(monitor)
+    resolved = partial(Resolved, recipe, resolution, error, before, masks, draft)
     if draft is None:
         return resolved(None, None)
     draft_index = _draft_index(draft, recipe)
@@ -136,6 +143,18 @@ def _draft_index(draft: Draft, recipe: Recipe) -> int:
     return len(recipe.steps) if draft.replaces is None else draft.replaces
 
 
+def zeros_job(session: Session) -> Job:
+    """Continue to count the zeros of the file for a short time; the result is a `FileZeros`."""
+
+    def work(monitor: Monitor) -> FileZeros:
+        from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
+
+        session.zero_scan = session.zero_scan or ZeroScan(session.checkpoint)
+        return session.zero_scan.advance(ZEROS_SLICE_S, monitor)
+
+    return Job(deferred("Counting zeros"), work, lane="zeros", idle=True)
+
+
 def compare_job(path: Path) -> Job:
     """Open a checkpoint to compare with; the result is a `Resolution` with its zeros pruned."""
 
@@ -149,7 +168,18 @@ def compare_job(path: Path) -> Job:
             other.close()
             raise
 
-    return Job(deferred("Opening {name} to compare with", name=path.name), work)
+    return Job(deferred("Opening {name} to compare with", name=path.name), work, long=True)
+
+
+def mask_step_job(session: Session, path: Path) -> Job:
+    """Find the masks in a file; the result is a `Step` that applies them, or None."""
+
+    def work(monitor: Monitor) -> Step | None:
+        from prune_gui.recipe.mask_step import mask_step  # torch: slow to import
+
+        return mask_step(path, session.checkpoint, monitor)
+
+    return Job(deferred("Looking for masks in {name}", name=path.name), work)
 
 
 def export_job(
@@ -161,11 +191,11 @@ def export_job(
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
 
-        resolution = session.resolver.resolve(recipe, monitor)
+        resolution = session.resolver.copy().resolve(recipe, monitor)
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
-    return Job(deferred("Saving {name}", name=out.name), work, writes=True)
+    return Job(deferred("Saving {name}", name=out.name), work, long=True, writes=True)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
@@ -195,15 +225,22 @@ def warm_up_job() -> Job:
     return Job(deferred("Starting the engine"), work)
 
 
-def threads_job(count: int | None) -> Job:
-    """Set the number of worker threads; None for torch's default."""
+def threads_jobs(count: int | None) -> list[Job]:
+    """Return jobs that set the number of worker threads; None for torch's default.
+
+    torch keeps the number per thread, so that each thread of the engine runs one of these jobs.
+    """
+
+    def job(kind: str) -> Job:
+        title = deferred("Changing the number of threads")
+        return Job(title, work, lane=f"threads.{kind}", long=kind == "long", idle=kind == "idle")
 
     def work(_: Monitor) -> None:
         from prune_gui.pruning.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 
-    return Job(deferred("Changing the number of threads"), work, lane="threads")
+    return [job(kind) for kind in ("quick", "long", "idle")]
 
 
 def compile_jobs() -> list[Job]:

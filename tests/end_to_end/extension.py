@@ -33,6 +33,7 @@ from prune_gui.pruning import methods
 from prune_gui.pruning.decisions.base import Decision
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.fields import Amount
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.recipe.condition_fields import CONDITION_FIELDS, NumberField
@@ -49,6 +50,7 @@ class FirstWeights(Method):
     name: ClassVar[str] = "first_weights"
     title: ClassVar[str] = deferred("First weights")
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "elements"
     source: ClassVar[str] = "toy"
 
     amount: Amount = 2

@@ -233,7 +233,7 @@ def test_the_program_ends_without_waiting_for_compilation(run, way):
         sys.exit(code)
         """
     )
-    assert (done.returncode, done.stdout) == (0, "False\n['prune-gui-engine']\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "False\n['prune-gui-engine-idle']\n"), done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -18,7 +18,7 @@ def copied(demo_window, workbench, make_step, settle, qtbot):
     settle()
 
     def copy(action: str) -> str:
-        with qtbot.waitSignal(workbench.copied):
+        with qtbot.waitSignal(workbench.noted):
             demo_window.menu_actions[action].trigger()
         return QGuiApplication.clipboard().text()
 

@@ -37,13 +37,10 @@ def test_only_another_draft_is_announced(draft, make_step):
 def test_a_committed_draft_is_added_or_replaces_its_step(draft, session, make_step):
     first, second = make_step(amount=0.25), make_step(amount=0.5)
     draft.set(first)
-    draft.commit(session)
+    draft.commit(session, Draft(first))
     assert session.steps == (first,)
     assert draft.current is None
-    draft.set(second, replaces=0)
-    draft.commit(session)
-    assert session.steps == (second,)
-    draft.commit(session)  # nothing is drafted
+    draft.commit(session, Draft(second, 0))  # it was not previewed
     assert session.steps == (second,)
 
 

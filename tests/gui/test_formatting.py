@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from prune_gui import number_formats
 from prune_gui.gui import formatting
-from prune_gui.recipe import Outcome
 
 
 @given(st.integers(1, 10**12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -81,9 +80,9 @@ def test_a_duration_is_rounded_up(seconds, text):
 
 
 def test_equal_remarks_are_merged_and_many_are_counted():
-    some = Outcome(remarks={"a": "odd", "b": "odd", "c": "even"})
+    some = {"a": "odd", "b": "odd", "c": "even"}
     assert formatting.notes(some) == ["a and 1 more: odd", "c: even"]
-    many = Outcome(remarks={str(i): f"note {i}" for i in range(10)})
+    many = {str(i): f"note {i}" for i in range(10)}
     assert formatting.notes(many)[-1] == "and 7 more"
     assert len(formatting.notes(many)) == 4
     assert formatting.short_notes(some) == ["odd: 2 targets", "even: 1 target"]

@@ -90,7 +90,7 @@ def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbo
     assert not any(duplicates.values()), duplicates
 
 
-@pytest.mark.parametrize("act", ["settings", "sweep", "batch"])
+@pytest.mark.parametrize("act", ["settings", "sweep", "batch", "report"])
 def test_mnemonics_are_unique_in_what_an_action_opens(demo_window, act):
     before = set(demo_window.children())
     demo_window.menu_actions[act].trigger()

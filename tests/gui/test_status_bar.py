@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from prune_gui.gui.panels.status_bar import StatusBar
-from prune_gui.worker import Finished, Job, Progressed, Started
+from prune_gui.worker import Dropped, Finished, Job, Progressed, Started
 
 JOB = Job("Saving a.pt", lambda _: None)
 
@@ -74,9 +74,37 @@ def test_progress_of_another_job_is_not_shown(status, workbench):
     assert status._progress.value() == 100
 
 
+def test_of_two_running_jobs_the_long_one_is_shown_and_cancelled(status, workbench, monkeypatch):
+    cancelled, happened = [], workbench.bridge.happened
+    monkeypatch.setattr(workbench.bridge, "cancel", cancelled.append)
+    saving, drawing = Job("Saving a.pt", lambda _: None, long=True), Job("Drawing", lambda _: None)
+    happened.emit(Started(1, drawing))
+    happened.emit(Started(2, saving))
+    happened.emit(Progressed(2, saving, 30, 100))
+    happened.emit(Progressed(1, drawing, 80, 100))
+    assert (status._title.text(), status._progress.value()) == ("Saving a.pt …", 300)
+    happened.emit(Finished(1, drawing, None))
+    happened.emit(Started(3, drawing))
+    happened.emit(Progressed(3, drawing, 10, 100))
+    assert (status._title.text(), status._progress.value()) == ("Saving a.pt …", 300)
+    status.cancel()
+    assert cancelled == [2]
+    happened.emit(Dropped(2, saving))
+    assert (status._title.text(), status._progress.value()) == ("Drawing …", 100)
+    happened.emit(Finished(3, drawing, None))
+    assert not status.busy
+
+
+def test_an_idle_job_is_not_shown(status, workbench, qtbot):
+    compiling = Job("Preparing", lambda _: None, idle=True)
+    workbench.bridge.happened.emit(Started(1, compiling))
+    assert not status._job_timer.isActive()
+    assert not status.busy
+
+
 def test_the_pruned_count_is_shown_with_unit_prefixes(status, open_file, demo_checkpoint):
     open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
-    assert status._pruned.text() == "67.4 k of 89.9 k pruned (74.9 %)"
+    assert status._pruned.text() == "68.4 k of 89.9 k pruned (76.1 %)"
 
 
 def test_showing_a_job_does_not_change_the_layout(qtbot, workbench):

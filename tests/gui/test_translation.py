@@ -99,7 +99,7 @@ def test_the_window_with_the_demo_is_translated(demo_window, workbench, names):
 def test_messages_after_actions_are_translated(demo_window, workbench, names, qtbot):
     seen = set()
     for act in ("copy_recipe", "copy_command", "copy_script"):
-        with qtbot.waitSignal(workbench.copied, timeout=60_000):
+        with qtbot.waitSignal(workbench.noted, timeout=60_000):
             demo_window.menu_actions[act].trigger()
         seen |= untranslated_in(demo_window.status, *names)
     workbench.saved.emit(Path("/models/a.pt"))
@@ -112,7 +112,9 @@ def test_messages_after_actions_are_translated(demo_window, workbench, names, qt
     assert seen == set()
 
 
-@pytest.mark.parametrize("act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch"])
+@pytest.mark.parametrize(
+    "act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch", "report"]
+)
 def test_what_an_action_opens_is_translated(demo_window, names, act):
     before = set(demo_window.children())
     demo_window.menu_actions[act].trigger()

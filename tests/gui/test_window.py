@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
@@ -27,6 +27,7 @@ from prune_gui.gui.actions import menus
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
 from prune_gui.gui.panels.draft.fields import PathField
+from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
@@ -54,17 +55,16 @@ def changed(demo_window, workbench, make_step):
     return demo_window
 
 
-def drop(window, *paths):
+def files_in_hand(*paths):
+    """Return the arguments of a drag event after its position."""
     mime = QMimeData()
     mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    event = QDropEvent(
-        QPointF(5, 5),
-        Qt.DropAction.CopyAction,
-        mime,
-        Qt.MouseButton.LeftButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    window.dropEvent(event)
+    return Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+
+
+def drop(window, *paths):
+    hand = files_in_hand(*paths)  # the event does not own it
+    window.dropEvent(QDropEvent(QPointF(5, 5), *hand))
 
 
 def own(names):
@@ -255,7 +255,7 @@ def test_closing_during_a_save_asks_whether_to_stop_it(
             cancelled.set()
             raise
 
-    def save(_path, _form, *, overwrite, shard_size):
+    def save(_path, _form, *, overwrite, shard_size, failed):
         return workbench.bridge.run(Job("Saving", slow), lambda _: None)
 
     monkeypatch.setattr(workbench.files, "save", save)
@@ -491,3 +491,65 @@ def test_the_default_output_path_is_beside_the_input():
 def test_shipped_files_are_recognised(tmp_path):
     assert is_shipped(resource("demo", "digits_cnn.yaml"))
     assert not is_shipped(tmp_path / "digits_cnn.yaml")
+
+
+def test_the_window_shows_what_a_drop_would_open_while_a_file_is_over_it(window, demo_checkpoint):
+    hand = files_in_hand(demo_checkpoint)
+    plain = window.grab().toImage()
+    QApplication.sendEvent(window, QDragEnterEvent(QPoint(3, 3), *hand))
+    hint = window.findChild(DropHint)
+    assert hint.isVisible()
+    assert hint.geometry() == window.rect()
+    assert window.grab().toImage() != plain
+    QApplication.sendEvent(window, QDragLeaveEvent())
+    assert not hint.isVisible()
+    QApplication.sendEvent(window, QDragEnterEvent(QPoint(3, 3), *hand))
+    drop(window, demo_checkpoint)
+    assert not hint.isVisible()
+
+
+def test_the_save_dialog_keeps_its_input_and_explains_an_error_until_the_file_is_written(
+    changed, workbench, monkeypatch, qtbot, tmp_path
+):
+    blocked, free = tmp_path / "file" / "a.safetensors", tmp_path / "b.safetensors"
+    blocked.parent.write_bytes(b"not a folder")
+    seen = []
+
+    def fill_in(dialog):
+        seen.append((dialog._path.text(), dialog.form, dialog._failure.text()))
+        dialog._forms.button(2).click()
+        dialog._path.setText(str(free if len(seen) > 1 else blocked))
+        return QDialog.DialogCode.Accepted
+
+    monkeypatch.setattr(SaveDialog, "exec", fill_in)
+    with qtbot.waitSignal(workbench.saved, timeout=60_000):
+        changed.menu_actions["save_checkpoint"].trigger()
+    (_, _, nothing), (path, form, failure) = seen
+    assert nothing == ""
+    assert (path, form) == (str(blocked), "masks")
+    assert str(blocked.parent) in failure
+    assert free.exists()
+
+
+def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
+    changed, workbench, monkeypatch, qtbot, tmp_path
+):
+    paths = []
+
+    def fill_in(dialog):
+        paths.append(dialog._path.text())
+        dialog._path.setText(str(tmp_path / "out.safetensors"))
+        return QDialog.DialogCode.Accepted if len(paths) == 1 else QDialog.DialogCode.Rejected
+
+    monkeypatch.setattr(SaveDialog, "exec", fill_in)
+    started = threading.Event()
+    blocker = workbench.bridge.run(Job("Waiting", lambda _: started.wait(60)), lambda _: None)
+    changed.menu_actions["save_checkpoint"].trigger()
+    with qtbot.waitSignal(workbench.noted) as noted:
+        changed.commands._saving.cancel()
+    assert noted.args == ["Saving was cancelled; no file was changed."]
+    started.set()
+    qtbot.waitUntil(lambda: not workbench.bridge.waits_for(blocker))
+    assert not (tmp_path / "out.safetensors").exists()
+    changed.menu_actions["save_checkpoint"].trigger()
+    assert paths[1] == str(tmp_path / "out.safetensors")

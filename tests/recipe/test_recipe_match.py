@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from prune_gui import open_checkpoint
 from prune_gui.errors import StepError
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.recipe.recipe_match import match_recipe
+from prune_gui.recipe.recipe_match import match_recipe, most_targeted
 
 NAMES = ("a.weight", "a.bias", "b.weight", "b.steps")
 PATTERNS = ("a.*", "*.weight", "c.*", "!a.*", "b.steps", "dims>1", "a.* size>100", "!c.*")
@@ -59,3 +59,13 @@ def test_a_condition_on_sparsity_is_assumed_to_hold(tmp_path):
     assert set(first.targets) == {"a.weight", "a.bias"}
     assert first.unmatched == ("c.* sparsity>1%",)
     assert second.targets == ("a.weight", "b.weight")
+
+
+def test_the_parameter_that_most_steps_target_is_the_first_of_them_in_the_file(tmp_path):
+    with saved(tmp_path) as checkpoint:
+        first, last = ({"targets": [name]} for name in ("a.weight", "b.weight"))
+        assert most_targeted(recipe_of(), checkpoint) is None
+        assert most_targeted(recipe_of(last, first), checkpoint) == "a.weight"
+        assert most_targeted(recipe_of(last, first, last), checkpoint) == "b.weight"
+        off = {**last, "enabled": False}
+        assert most_targeted(recipe_of(first, off, off), checkpoint) == "a.weight"

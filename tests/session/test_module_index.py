@@ -135,3 +135,11 @@ def test_a_filter_is_quick_once_its_condition_values_are_loaded(monkeypatch):
 def test_parameters_that_are_not_shown_are_not_selected():
     assert selected("bias", "block") == {"block.bias"}
     assert selected("norm", "block") == set()
+
+
+def test_masks_are_countable_if_nothing_can_be_pruned():
+    masks = ModuleIndex([TensorInfo("a.weight", (2, 3), "bool"), TensorInfo("n", (), "int64")])
+    assert masks.countable({}).tolist() == [0, 0]
+    assert masks.countable({"a.weight": (4, 6)}).tolist() == [6, 0]
+    mixed = ModuleIndex([TensorInfo("causal", (6,), "bool"), TensorInfo("w", (4,), "float32")])
+    assert mixed.countable({"w": (0, 4)}).tolist() == [0, 4]

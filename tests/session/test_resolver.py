@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,32 @@ def test_a_deleted_file_of_scores_does_not_invalidate_the_resolution(resolver, t
     before = resolver.resolve(recipe_in(tmp_path, [1.0, 2.0]), Monitor())
     (tmp_path / "scores.safetensors").unlink()
     assert resolver.resolve(before.recipe, Monitor()) is before
+
+
+def test_a_copy_resolves_another_recipe_without_affecting_the_original(resolver):
+    half = Recipe.from_yaml("steps: [{method: l1_unstructured, targets: [w], amount: 1}]")
+    before = resolver.resolve(half, Monitor())
+    copied = resolver.copy()
+    assert copied.resolve(half, Monitor()) is before
+    assert copied.resolve(half.with_steps((*half.steps, *half.steps)), Monitor()).total == (2, 2)
+    assert resolver.after(1) is before
+    assert resolver.after(2) is None
+
+
+def test_a_resolver_can_be_copied_while_it_resolves(resolver):
+    step = Recipe.from_yaml("steps: [{method: l1_unstructured, targets: [w], amount: 1}]").steps[0]
+    recipes = [Recipe(steps=(step,)), Recipe(steps=(step, step)), Recipe(), Recipe(start="zeros")]
+    ended = threading.Event()
+
+    def resolve_all() -> None:
+        for _ in range(200):
+            for recipe in recipes:
+                resolver.resolve(recipe, Monitor())
+        ended.set()
+
+    thread = threading.Thread(target=resolve_all)
+    thread.start()
+    while not ended.is_set():
+        for recipe in recipes:
+            assert resolver.copy().resolve(recipe, Monitor()).recipe == recipe
+    thread.join()

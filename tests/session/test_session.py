@@ -46,7 +46,7 @@ def test_every_edit_is_one_labelled_undo_entry(session):
         session.undo()
     assert labels == [
         "Remove step 1",
-        "Edit step 2",
+        "Edit step 2: 1 weight → 3 weights",
         "Switch off step 1",
         "Move step 2 to position 1",
         "Add L1 unstructured",
@@ -74,12 +74,14 @@ def test_undo_labels_are_translated(session):
     session.bring_back(Recipe(), None)
     session.use_recipe(Recipe(steps=(step(1),)), session.checkpoint.path)
     history = session.history
+    one, three = (foreign(f"{{}} weight{s}").format(n) for s, n in (("", 1), ("s", 3)))
+    change = foreign("{} → {}").format(one, three)
     added = foreign("Add {}").format(foreign("L1 unstructured"))
     assert [entry.label for entry in history.entries] == [
         foreign("Open"),
         added,
         foreign("Duplicate step {}").format(1),
-        foreign("Edit step {}").format(2),
+        foreign("Edit step {}: {}").format(2, change),
         foreign("Move step {} to position {}").format(2, 1),
         foreign("Switch off step {}").format(1),
         foreign("Switch on step {}").format(1),
@@ -178,12 +180,12 @@ def test_an_exported_file_offers_its_own_recipe(session, tmp_path):
     with open_checkpoint(tmp_path / "made.safetensors") as checkpoint:
         again = Session(checkpoint)
         assert again.steps == ()
-        again.use_own_recipe()
+        again.apply_past_recipe()
         assert again.steps == session.steps
         assert again.unsaved
         again.undo()
         assert again.steps == ()
-    session.use_own_recipe()  # no effect: this program did not write the file
+    session.apply_past_recipe()  # no effect: this program did not write the file
     assert session.made is None
 
 

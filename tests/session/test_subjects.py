@@ -7,7 +7,9 @@ import torch
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 from prune_gui.session import Session
 from prune_gui.session.subjects import model_subject_of, subject_of
 
@@ -46,3 +48,21 @@ def test_the_subject_is_the_chosen_parameter_of_the_shown_resolution(session):
     subject = subject_of(session, shown, "fc.weight", 1)
     assert (subject.resolution, subject.name, subject.draft) == (shown, "fc.weight", 1)
     assert model_subject_of(session, shown, 1).resolution is shown
+
+
+def test_a_mask_beside_weights_is_a_subject_without_steps(tmp_path):
+    path = tmp_path / "causal.safetensors"
+    tensors = {"weight": torch.ones(4), "causal": torch.tensor([True, False, False])}
+    save_file({**tensors, "codes": torch.tensor([0, 1, 2], dtype=torch.uint8)}, path)
+    with open_checkpoint(path) as checkpoint:
+        session = Session(checkpoint)
+        shown, masks = resolve(Recipe(), checkpoint), session.resolver.masks(Monitor())
+        assert session.resolver.masks(Monitor()) is masks
+        subject = subject_of(session, shown, "causal", 1, masks)
+        assert (subject.resolution, subject.draft) == (masks, None)
+        assert subject.counts() == {KEPT: 1, IN_FILE: 2}
+        assert [subject.title(code) for code in subject.counts()] == ["kept", "zero"]
+        assert subject.facts() == "3 · bool · 2 of 3 pruned (66.7 %)"
+        assert subject_of(session, shown, "weight", None, masks).resolution is shown
+        message = subject_of(session, shown, "codes", None, masks)
+        assert message == "codes cannot be pruned: integer."

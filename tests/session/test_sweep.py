@@ -51,6 +51,9 @@ def test_every_row_agrees_with_numpy(tmp_path_factory, seed, amounts, earlier):
         assert row.sparsity == (pruned_b + pruned_a) / (a.size + b.size)
         energy = sum((remaining**2).sum() for remaining in kept) / ((a**2).sum() + (b**2).sum())
         assert row.kept_energy == pytest.approx(energy, rel=1e-12)
+        own = (kept[1] ** 2).sum() / (a**2).sum()
+        assert row.target_energy == pytest.approx(own, rel=1e-12)
+        assert (row.worst_energy, row.worst) == (row.target_energy, "a")
         assert row.nearly_empty == (pruned_b >= 0.99 * b.size) + (pruned_a >= 0.99 * a.size)
 
 

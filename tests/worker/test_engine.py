@@ -60,7 +60,7 @@ class Gate:
         return "through"
 
 
-def test_jobs_run_in_sequence_and_send_events(running, event_log):
+def test_a_job_sends_events(running, event_log):
     def work(monitor: Monitor) -> int:
         monitor.expect(10)
         monitor.advance(4)
@@ -204,7 +204,7 @@ def test_closing_ends_the_thread_during_a_job_without_further_events(event_log):
     worker.submit(Job("never", lambda monitor: None))
     event_log.until(Started, ticket)
     worker.close()
-    assert not [t for t in threading.enumerate() if t.name == "prune-gui-engine"]
+    assert not [t for t in threading.enumerate() if t.name.startswith("prune-gui-engine")]
     left = [event_log.events.get_nowait() for _ in range(event_log.events.qsize())]
     assert not [event for event in left if isinstance(event, Finished | Dropped | Failed)]
 
@@ -233,48 +233,130 @@ def test_a_hurried_close_waits_only_for_a_writing_job(
     event_log, monkeypatch, hurry, writes, timeout_s
 ):
     worker, let_through = Engine(event_log.events.put), threading.Event()
-    event_log.until(
-        Started, worker.submit(Job("long", lambda _: let_through.wait(), writes=writes))
-    )
+    job = Job("long", lambda _: let_through.wait(), long=True, writes=writes)
+    event_log.until(Started, worker.submit(job))
+    [busy] = [thread for thread in threading.enumerate() if thread.name == "prune-gui-engine-long"]
     waits = []
     with monkeypatch.context() as patch:
-        patch.setattr(worker._thread, "join", waits.append)
+        patch.setattr(busy, "join", waits.append)
         assert not worker.close(hurry=hurry)
     assert waits == [timeout_s]
     let_through.set()
     assert worker.close()
 
 
-def test_idle_jobs_run_after_all_other_jobs(running, event_log):
+def test_quick_jobs_run_beside_a_long_one(running, event_log):
+    gate = Gate()
+    saving = running.submit(Job("saving", gate, long=True))
+    event_log.until(Started, saving)
+    drawing = running.submit(Job("drawing", lambda _: "drawn", lane="view", urgent=True))
+    assert event_log.until(Finished, drawing).result == "drawn"
+    resolving = running.submit(Job("resolving", lambda _: "resolved", lane="resolve"))
+    assert event_log.until(Finished, resolving).result == "resolved"
+    gate.open.set()
+    assert event_log.until(Finished, saving).result == "through"
+
+
+def test_a_long_job_runs_after_the_quick_jobs_submitted_before_it(running, event_log):
     gate, done = Gate(), []
-    first = running.submit(Job("first", gate))
+    running.submit(Job("resolving", lambda monitor: done.append(gate(monitor))))
+    waiting = running.submit(Job("drawing", lambda _: done.append("drawn"), lane="view"))
+    saving = running.submit(Job("saving", lambda _: done.append("saved"), long=True))
+    running.submit(Job("drawing", lambda _: done.append("drawn again"), lane="view"))
+    event_log.until(Dropped, waiting)  # the newer one does not delay the save
+    gate.open.set()
+    event_log.until(Finished, saving)
+    assert [one for one in done if one != "drawn again"] == ["through", "saved"]
+
+
+def test_long_jobs_run_one_after_the_other(running, event_log):
+    gate, done = Gate(), []
+    running.submit(Job("saving", lambda monitor: done.append(gate(monitor)), long=True))
+    closing = running.submit(Job("closing", lambda _: done.append("closed"), long=True))
+    drawing = running.submit(Job("drawing", lambda _: None, urgent=True))
+    event_log.until(Finished, drawing)
+    assert done == []
+    gate.open.set()
+    event_log.until(Finished, closing)
+    assert done == ["through", "closed"]
+
+
+def test_a_running_long_job_is_cancelled_while_quick_jobs_continue(running, event_log):
+    gate = Gate()
+    saving, resolving = Job("saving", Gate(), long=True, writes=True), Job("resolving", gate)
+    tickets = [running.submit(saving)]
+    event_log.until(Started, tickets[0])
+    tickets.append(running.submit(resolving))
+    event_log.until(Started, tickets[1])
+    running.cancel(tickets[0])
+    event_log.until(Dropped, tickets[0])
+    gate.open.set()
+    event_log.until(Finished, tickets[1])
+
+
+def test_all_jobs_run_beside_an_idle_one(running, event_log):
+    gate = Gate()
+    compiling = running.submit(Job("compiling", gate, idle=True))
+    event_log.until(Started, compiling)
+    event_log.until(Finished, running.submit(Job("saving", lambda _: None, long=True)))
+    event_log.until(Finished, running.submit(Job("drawing", lambda _: None, urgent=True)))
+    gate.open.set()
+    event_log.until(Finished, compiling)
+
+
+def test_a_quick_job_starts_after_an_idle_one_that_is_short(running, event_log, monkeypatch):
+    monkeypatch.setattr(engine, "IDLE_HEAD_START_S", 10)
+    gate, done = Gate(), []
+    loading = running.submit(Job("loading", lambda monitor: done.append(gate(monitor)), idle=True))
+    event_log.until(Started, loading)
+    drawing = running.submit(Job("drawing", lambda _: done.append("drawn"), urgent=True))
+    gate.open.set()
+    event_log.until(Finished, drawing)
+    assert done == ["through", "drawn"]
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_idle_jobs_run_after_all_other_jobs(running, event_log, long):
+    gate, done = Gate(), []
+    first = running.submit(Job("first", gate, long=long))
     event_log.until(Started, first)
     for name, kind in (("idle", {"idle": True}), ("plain", {}), ("urgent", {"urgent": True})):
-        last = running.submit(Job(name, lambda _, name=name: done.append(name), **kind))
+        last = running.submit(Job(name, lambda _, name=name: done.append(name), long=long, **kind))
     gate.open.set()
     event_log.until(Finished, last - 2)
     assert done == ["urgent", "plain", "idle"]
 
 
-def test_an_idle_job_is_delayed_unless_another_job_is_submitted(running, event_log, monkeypatch):
-    timeouts, wait_for = [], running._changed.wait_for
+def test_the_engine_ends_once_when_its_last_thread_does(event_log):
+    let_through, ended = threading.Event(), []
+    worker = Engine(event_log.events.put, lambda: ended.append(True))
+    ticket = worker.submit(Job("saving", lambda _: let_through.wait(), long=True))
+    event_log.until(Started, ticket)
+    worker.stop()
+    assert ended == []
+    let_through.set()
+    assert worker.close()
+    assert ended == [True]
 
-    def wait(predicate, timeout=None):
-        if timeout is not None:  # the idle delay, during which another job is submitted
-            timeouts.append(timeout)
-            if len(timeouts) == 2:
-                running.submit(Job("asked", lambda _: done.append("asked")))
-        return wait_for(predicate, 0 if timeout is not None else None)
 
-    gate, done = Gate(), []
-    event_log.until(Started, running.submit(Job("first", gate)))
-    for name in ("idle", "as idle"):
-        last = running.submit(Job(name, lambda _, name=name: done.append(name), idle=True))
-    monkeypatch.setattr(running._changed, "wait_for", wait)
-    gate.open.set()
+def test_an_idle_job_is_delayed_after_every_other_job(running, event_log, monkeypatch):
+    now, delays, wait = [100.0], [], running._changed.wait
+    monkeypatch.setattr(engine.time, "monotonic", lambda: now[0])
+
+    def pass_time(timeout=None):
+        if timeout is None:
+            return wait()
+        delays.append(timeout)
+        if len(delays) == 1:  # during the delay, another job is submitted
+            running.submit(Job("asked", lambda _: done.append("asked")))
+        else:
+            now[0] += timeout
+        return wait(0.001)
+
+    monkeypatch.setattr(running._changed, "wait", pass_time)
+    done = []
+    for name, kind in (("first", {}), ("idle", {"idle": True}), ("as idle", {"idle": True})):
+        last = running.submit(Job(name, lambda _, name=name: done.append(name), **kind))
     event_log.until(Finished, last)
-    assert timeouts == [engine.IDLE_DELAY_S]
-    assert done == ["idle", "as idle"]
-    event_log.until(Finished, running.submit(Job("next", lambda _: done.append("next"))))
-    event_log.until(Finished, running.submit(Job("late", lambda _: done.append("late"), idle=True)))
-    assert done == ["idle", "as idle", "next", "asked", "late"]
+    assert done == ["first", "asked", "idle", "as idle"]
+    assert delays[-1] == pytest.approx(engine.IDLE_DELAY_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 
 import pytest
@@ -14,6 +15,7 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import OutputPath, Step
+from prune_gui.worker import Engine, Job
 from prune_gui.worker.jobs import (
     Draft,
     compare_job,
@@ -23,7 +25,7 @@ from prune_gui.worker.jobs import (
     open_job,
     resolve_job,
     sizes_job,
-    threads_job,
+    threads_jobs,
     warm_up_job,
 )
 
@@ -75,7 +77,7 @@ def test_titles_of_all_jobs_are_translated(session, tmp_path):
     others = [
         resolve_job(session, None),
         sizes_job(session, OutputPath.of(session.checkpoint, path, None)),
-        threads_job(2),
+        *threads_jobs(2),
         warm_up_job(),
         *compile_jobs(),
     ]
@@ -188,9 +190,36 @@ def test_the_resolution_before_all_steps_is_always_returned(session, amounts):
         assert before.recipe.steps == ()
 
 
-def test_the_number_of_threads_can_be_set_and_reset():
-    default = torch.get_num_threads()
-    threads_job(default + 1).work(Monitor())
-    assert torch.get_num_threads() == default + 1
-    threads_job(None).work(Monitor())
-    assert torch.get_num_threads() == default
+def test_the_number_of_threads_can_be_set_and_reset_on_each_thread_of_the_engine():
+    default, counts = torch.get_num_threads(), queue.Queue()
+    engine = Engine(lambda _: None)
+    for count in (default + 1, None):
+        for job in threads_jobs(count):
+            engine.submit(job)
+        for kind in ({}, {"long": True}, {"idle": True}):
+            engine.submit(Job("count", lambda _: counts.put(torch.get_num_threads()), **kind))
+        assert [counts.get(timeout=10) for _ in range(3)] == [count or default] * 3
+    engine.close()
+
+
+def test_a_save_and_the_preview_of_other_steps_run_at_the_same_time(tmp_path, session):
+    gate, started = threading.Event(), threading.Event()
+
+    class SlowToSave(Monitor):
+        def advance(self, amount: int = 0) -> None:
+            started.set()
+            assert gate.wait(10)
+
+    session.add(step(0.25))
+    resolve_job(session, None).work(Monitor())
+    saving = export_job(session, tmp_path / "out.safetensors", "finalized", overwrite=False)
+    thread = threading.Thread(target=lambda: saving.work(SlowToSave()))
+    thread.start()
+    assert started.wait(10)
+    session.replace(0, step(0.5))
+    preview = resolve_job(session, Draft(step(0.5))).work(Monitor())
+    assert (preview.resolution.total, preview.preview.total) == ((4, 8), (6, 8))
+    gate.set()
+    thread.join()
+    assert load_file(tmp_path / "out.safetensors")["w"].tolist() == [0, 0, *range(2, 8)]
+    assert session.resolver.after(1).total == (4, 8)

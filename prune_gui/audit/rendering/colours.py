@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+
+LIGHT_SHARE: Final = 0.45
+"""Share of a colour in its light shade; the rest is the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Colours:
         badges: the colours of `steps` with more chroma, for small areas such as numbers of steps.
         draft: elements pruned by the draft.
         in_file: elements that were pruned in the file already.
+        zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
         warning: warnings.
@@ -39,6 +43,7 @@ class Colours:
     badges: tuple[str, ...]
     draft: str
     in_file: str
+    zero: str
     cut: str
     box: str
     warning: str
@@ -48,27 +53,36 @@ class Colours:
         """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
         position = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
         low = min(int(position), len(self.scale) - 2)
-        start, end = (bytes.fromhex(shade[1:]) for shade in self.scale[low : low + 2])
-        fraction = position - low
-        rgb = (round(a + fraction * (b - a)) for a, b in zip(start, end, strict=True))
-        return f"#{bytes(rgb).hex()}"
+        return _mixed(self.scale[low], self.scale[low + 1], position - low)
 
     def of(self, code: int, draft: int | None = None) -> str:
         """Return the colour of elements pruned by step `code`.
 
         Args:
-            code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
+            code: `KEPT`, `IN_FILE`, `ZERO`, or the number of a step.
             draft: the number of the draft as a step, if there is a draft.
         """
         if code == KEPT:
             return self.kept
         if code == IN_FILE:
             return self.in_file
+        if code == ZERO:
+            return self.zero
         return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
 
     def badge(self, number: int) -> str:
         """Return the colour of the badge of step `number`, which starts at 1."""
         return self.badges[(number - 1) % len(self.badges)]
+
+    def light_of(self, code: int, draft: int | None = None) -> str:
+        """Return a light shade of the colour of a code, mixed with the background."""
+        return _mixed(self.background, self.of(code, draft), LIGHT_SHARE)
+
+
+def _mixed(start: str, end: str, fraction: float) -> str:
+    """Return a colour between two, interpolated linearly in RGB."""
+    pairs = zip(bytes.fromhex(start[1:]), bytes.fromhex(end[1:]), strict=True)
+    return f"#{bytes(round(a + fraction * (b - a)) for a, b in pairs).hex()}"
 
 
 LIGHT: Final = Colours(
@@ -80,6 +94,7 @@ LIGHT: Final = Colours(
     badges=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a", "#5d8c12", "#0e93b8"),
     draft="#ce4b88",
     in_file="#8b8f95",
+    zero="#e3e1dc",
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
@@ -94,6 +109,7 @@ DARK: Final = Colours(
     badges=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72", "#9ccc3c", "#2fd3e6"),
     draft="#e86eab",
     in_file="#7d838b",
+    zero="#2b2e33",
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import MIN_SHADE
-from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
+from prune_gui.audit.rendering.tiles import Pixels, RasterBlock, TileRegion
 from prune_gui.audit.view_data.legend_text import SEPARATOR, counted, unbroken
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, join_items, tr
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from prune_gui.audit.diff.comparison import Obstacle, Overlap
     from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
-
-Pixels = NDArray[np.uint8]
 
 OBSTACLES: Final[dict[Obstacle, str]] = {
     "shape": deferred("{count:,} of another shape"),
@@ -118,7 +116,7 @@ def split(left: Pixels, right: Pixels, columns: range, at: float) -> Pixels:
     return np.concatenate([left[:, :first], right[:, first:]], axis=1)
 
 
-def paint(kept: str, *overlays: tuple[NDArray[np.float32], str]) -> Pixels:
+def paint(kept: str, *overlays: tuple[NDArray[np.float32], str]) -> NDArray[np.uint8]:
     """Return pixels, uint8 (cells down, cells across, 4): red, green, blue, opaque.
 
     The colours are blended in each cell, weighted by their shares. Each is blended over those

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prune_gui.audit.rendering.cell_labels import Texts, texts
-from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.mask_picture import colour
+from prune_gui.audit.rendering.mask_levels import mask_levels
 from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
 from prune_gui.audit.view_data.subject import Subject
 
@@ -20,33 +19,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaskPainter:
-    """Paints which elements are pruned.
+    """Paints which elements are pruned, as levels.
 
     Attributes:
         subject: the parameter and its resolution.
-        colours: colours of the theme.
-        plain: whether all steps have the same colour.
     """
 
     subject: Subject
-    colours: Colours
-    plain: bool
 
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft, self.colours, self.plain)
+        return (*self.subject.marked_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
+        """Paint a rectangle.
+
+        Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
+        pruned.
+        """
         from prune_gui.audit.raster.density import density  # torch: slow to import
 
         subject = self.subject
         cells = density(
-            subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
+            subject.marked, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
-        pixels = colour(cells, self.colours, subject.draft, plain=self.plain)
-        return RasterBlock(pixels, (cells.share > 0, cells.share < 1))
+        levels = mask_levels(cells, subject.draft)
+        return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
@@ -58,10 +57,10 @@ class MaskPainter:
     @property
     def profile_key(self) -> Hashable:
         """A key that is equal for equal profiles."""
-        return self.subject.mask_key
+        return self.subject.marked_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the share pruned of each row and column."""
+        """Return the share of each row and column that is pruned, or zero in the file."""
         from prune_gui.audit.raster.profiles import pruned_shares  # torch: slow to import
 
-        return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)
+        return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

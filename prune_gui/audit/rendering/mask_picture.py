@@ -1,19 +1,14 @@
-"""Pixels of a density. No Qt: they are computed on the engine's thread."""
+"""Which cells of a layout a picture shows, and the lines between elements. No Qt."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
-from prune_gui.audit.rendering.colours import Colours
-
-if TYPE_CHECKING:
-    from prune_gui.audit.raster.density import Density
 
 MAX_PIXELS = 2_000_000
 MIN_SHADE = 0.22
@@ -84,32 +79,6 @@ def grid_lines(
     )
 
 
-def colour(
-    density: Density, colours: Colours, draft: int | None, *, plain: bool = False
-) -> NDArray[np.uint8]:
-    """Return the pixels of a density, blended from the colour of kept elements to that of the step.
-
-    Args:
-        density: its share is NaN where there are no elements.
-        colours: colours of the theme.
-        draft: step number of the draft; None without a draft.
-        plain: whether all steps have the colour of the first.
-    """
-    levels = np.linspace(0.0, 1.0, 256)
-    levels[1:-1] = MIN_SHADE + levels[1:-1] * (1 - 2 * MIN_SHADE)
-    kept = _rgb(colours.kept)
-    table = np.full((256, 256, 4), 255, np.uint8)
-    for code in np.unique(density.step):
-        shade = _rgb(colours.steps[0] if plain and code else colours.of(int(code), draft))
-        table[code, :, :3] = np.rint(kept + levels[:, None] * (shade - kept))
-    share = np.nan_to_num(density.share)
-    level = np.clip(np.rint(share * 255), share > 0, 255 - (share < 1))
-    pixels: NDArray[np.uint8] = table.view(np.uint32)[density.step, level.astype(np.uint8), 0]
-    pixels = pixels.view(np.uint8).reshape(*density.step.shape, 4)
-    pixels[np.isnan(density.share), :3] = _rgb(colours.background)
-    return pixels
-
-
 def _visible_range(span: tuple[float, float], size: int) -> tuple[int, int]:
     """Return the first visible index and the one after the last; if none, the nearest index."""
     first = min(max(0, math.floor(span[0] + 0.5)), size - 1)
@@ -119,7 +88,3 @@ def _visible_range(span: tuple[float, float], size: int) -> tuple[int, int]:
 def _borders(span: tuple[float, float]) -> NDArray[np.float64]:
     first, last = math.ceil(span[0] + 0.5), math.floor(span[1] + 0.5)
     return np.arange(first, last + 1, dtype=np.float64) - 0.5
-
-
-def _rgb(colour: str) -> NDArray[np.float64]:
-    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], np.float64)

@@ -22,7 +22,7 @@ class Ramp:
     monotonic. A signed ramp has an orange and a blue side, whose lightness changes alike.
 
     Attributes:
-        stops: an odd number of equally spaced colours, "#rrggbb".
+        stops: equally spaced colours, "#rrggbb"; an odd number if signed.
         signed: whether zero is in the middle; else it is at the start.
     """
 
@@ -58,6 +58,11 @@ def ramp(colours: Colours, *, signed: bool) -> Ramp:
     return Ramp(stops, signed)
 
 
+def density_ramp(colours: Colours) -> Ramp:
+    """Return the ramp of the pruned share of cells, which starts at the colour of kept elements."""
+    return Ramp((colours.kept, *(_DARK_DENSE if colours == DARK else _LIGHT_DENSE)), signed=False)
+
+
 def rgb(colour: str) -> tuple[int, int, int]:
     """Return red, green and blue of "#rrggbb"."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
@@ -78,3 +83,5 @@ _LIGHT_SIGNED: Final = ("#7a3300", "#c4620c", "#f0b56b", "#f4f4f2", "#84b6e0", "
 _DARK_SIGNED: Final = ("#ffdca8", "#f59a3c", "#99581a", "#23272c", "#235b91", "#56a5ee", "#c4e2ff")
 _LIGHT_UP: Final = ("#f6f5ef", "#c9dfc6", "#7fbcb0", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a")
 _DARK_UP: Final = ("#191c20", "#252e57", "#2f5a8c", "#338d96", "#5dbd8a", "#b5df6c", "#fcf7a4")
+_LIGHT_DENSE: Final = ("#6fb0b4", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a")
+_DARK_DENSE: Final = ("#3f7f95", "#63a5a8", "#a0cbb4", "#f2f3d0")

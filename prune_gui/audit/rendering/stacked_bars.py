@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.rendering.axis_limits import drawable
-
-if TYPE_CHECKING:
-    from prune_gui.audit.statistics.norms import ChannelStatistics
 
 FLOOR = float(np.log10(0.5))
 """Baseline of bars on a logarithmic axis, so that the bar of a single element has a height."""
@@ -39,8 +36,9 @@ class ChannelBars:
     Attributes:
         edges: int64 (bars + 1,): bar i covers the channels at the positions from ``edges[i]`` up to
             ``edges[i + 1]``.
-        tops: (codes + 1, bars): segment i of a bar extends from row i to row i + 1; the whole bar
-            is as high as its largest finite norm.
+        tops: (codes + 1, bars): segment i of a bar extends from row i to row i + 1. The first is
+            the largest norm of the kept elements of a channel; each step adds the rest up to what
+            it found, and the whole bar is as high as its largest finite norm.
         minimum: the smallest finite norm in each bar; equal to the height of a bar of one channel.
         dead: bool, whether a channel in the bar is dead.
         non_finite: bool, whether a norm in the bar is non-finite.
@@ -69,8 +67,8 @@ class ChannelBars:
 
 
 def channel_bars(
-    norms: NDArray[np.float64],
-    channels: ChannelStatistics,
+    parts: NDArray[np.float64],
+    is_dead: NDArray[np.bool_],
     order: NDArray[np.intp],
     positions: range,
     max_bars: int,
@@ -78,8 +76,9 @@ def channel_bars(
     """Return the bars of some channels.
 
     Args:
-        norms: norm of each channel; a non-finite norm has no height.
-        channels: what is pruned of each channel.
+        parts: (codes, channels), what each step leaves of the norm, ascending; the last row has
+            the norms. A non-finite norm has no height.
+        is_dead: whether a channel is dead.
         order: the channel at each position along the axis.
         positions: the visible positions; not empty.
         max_bars: maximum number of bars.
@@ -87,17 +86,16 @@ def channel_bars(
     bars = min(max_bars, len(positions))
     starts = np.arange(bars + 1, dtype=np.int64) * len(positions) // bars
     visible = order[positions.start : positions.stop]
-    finite, clipped = np.isfinite(norms[visible]), drawable(norms[visible])
-    heights = np.maximum.reduceat(np.where(finite, clipped, 0.0), starts[:-1])
-    minimum = np.minimum.reduceat(np.where(finite, clipped, np.inf), starts[:-1])
-    counts = np.add.reduceat(channels.counts[:, visible], starts[:-1], axis=1)
-    parts = stacked(counts, log=False)
+    clipped = drawable(parts[:, visible])
+    finite = np.isfinite(parts[-1, visible])
+    heights = np.maximum.reduceat(np.where(finite, clipped, 0.0), starts[:-1], axis=1)
+    minimum = np.minimum.reduceat(np.where(finite, clipped[-1], np.inf), starts[:-1])
     dead, non_finite = (
-        np.logical_or.reduceat(marked, starts[:-1]) for marked in (channels.dead[visible], ~finite)
+        np.logical_or.reduceat(marked, starts[:-1]) for marked in (is_dead[visible], ~finite)
     )
-    tops = heights * (parts / parts[-1])
+    tops = np.concatenate([np.zeros((1, bars)), heights])
     return ChannelBars(
-        starts + positions.start, tops, np.minimum(minimum, heights), dead, non_finite
+        starts + positions.start, tops, np.minimum(minimum, heights[-1]), dead, non_finite
     )
 
 

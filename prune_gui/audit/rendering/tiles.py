@@ -26,7 +26,9 @@ CACHE_LIMIT_BYTES = 64 << 20
 STRIP_LIMIT_ELEMENTS = 1 << 26
 """Maximum number of elements that are painted at once, unless a single row of tiles has more."""
 
-Pixels = NDArray[np.uint8]
+Pixels = NDArray[np.uint8 | np.uint16]
+"""uint8 (cells down, cells across, 4): red, green, blue, opaque; or uint16 (cells down, cells
+across): levels, whose colours are looked up when the picture is shown."""
 CellCentres = NDArray[np.float64]
 """float64 (cells, 2): the row and the column of each centre."""
 TileIndex = tuple[int, int]
@@ -37,8 +39,7 @@ class RasterBlock:
     """The painted picture of a rectangle.
 
     Attributes:
-        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque; of several
-            pictures, their channels one after another.
+        pixels: the picture; of several pictures, their channels one after another.
         rare: bool (cells down, cells across) per kind of cells that are marked if they are rare.
     """
 
@@ -51,8 +52,7 @@ class Tile:
     """The picture of one tile, or of several joined ones.
 
     Attributes:
-        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque; of several
-            pictures, their channels one after another.
+        pixels: the picture; of several pictures, their channels one after another.
         rare: centres of the cells of each kind that may be marked; None if there are
             `MARK_LIMIT` or more of them.
     """
@@ -209,16 +209,17 @@ class TileGrid:
         return result
 
     def join(self, tiles: dict[TileIndex, Tile]) -> Tile:
-        """Join tiles to one picture; missing tiles are transparent."""
+        """Join tiles to one picture, at least one; missing tiles are transparent, or of level 0."""
         sides = zip((self.rows, self.columns), self.cell, strict=True)
-        channels = max((tile.pixels.shape[2] for tile in tiles.values()), default=4)
-        pixels = np.zeros((*(-(-len(part) // cell) for part, cell in sides), channels), np.uint8)
+        one = next(iter(tiles.values())).pixels
+        shape = *(-(-len(part) // cell) for part, cell in sides), *one.shape[2:]
+        pixels = np.zeros(shape, one.dtype)
         for (row, column), tile in tiles.items():
             top, left = (
                 (row - self.down.start) * TILE_CELLS,
                 (column - self.across.start) * TILE_CELLS,
             )
-            high, wide, _ = tile.pixels.shape
+            high, wide = tile.pixels.shape[:2]
             pixels[top : top + high, left : left + wide] = tile.pixels
         kinds = zip(*(tile.rare for tile in tiles.values()), strict=True)
         return Tile(pixels, tuple(_joined_centres(kind) for kind in kinds))

@@ -125,6 +125,8 @@ class WeightsPainter:
         path: path of the other file for a difference; else "".
         files: opens the other file.
         reach_cache: cache of reaches, shared with other painters.
+        full_range: whether the colours range up to the number farthest from zero; else a few
+            outliers have the colour of the end.
     """
 
     subject: Subject
@@ -134,6 +136,7 @@ class WeightsPainter:
     path: str
     files: AuxiliaryFiles
     reach_cache: ReachCache
+    full_range: bool = False
 
     @property
     def style(self) -> QuantityStyle:
@@ -155,13 +158,20 @@ class WeightsPainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return self.numbers_key, self.colours
+        return self.numbers_key, self.colours, self.full_range
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The magnitude at which the colours end, and the largest; 0.0 before the first picture."""
+        highest = self.reach_cache.get(self.numbers_key) or 0.0
+        limit = highest if self.full_range else self.reach_cache.get((self.numbers_key, "limit"))
+        return limit or 0.0, highest
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
         from prune_gui.audit.raster.cell_statistics import cell_statistics  # torch: slow to import
 
-        measure, reach = self._measure(), self._reach(monitor)
+        measure, reach = self._measure(), self._colour_limit(monitor)
         statistics = cell_statistics(measure, layout, part.rows, part.columns, part.cells, monitor)
         numbers = statistics.mean if self.style.averaged else statistics.farthest
         pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
@@ -207,6 +217,19 @@ class WeightsPainter:
             if self.quantity == "size"
             else element_values.weights(resolution, name)
         )
+
+    def _colour_limit(self, monitor: Monitor) -> float:
+        """Return the magnitude at which the colours end."""
+        from prune_gui.audit.raster.colour_limit import colour_limit  # torch: slow to import
+
+        reach, key = self._reach(monitor), (self.numbers_key, "limit")
+        if self.full_range:
+            return reach
+        limit = self.reach_cache.get(key)
+        if limit is None:
+            limit = min(reach, colour_limit(self._measure(), self.subject.info.numel, monitor))
+            self.reach_cache.keep(key, limit)
+        return limit
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""

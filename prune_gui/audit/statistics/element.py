@@ -1,13 +1,29 @@
-"""One element of a parameter: its value, its score, and the step that pruned it."""
+"""One element of a parameter: its value, its scores, and the step that pruned it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
 from prune_gui.audit.statistics.score_blocks import element_ranks_of
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class StepScore:
+    """The score of one element in one step.
+
+    Attributes:
+        step: the number of the step.
+        score: the score of the element or of its unit; None if the step does not rank it.
+        cut: the score of the last pruned unit; None if the step prunes none.
+    """
+
+    step: int
+    score: float | None = None
+    cut: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +34,13 @@ class Element:
         index: its index, one number per dimension.
         value: its value in the file.
         code: the step that pruned it; 0: kept, 255: pruned in the file.
-        score: its score in the step that pruned it or, if it is kept, in the last step that ranked
-            it; None if no step did.
-        cut: the score of the last pruned unit in that step; None if the step prunes none.
-        step: the number of that step.
+        scores: its score in every step, up to the one that pruned it.
     """
 
     index: tuple[int, ...]
     value: float
     code: int
-    score: float | None = None
-    cut: float | None = None
-    step: int | None = None
-
-    @property
-    def margin(self) -> float | None:
-        """The score minus the cut; at most 0 if pruned."""
-        return None if self.score is None or self.cut is None else self.score - self.cut
+    scores: tuple[StepScore, ...] = ()
 
 
 def element_at(
@@ -44,19 +50,20 @@ def element_at(
     flat, index = layout.flat(row, column), layout.index(row, column)
     value = float(resolution.checkpoint.view(name)[index])
     code = int(resolution.pruned_by_within(name, flat, flat + 1)[0])
-    return Element(index, value, code, *_score_and_cut(resolution, name, flat, code))
+    return Element(index, value, code, tuple(_scores(resolution, name, flat, code)))
 
 
-def _score_and_cut(
-    resolution: Resolution, name: str, flat: int, code: int
-) -> tuple[float | None, float | None, int | None]:
-    """Return score, cut and step of an element, as in `Element`."""
-    for applied in reversed(resolution.layers.get(name, ())):
-        read = element_ranks_of(applied.predicate)
-        if read is None or applied.step == IN_FILE or code not in (KEPT, applied.step):
+def _scores(resolution: Resolution, name: str, flat: int, code: int) -> Iterator[StepScore]:
+    """Yield the score of an element in every step, up to the one that pruned it."""
+    for applied in resolution.layers.get(name, ()):
+        if applied.step == IN_FILE:
             continue
-        block = read(flat, flat + 1)
-        if block.ranked[0]:
+        read = element_ranks_of(applied.predicate)
+        block = read(flat, flat + 1) if read is not None else None
+        if block is None or not block.ranked[0]:
+            yield StepScore(applied.step)
+        else:
             cut = float(block.cuts[0]) if block.cut[0] else None
-            return float(block.scores[0]), cut, applied.step
-    return None, None, None
+            yield StepScore(applied.step, float(block.scores[0]), cut)
+        if applied.step == code:
+            return

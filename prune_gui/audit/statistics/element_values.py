@@ -38,6 +38,23 @@ def sizes(resolution: Resolution, name: str) -> Measure:
     return absolute(weights(resolution, name))
 
 
+def squares(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the squared values in the file, float64."""
+    read = values.reader(resolution.checkpoint, name)
+    return lambda start, stop: (np.square(read(start, stop), dtype=np.float64), ALL)
+
+
+def kept_squares(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the squared values, float64, with 0 for pruned elements."""
+    measure, applied_steps = squares(resolution, name), resolution.layers.get(name, ())
+
+    def read(start: int, stop: int) -> tuple[Values, Flags]:
+        numbers, defined = measure(start, stop)
+        return np.where(stack.kept(applied_steps, start, stop), numbers, 0.0), defined
+
+    return read
+
+
 def absolute(measure: Measure) -> Measure:
     """Return a reader of the absolute values of another reader."""
 

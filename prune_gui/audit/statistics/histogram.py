@@ -14,13 +14,12 @@ from prune_gui.audit import kernels
 from prune_gui.audit.raster.code_index import CodeIndex
 from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.histogram_update import count_pruned, draft_cut
+from prune_gui.audit.statistics.step_cuts import StepCut, weight_cuts
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods import ScoredMethod
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.predicates import ElementCut
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.recipe.stack import AppliedStep
 
 
@@ -35,7 +34,7 @@ class Histogram:
         counts: int64 (codes, bins), number of weights.
         nan: number of NaN weights; they are in no bin.
         infinite: number of infinite weights; they are in no bin.
-        cuts: for each step that prunes small absolute weights, the largest that it prunes.
+        cuts: for each step that prunes small absolute weights, its cut.
         layers: the applied steps that were counted.
     """
 
@@ -44,7 +43,7 @@ class Histogram:
     counts: NDArray[np.int64]
     nan: int
     infinite: int
-    cuts: Mapping[int, float] = field(default_factory=dict)
+    cuts: Mapping[int, StepCut] = field(default_factory=dict)
     layers: tuple[AppliedStep, ...] = field(default=(), repr=False)
 
     def kept_by(self, layers: tuple[AppliedStep, ...]) -> NDArray[np.int64] | None:
@@ -150,7 +149,13 @@ def histogram(
     counts.flags.writeable = False
     layers = resolution.layers.get(name, ())
     return Histogram(
-        edges, code_index.codes, counts, int(nan), int(infinite), cuts(resolution, name), layers
+        edges,
+        code_index.codes,
+        counts,
+        int(nan),
+        int(infinite),
+        weight_cuts(resolution, name),
+        layers,
     )
 
 
@@ -168,7 +173,9 @@ def _updated(
     codes = CodeIndex.of(resolution, name).codes
     counts = np.stack([rows[code] for code in codes])
     counts.flags.writeable = False
-    return replace(before, codes=codes, counts=counts, cuts=cuts(resolution, name), layers=layers)
+    return replace(
+        before, codes=codes, counts=counts, cuts=weight_cuts(resolution, name), layers=layers
+    )
 
 
 _Count = Callable[[tuple[int, int], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
@@ -189,19 +196,3 @@ def _counter(checkpoint: Checkpoint, name: str, edges: NDArray[np.float64]) -> _
     return lambda span, codes, slots, counts: kernels.count_known_bins(
         bits(*span), codes, slots, bins, counts
     )
-
-
-def cuts(resolution: Resolution, name: str) -> dict[int, float]:
-    """Return the largest absolute weight that each step prunes, by step.
-
-    Steps that do not rank by the absolute weight, and infinite cuts, are omitted.
-    """
-    thresholds = {}
-    for applied in resolution.layers.get(name, ()):
-        predicate = applied.predicate
-        if applied.step == IN_FILE or not isinstance(predicate, ElementCut):
-            continue
-        method = resolution.recipe.steps[applied.step - 1].method
-        if isinstance(method, ScoredMethod) and method.ranks_weights:
-            thresholds[applied.step] = predicate.ranking.keys.value(predicate.cut().threshold)
-    return {step: value for step, value in thresholds.items() if math.isfinite(value)}

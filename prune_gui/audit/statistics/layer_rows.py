@@ -25,7 +25,7 @@ class Grouping:
     Attributes:
         depth: the depth of the modules that are rows; None if every parameter is a row.
         names: the dotted path of each row.
-        places: for each parameter, in file order, the index of its row.
+        places: for each parameter, in file order, the index of its row; -1 if it has none.
         first: for each row, the index of its first parameter.
     """
 
@@ -36,7 +36,9 @@ class Grouping:
 
 
 @gc_paused()
-def grouping(infos: tuple[TensorInfo, ...], depth: int | None) -> Grouping:
+def grouping(
+    infos: tuple[TensorInfo, ...], depth: int | None, included: NDArray[np.bool_] | None = None
+) -> Grouping:
     """Return the grouping by parameter, or by the modules at a depth.
 
     Args:
@@ -44,19 +46,23 @@ def grouping(infos: tuple[TensorInfo, ...], depth: int | None) -> Grouping:
         depth: depth of the modules, from 1, with the rows in the order of the module tree;
             parameters above that depth are rows themselves. None: one row per parameter, in file
             order.
+        included: by parameter, whether it has a row of its own; None if all have. Modules include
+            all their parameters.
     """
     if depth is None:
-        every = np.arange(len(infos))
-        return Grouping(None, tuple(info.name for info in infos), every, every)
+        first = np.arange(len(infos)) if included is None else np.flatnonzero(included)
+        places = np.full(len(infos), -1, np.intp)
+        places[first] = np.arange(len(first))
+        return Grouping(None, tuple(infos[place].name for place in first), places, first)
     index_of = {info.name: index for index, info in enumerate(infos)}
-    names, first = [], []
+    names, firsts = [], []
     places = np.zeros(len(infos), np.intp)
     for row, (name, tensors) in enumerate(_groups(module_tree(infos), depth)):
         members = [index_of[tensor.name] for tensor in tensors]
         places[members] = row
         names.append(name)
-        first.append(min(members))
-    return Grouping(depth, tuple(names), places, np.array(first, np.intp))
+        firsts.append(min(members))
+    return Grouping(depth, tuple(names), places, np.array(firsts, np.intp))
 
 
 def _groups(root: ModuleNode, depth: int) -> Iterable[tuple[str, tuple[TensorInfo, ...]]]:
@@ -69,6 +75,18 @@ def _groups(root: ModuleNode, depth: int) -> Iterable[tuple[str, tuple[TensorInf
         if node.tensor is not None:
             yield node.path, (node.tensor,)
         waiting.extend(reversed(node.children))
+
+
+def listed_parameters(infos: Sequence[TensorInfo], resolution: Resolution) -> NDArray[np.bool_]:
+    """Return for each parameter whether to list it even if biases and norms are not listed.
+
+    These have fewer than two dimensions. They are listed if a weight of them is pruned, or if there
+    are no other parameters.
+    """
+    has_dims = np.array([len(info.shape) > 1 for info in infos], np.bool_)
+    if not has_dims.any():
+        return ~has_dims
+    return has_dims | np.array([resolution.counts[info.name][0] > 0 for info in infos], np.bool_)
 
 
 def deepest(infos: Iterable[TensorInfo]) -> int:
@@ -234,7 +252,8 @@ def _by_step(
 
 def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
     sums = np.zeros(number, values.dtype)
-    np.add.at(sums, places, values)
+    has_row = places >= 0
+    np.add.at(sums, places[has_row], values[has_row])
     sums.flags.writeable = False
     return sums
 

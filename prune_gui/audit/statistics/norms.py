@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,10 @@ from prune_gui.audit.raster.code_index import CodeIndex
 from prune_gui.audit.statistics import values
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.norms.channels import channel_norms
+from prune_gui.pruning.norms.channels import channel_norms, score_norms
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import PrunedUnits
+from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe import Resolution
 
 
@@ -80,6 +81,46 @@ def norms(
     return result
 
 
+def norms_by_step(
+    resolution: Resolution,
+    name: str,
+    dim: int,
+    n: float,
+    whole: NDArray[np.float64],
+    monitor: Monitor,
+) -> NDArray[np.float64]:
+    """Return how much of the norm of each channel is left after each step.
+
+    Args:
+        resolution: the resolution.
+        name: name of the parameter.
+        dim: dimension of the channels.
+        n: order of the norm.
+        whole: the norms in the file.
+        monitor: receives the number of bytes read.
+
+    Returns:
+        float64 (codes, channels), with the codes of `channels`. Row i is the norm of the elements
+        of the first i + 1 codes, with zeros in place of the others: row 0 is that of the kept
+        elements, and the last row is `whole`.
+
+    Raises:
+        Cancelled: the monitor was cancelled.
+    """
+    codes = CodeIndex.of(resolution, name).codes
+    weights = resolution.checkpoint.view(name)
+    scores = TensorScores.of(weights.reshape(weights.shape or (1,)).contiguous())
+    rows = []
+    for last in codes[:-1]:
+
+        def mask(start: int, stop: int, last: int = last) -> NDArray[np.bool_]:
+            return resolution.pruned_by_within(name, start, stop) <= last  # codes ascend
+
+        left = score_norms(scores, mask, n, dim, monitor=monitor).double().numpy()
+        rows.append(np.fmin(left, whole))  # sums of float32 are rounded
+    return np.stack([*rows, whole])
+
+
 def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
     """Return the ranks of the channels, and the maximum rank that is pruned; 0.0 if none is.
 
@@ -90,6 +131,22 @@ def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
     values = chosen.ranks.astype(np.float64)
     values.flags.writeable = False
     return values, float(np.max(values, where=chosen.pruned & np.isfinite(values), initial=0.0))
+
+
+def shared_rank(chosen: PrunedUnits, every: Iterable[PrunedUnits]) -> float | None:
+    """Return the maximum rank that a step prunes in any target, if it prunes less in one of them.
+
+    Args:
+        chosen: the channels of one target of a step that ranks all targets together.
+        every: the channels of all targets.
+
+    Returns:
+        The rank; None if `chosen` keeps no channel of a lower rank.
+    """
+    shared = max(ranks(one)[1] for one in every)
+    assert chosen.ranks is not None
+    is_kept = ~chosen.pruned & (chosen.remaining > 0)
+    return shared if bool((is_kept & (chosen.ranks < shared)).any()) else None
 
 
 def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> tuple[int, int, int]:

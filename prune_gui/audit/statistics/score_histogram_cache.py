@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
 from contextlib import suppress
 from operator import attrgetter
@@ -20,10 +21,7 @@ MAX_CACHE_BYTES: Final = 1 << 28
 
 
 class ScoreHistogramCache:
-    """Computes the score histogram of each parameter once; a moved cut reuses it.
-
-    Not thread-safe: only the engine's thread may use it.
-    """
+    """Computes the score histogram of each parameter once; a moved cut reuses it. Thread-safe."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -32,6 +30,7 @@ class ScoreHistogramCache:
         self._histograms: LRUCache[Hashable, ScoreHistogram] = LRUCache(
             MAX_CACHE_BYTES, getsizeof=attrgetter("nbytes")
         )
+        self._lock = threading.Lock()
 
     def found(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
         """Return the histogram of the scores before the last step pruned the lowest ones.
@@ -42,10 +41,11 @@ class ScoreHistogramCache:
         from prune_gui.audit.statistics.score_histogram import score_histogram  # slow: numba
 
         key = (name, scored.keys, scored.layers)
-        histogram = self._histograms.get(key)
+        with self._lock:
+            histogram = self._histograms.get(key)
         if histogram is None:
             histogram = score_histogram(self._checkpoint, name, scored.keys, scored.layers, monitor)
-            with suppress(ValueError):  # it is larger than the cache
+            with self._lock, suppress(ValueError):  # it is larger than the cache
                 self._histograms[key] = histogram
         return histogram.by_lamp() if scored.kind == "lamp" else histogram
 

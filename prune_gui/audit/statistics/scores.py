@@ -21,14 +21,12 @@ class Scored:
         keys: one key per element, ordered as the scores; of absolute weights if `kind` is LAMP.
         layers: the applied steps, in order, without the step of `lowest`.
         lowest: (step, k) if a step prunes the k lowest elements that `layers` leave.
-        cut: the largest key that the step prunes; None if it has no single cut.
     """
 
     kind: ScoreKind
     keys: KeySource
     layers: tuple[AppliedStep, ...]
     lowest: tuple[int, int] | None = None
-    cut: int | None = None
 
 
 def scored_steps(resolution: Resolution, name: str) -> dict[int, ScoreKind]:
@@ -92,12 +90,8 @@ def _scored(
     """
     applied_steps = resolution.layers[name]
     if applied_steps[-1] is not own or not isinstance(own.predicate, ElementCut):
-        return Scored(kind, keys, applied_steps, cut=_cut(own))
+        return Scored(kind, keys, applied_steps)
     if own.step > len(resolution.recipe.steps):  # pruned in the file
         return Scored(kind, keys, applied_steps)
     k = resolution.outcomes[own.step - 1].pruned[name]
-    return Scored(kind, keys, applied_steps[:-1], (own.step, k), _cut(own))
-
-
-def _cut(own: AppliedStep) -> int | None:
-    return own.predicate.cut().threshold if isinstance(own.predicate, ElementCut) else None
+    return Scored(kind, keys, applied_steps[:-1], (own.step, k))

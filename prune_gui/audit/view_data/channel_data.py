@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.rendering.axis_limits import span
+from prune_gui.audit.rendering.axis_limits import inner_limit, span
 from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.subject import Subject, by
-from prune_gui.language import join_clauses, tr
+from prune_gui.language import format_number, join_clauses, tr
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
@@ -31,8 +32,13 @@ class ChannelData:
         n: order of the norm; None for the scores by which the draft ranks channels.
         norms: float64 (channels,), the norms in the file, or the draft's scores.
         channels: what is pruned of each channel.
+        parts: float64 (codes, channels), what each step leaves of the norm: row 0 is that of the
+            kept weights, and the last row is `norms`; see `norms_by_step`. Of the draft's scores,
+            row 0 has those of the channels that the draft keeps, and zeros.
         cut: score up to which the draft prunes, 0.0 if it prunes nothing; None unless the norms
             are the draft's scores.
+        shared_cut: score up to which the draft prunes other targets, where its maximum sparsity
+            stops it earlier in this parameter; else None.
     """
 
     subject: Subject
@@ -40,13 +46,23 @@ class ChannelData:
     n: float | None
     norms: NDArray[np.float64]
     channels: ChannelStatistics
+    parts: NDArray[np.float64]
     cut: float | None = None
+    shared_cut: float | None = None
 
     @property
     def highest(self) -> float:
-        """Upper end of the axis: the largest finite norm; 1.0 if none is above zero."""
+        """The largest finite norm; 1.0 if none is above zero."""
         highest = float(np.max(self.norms, where=np.isfinite(self.norms), initial=0.0))
         return span(0.0, highest or 1.0)[1]
+
+    @property
+    def inner_limit(self) -> float:
+        """Upper end of an axis that leaves out a few outliers, but not the cut."""
+        finite = self.norms[np.isfinite(self.norms)]
+        return span(0.0, max(inner_limit(finite), self.cut or 0.0, self.shared_cut or 0.0) or 1.0)[
+            1
+        ]
 
     def is_about(self, subject: Subject, dim: int) -> bool:
         """Return whether it is about these channels, regardless of what is pruned of them."""
@@ -80,23 +96,81 @@ def measure(
     Raises:
         Cancelled: if the monitor is cancelled.
     """
-    from prune_gui.audit.statistics.norms import channels, norms, ranks  # torch: slow to import
+    from prune_gui.audit.statistics.norms import (  # torch: slow to import
+        channels,
+        norms,
+        norms_by_step,
+        ranks,
+    )
 
     resolution, name = subject.resolution, subject.name
-    cut = None
+    cut = shared_cut = None
+    is_same = before is not None and before.subject.resolution is resolution
     if n is None:
         drafted = drafted_cut(subject)
         assert drafted is not None
-        norms_or_ranks, cut = ranks(drafted.chosen())
+        chosen = drafted.chosen()
+        norms_or_ranks, cut = ranks(chosen)
+        shared_cut = _shared_cut(subject, drafted)
     elif before is not None and before.n == n:
         norms_or_ranks = before.norms
     else:
         norms_or_ranks = norms(resolution.checkpoint, name, dim, n, monitor)
-    if before is not None and before.subject.resolution is resolution:
-        pruned = before.channels
+    pruned = before.channels if before and is_same else channels(resolution, name, dim, monitor)
+    if before is not None and is_same and before.n == n:
+        parts = before.parts
+    elif n is None:
+        parts = _ranks_by_step(norms_or_ranks, pruned.codes, subject.draft, chosen.pruned)
     else:
-        pruned = channels(resolution, name, dim, monitor)
-    return ChannelData(subject, dim, n, norms_or_ranks, pruned, cut)
+        parts = norms_by_step(resolution, name, dim, n, norms_or_ranks, monitor)
+    return ChannelData(subject, dim, n, norms_or_ranks, pruned, parts, cut, shared_cut)
+
+
+def _shared_cut(subject: Subject, drafted: ChannelCut) -> float | None:
+    """Return `ChannelData.shared_cut`; `drafted` is the predicate of the draft."""
+    from prune_gui.audit.statistics.norms import shared_rank  # torch: slow to import
+    from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
+
+    assert subject.draft is not None
+    method = subject.resolution.recipe.steps[subject.draft - 1].method
+    if method.ranking_scope != "global" or getattr(method, "max_sparsity", 1.0) == 1.0:
+        return None
+    predicates = subject.resolution.outcomes[subject.draft - 1].predicates.values()
+    return shared_rank(
+        drafted.chosen(), [one.chosen() for one in predicates if isinstance(one, ChannelCut)]
+    )
+
+
+def _ranks_by_step(
+    ranks: NDArray[np.float64],
+    codes: tuple[int, ...],
+    draft: int | None,
+    is_pruned: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return the ranks as `ChannelData.parts`: zeros where the draft prunes, up to its code.
+
+    Args:
+        ranks: rank of each channel.
+        codes: the code of each row.
+        draft: step number of the draft.
+        is_pruned: whether the draft prunes a channel.
+    """
+    parts = np.tile(ranks, (len(codes), 1))
+    if draft in codes:
+        parts[: codes.index(draft), is_pruned] = 0.0
+    return parts
+
+
+def norm_rule(n: float) -> str:
+    """Return how the norm of a channel follows from those of its kept and its pruned weights."""
+    if n == math.inf:
+        return tr("norm = max(kept, pruned)")
+    if n < 0:
+        return tr("kept = 0 as soon as a weight is pruned")
+    if n in (0.0, 1.0):
+        return tr("norm = kept + pruned")
+    power = {2.0: "²", 3.0: "³"}.get(n, f"^{format_number(n, 'g')}")
+    return tr("norm{power} = kept{power} + pruned{power}", power=power)
 
 
 def describe_channel(measured: ChannelData, channel: int) -> str:
@@ -108,7 +182,12 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
     parts = [
         tr("channel {channel:,}: rank {value:.5g}", channel=channel, value=value)
         if measured.n is None
-        else tr("channel {channel:,}: norm {value:.5g}", channel=channel, value=value),
+        else tr(
+            "channel {channel:,}: norm {value:.4g}, kept {kept:.4g}",
+            channel=channel,
+            value=value,
+            kept=float(measured.parts[0, channel]),
+        ),
         tr(
             "{pruned:,} of {total:,} pruned ({share})",
             pruned=pruned,
@@ -138,6 +217,7 @@ def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
         {
             tr("channel"): order,
             _heading(measured): measured.norms[order],
+            tr("kept"): measured.parts[0, order],
             **counts,
             tr("dead"): channels.dead[order],
         },

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.rendering.axis_limits import drawable, inner_range
 from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, tr
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.cumulative import Curve
     from prune_gui.audit.statistics.histogram import Histogram
-    from prune_gui.audit.statistics.score_histogram import ScoreHistogram
     from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
     from prune_gui.audit.statistics.scores import Scored
+    from prune_gui.audit.statistics.step_cuts import StepCut
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
 
@@ -28,9 +30,9 @@ Of = int | Literal["weights", "absolute"]
 
 BINS: Final = (32, 1024)
 """Minimum and maximum number of bins; in between it is the square root of the number of weights."""
-SHARED_BINS_FACTOR: Final = 4
-"""Factor for the maximum number of bins of several targets: outliers of one target widen the axis
-of all.
+MAX_REFINEMENT: Final = 16
+"""Maximum factor for the number of bins where outliers widen the axis: bins of the other weights
+stay narrow.
 """
 CURVE_POINTS: Final = 1000
 """Number of points of a cumulative curve."""
@@ -75,7 +77,7 @@ class DistributionData:
         codes: the code of each row of the counts.
         counts: int64 (codes, bins), of the parameter itself.
         others: int64 (codes, bins), of the other targets.
-        cuts: by step, the largest number that the step prunes in the parameter.
+        cuts: by step, the cut of the step in the parameter.
         left_out: number of zeros, which a logarithmic axis cannot show.
         nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
         infinite: number of infinite numbers, which are in no bin.
@@ -91,13 +93,32 @@ class DistributionData:
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
     others: NDArray[np.int64]
-    cuts: Mapping[int, float]
+    cuts: Mapping[int, StepCut]
     left_out: int = 0
     nan: int = 0
     infinite: int = 0
     curve: Curve | None = None
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     value_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """The ends of the bins along the axis: the edges, or their decimal logarithms."""
+        return np.log10(self.edges) if self.request.log else drawable(self.edges)
+
+    @property
+    def sums(self) -> NDArray[np.int64]:
+        """The number of elements in each bin, of all parameters together."""
+        sums: NDArray[np.int64] = (self.counts + self.others).sum(0)
+        return sums
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The lowest and the highest number on the axis."""
+        if not self.request.signed:
+            return float(self.edges[0]), float(self.edges[-1])
+        lows, highs = zip(*(self.value_ranges[name] for name in self.names), strict=True)
+        return min(lows), max(highs)
 
     def same_axis(self, other: DistributionData | None) -> bool:
         """Return whether both have the same axis, so that the zoom can stay."""
@@ -178,15 +199,27 @@ def _weights(
     value_ranges = {**known_ranges, **new_ranges}
     low = min(value_ranges[name][0] for name in names)
     high = max(value_ranges[name][1] for name in names)
-    elements = sum(tensors[name].numel for name in names)
-    min_bins, max_bins = BINS[0], BINS[1] * (SHARED_BINS_FACTOR if len(names) > 1 else 1)
-    bins = 2 * round(float(np.clip(math.sqrt(elements), min_bins, max_bins)) / 2)
-    edges = bin_edges(low, high, bins, symmetric=request.symmetric)
-    earlier_histograms = before.histograms if before else {}
-    histograms = {
-        name: histogram(resolution, name, edges, monitor, earlier_histograms.get(name))
-        for name in names
-    }
+
+    def histograms_of(edges: NDArray[np.float64]) -> dict[str, Histogram]:
+        earlier = before.histograms if before else {}
+        return {
+            name: histogram(resolution, name, edges, monitor, earlier.get(name)) for name in names
+        }
+
+    if before is not None and before.request == request and before.names == names:
+        edges = before.edges
+        histograms = histograms_of(edges)
+    else:
+        elements = sum(tensors[name].numel for name in names)
+        bins = 2 * round(float(np.clip(math.sqrt(elements), *BINS)) / 2)
+        edges = bin_edges(low, high, bins, symmetric=request.symmetric)
+        histograms = histograms_of(edges)
+        sums = sum(one.counts.sum(0) for one in histograms.values())
+        inner = inner_range(drawable(edges), np.asarray(sums), symmetric=request.symmetric)
+        refinement = _refinement(edges, inner)
+        if refinement > 1:
+            edges = bin_edges(low, high, bins * refinement, symmetric=request.symmetric)
+            histograms = histograms_of(edges)
     own = histograms[subject.name]
     counts = {
         name: dict(zip(item.codes, item.counts, strict=True)) for name, item in histograms.items()
@@ -216,9 +249,9 @@ def _scores(
     monitor: Monitor,
 ) -> DistributionData:
     from prune_gui.audit.statistics.cumulative import cumulative, thinned  # torch: slow to import
-    from prune_gui.audit.statistics.histogram import cuts
     from prune_gui.audit.statistics.score_histogram import binned, common_edges
     from prune_gui.audit.statistics.scores import scores_of, weights_of
+    from prune_gui.audit.statistics.step_cuts import score_cut, weight_cuts
 
     resolution, of = subject.resolution, request.of
     scored: dict[str, Scored] = {}
@@ -235,10 +268,10 @@ def _scores(
     bins = CURVE_POINTS if request.cumulative else SCORE_BINS
     edges = common_edges(list(histograms.values()), bins, log=request.log)
     if isinstance(of, int):
-        cut = _cut(scored[subject.name], own)
+        cut = score_cut(resolution, subject.name, of, own)
         step_cuts = {} if cut is None else {of: cut}
     else:
-        step_cuts = cuts(resolution, subject.name)
+        step_cuts = weight_cuts(resolution, subject.name)
     remaining = {name: score_histograms.left(name, item, monitor) for name, item in scored.items()}
     counts = {
         name: dict(zip(item.codes, binned(item, edges), strict=True))
@@ -284,12 +317,10 @@ def table_of(picture: DistributionData) -> Table:
     return Table(name, columns)
 
 
-def _cut(scored: Scored, histogram: ScoreHistogram) -> float | None:
-    """Return the largest score that a step prunes; None if it has no finite cut."""
-    if scored.cut is None:
-        return None
-    score = histogram.score_at(scored.keys.value(scored.cut))
-    return score if math.isfinite(score) else None
+def _refinement(edges: NDArray[np.float64], inner: tuple[float, float]) -> int:
+    """Return the factor for the number of bins at which those of a range are narrow enough."""
+    low, high = drawable(edges[[0, -1]]).tolist()
+    return min(MAX_REFINEMENT, int((high - low) / (inner[1] - inner[0])))
 
 
 def _stacked(
@@ -314,12 +345,19 @@ CUT_REMARKS: Final = {
     "group": deferred("The draft cuts each group by itself"),
 }
 """Remarks about a draft that has no single cut, by its unit or by the scope of its ranking."""
+STEP_REMARKS: Final = {
+    "row": deferred("Step {number} cuts each row by itself, so it has no line: edit its amount"),
+    "group": deferred("Step {number} cuts each group by itself, so it has no line"),
+}
+"""Remarks about an added step that has no single cut, by the scope of its ranking."""
 
 
 def remark(picture: DistributionData) -> str:
-    """Return why the plot shows no cut of the draft; "" if it shows one or there is no draft."""
+    """Return why the plot shows no cut of the draft or, without one, of a step; "" if it does."""
     subject = picture.subject
-    if subject.draft is None or subject.draft in picture.cuts:
+    if subject.draft is None:
+        return _remark_on_steps(subject)
+    if subject.draft in picture.cuts:
         return ""
     resolution = subject.resolution
     if subject.name not in resolution.outcomes[subject.draft - 1].predicates:
@@ -336,4 +374,15 @@ def remark(picture: DistributionData) -> str:
                 "The draft ranks by random numbers: choose them above to see and drag its cut"
             )
         return tr("The draft ranks by other scores: choose them above to see and drag its cut")
+    return ""
+
+
+def _remark_on_steps(subject: Subject) -> str:
+    """Return why the last step that cuts each row or group by itself has no line; "" if none is."""
+    steps = subject.resolution.recipe.steps
+    for applied in reversed(subject.resolution.layers.get(subject.name, ())):
+        if applied.step != IN_FILE:
+            message = STEP_REMARKS.get(steps[applied.step - 1].method.ranking_scope)
+            if message is not None:
+                return tr(message, number=applied.step)
     return ""

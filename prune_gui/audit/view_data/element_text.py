@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.language import deferred, format_number, join_clauses, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.language import format_number, tr
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.element import Element
     from prune_gui.pruning.predicates import ElementRank
     from prune_gui.recipe.explanation import Explanation
 
+NO_NUMBER: Final = "\N{EN DASH}"
+PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"
+"""In place of a number that is not computed yet."""
 
-def describe(subject: Subject, weight: Element) -> str:
-    """Describe an element in one line: "[3, 17]   0.0125   pruned by step 2   score …"."""
-    parts = [
-        _index_text(weight.index),
-        format_number(weight.value, ".6g"),
-        describe_state(subject, weight.code),
-    ]
-    if weight.score is not None:
-        score, margin = weight.score, weight.margin
-        score_text = (
-            tr("score {score:.4g}, no cut", score=score)
-            if margin is None
-            else tr("score {score:.4g}, margin {margin:.4g}", score=score, margin=margin)
-        )
-        if weight.code == KEPT:  # the line does not name the step yet
-            step = _step(subject, weight.step)
-            score_text = tr("{step}: {standing}", step=step, standing=score_text)
-        parts.append(score_text)
-    return "   ".join(parts)
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """Texts about an element in one step that touches its parameter.
+
+    Attributes:
+        step: name of the step, and of the unit that it ranked if that is no single element.
+        score: the score of the element or of its unit.
+        cut: the highest score that the step prunes.
+        rank: the position in order of score, from 1.
+    """
+
+    step: str
+    score: str = NO_NUMBER
+    cut: str = NO_NUMBER
+    rank: str = NO_NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class ElementText:
+    """Texts about an element.
+
+    Attributes:
+        index: its index: "[3, 17]".
+        value: its value in the file.
+        state: whether it is kept, or what pruned it.
+        rows: one per step, in the order of the recipe.
+    """
+
+    index: str
+    value: str
+    state: str
+    rows: tuple[StepRow, ...]
+
+
+def describe(subject: Subject, weight: Element) -> ElementText:
+    """Describe an element without its ranks, which take long to compute."""
+    scores = {found.step: found for found in weight.scores}
+
+    def row(step: int) -> StepRow:
+        found = scores.get(step)
+        if found is None or found.score is None:
+            return StepRow(subject.title(step))
+        return StepRow(subject.title(step), _number(found.score), _number(found.cut), PENDING)
+
+    return _element_text(subject, weight.index, weight.value, weight.code, row)
+
+
+def describe_ranks(subject: Subject, explanation: Explanation) -> ElementText:
+    """Describe an element with its rank in every step up to the one that pruned it."""
+    ranks = explanation.element_ranks
+
+    def row(step: int) -> StepRow:
+        return _rank_row(subject.title(step), ranks.get(step))
+
+    return _element_text(subject, explanation.index, explanation.value, explanation.pruned_by, row)
 
 
 def describe_sides(sides: Sequence[tuple[Subject, Element]]) -> str:
@@ -47,56 +88,44 @@ def describe_sides(sides: Sequence[tuple[Subject, Element]]) -> str:
 
 def describe_state(subject: Subject, code: int) -> str:
     """Return a short text for a code: "pruned by step 2"."""
-    if code in (KEPT, IN_FILE):
+    if code in (KEPT, IN_FILE, ZERO):
         return subject.title(code)
     if code == subject.draft:
         return tr("pruned by the draft")
     return tr("pruned by step {number}", number=code)
 
 
-def describe_pinned(subject: Subject, explanation: Explanation) -> str:
-    """Describe the score and rank of an element in every step that ranked it, one step per line."""
-    code = explanation.pruned_by
-    pinned = tr("Pinned {index}", index=_index_text(explanation.index))
-    parts = [f"{pinned}   {format_number(explanation.value, '.6g')}   {_full_state(subject, code)}"]
-    for step, element_rank in explanation.element_ranks.items():
-        if step != IN_FILE and element_rank.score is not None:
-            title, rank_text = subject.title(step), _rank_text(element_rank)
-            parts.append(tr("{step}: {standing}", step=title, standing=rank_text))
-    return "\n".join(parts)
+def _element_text(
+    subject: Subject,
+    index: tuple[int, ...],
+    value: float,
+    code: int,
+    row: Callable[[int], StepRow],
+) -> ElementText:
+    steps = (applied.step for applied in subject.resolution.layers.get(subject.name, ()))
+    return ElementText(
+        _index_text(index),
+        format_number(value, ".6g"),
+        describe_state(subject, ZERO if code == KEPT and value == 0 else code),
+        tuple(row(step) for step in steps if step != IN_FILE),
+    )
+
+
+def _rank_row(title: str, element_rank: ElementRank | None) -> StepRow:
+    if element_rank is None:
+        return StepRow(title)
+    rank_text = NO_NUMBER
+    if element_rank.rank is not None:
+        rank, ranked = element_rank.rank + 1, element_rank.ranked
+        rank_text = tr("{rank:,} of {ranked:,}", rank=rank, ranked=ranked)
+    if element_rank.unit != "entry":
+        title = tr("{step}, {unit}", step=title, unit=element_rank.unit)
+    return StepRow(title, _number(element_rank.score), _number(element_rank.cut), rank_text)
 
 
 def _index_text(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]"
 
 
-def _step(subject: Subject, number: int | None) -> str:
-    return tr("the draft") if number == subject.draft else tr("step {number}", number=number)
-
-
-def _full_state(subject: Subject, code: int) -> str:
-    title = subject.title(code)
-    return title if code in (KEPT, IN_FILE) else tr("pruned by {step}", step=title)
-
-
-def _rank_text(element_rank: ElementRank) -> str:
-    parts = [_score(element_rank)]
-    if element_rank.unit != "entry":
-        parts.insert(0, element_rank.unit)
-    if element_rank.rank is not None:
-        rank, ranked = element_rank.rank + 1, element_rank.ranked
-        parts.append(tr("{rank:,} of {ranked:,} in order of score", rank=rank, ranked=ranked))
-    return join_clauses(parts)
-
-
-def _score(element_rank: ElementRank) -> str:
-    """Return the score of an element or unit, and its distance from the cut."""
-    score, margin = element_rank.score, element_rank.margin
-    if margin is None:
-        return tr("score {score:.6g}, no cut", score=score)
-    message = (
-        deferred("score {score:.6g}, {margin:.4g} above the cut at {cut:.6g}")
-        if margin > 0
-        else deferred("score {score:.6g}, {margin:.4g} below the cut at {cut:.6g}")
-    )
-    return tr(message, score=score, margin=abs(margin), cut=element_rank.cut)
+def _number(value: float | None) -> str:
+    return NO_NUMBER if value is None else format_number(value, ".6g")

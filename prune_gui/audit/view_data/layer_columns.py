@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -170,7 +170,6 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
         tip=deferred("Share of weights that are pruned"),
         values=lambda rows: rows.share,
         text=lambda rows, row: sparsity(int(rows.pruned[row]), int(rows.total[row])),
-        width_px=72,
         file_title=deferred("sparsity"),
         file_rank=5,
     ),
@@ -179,7 +178,6 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
         tip=deferred("Sum of squares of the kept weights, relative to that of all weights"),
         values=lambda rows: rows.kept_share,
         text=energy,
-        width_px=96,
         file_title=deferred("kept energy"),
         file_rank=6,
         file_values=lambda rows: _none_for_nan(rows.kept_share),
@@ -189,7 +187,6 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
         tip=deferred("Number of weights"),
         values=lambda rows: rows.total,
         text=_counts(lambda rows: rows.total),
-        width_px=92,
         file_title=deferred("weights"),
         file_rank=3,
     ),
@@ -250,10 +247,18 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
 STEP_FILE_RANK: Final = 9
 
 
-def columns_of(rows: Rows, draft: int | None) -> tuple[Column[Rows], ...]:
-    """Return the columns for rows; `draft` is the draft's step number, or None."""
+def columns_of(
+    rows: Rows, draft: int | None, zeros: Sequence[Column[Rows]] = ()
+) -> tuple[Column[Rows], ...]:
+    """Return the columns for rows.
+
+    Args:
+        rows: the rows.
+        draft: the draft's step number; None without a draft.
+        zeros: the columns of the zeros in the file, after that of the sparsity.
+    """
     steps = (_step_column(i, code, is_draft=code == draft) for i, code in enumerate(rows.codes))
-    return (*LAYER_COLUMNS, *steps)
+    return (*LAYER_COLUMNS[:2], *zeros, *LAYER_COLUMNS[2:], *steps)
 
 
 def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:

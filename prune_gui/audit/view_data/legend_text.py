@@ -10,7 +10,7 @@ from prune_gui.audit.rendering.colours import Colours
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
@@ -34,7 +34,15 @@ class HasCounts(Protocol):
         """Return the name of a code."""
 
 
-def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: int = 0) -> str:
+def legend(
+    subject: HasCounts,
+    colours: Colours,
+    *,
+    plain: bool = False,
+    marks: int = 0,
+    zeros: int = 0,
+    filled: bool = True,
+) -> str:
     """Return the legend of a picture as rich text, with an item per colour that occurs.
 
     Args:
@@ -42,8 +50,13 @@ def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: 
         colours: colours of the theme.
         plain: whether all steps have the colour of the first.
         marks: number of cells with a ring around them.
+        zeros: number of zeros in the file that have the colour of `ZERO` where no step prunes
+            them. It is shown if there is no step, because steps may prune some of them.
+        filled: whether the picture has the colours of steps now; else their squares are hollow.
     """
     counts = list(subject.counts().items())
+    if are_exact := {code for code, _ in counts} <= {KEPT, IN_FILE}:
+        counts = _without_zeros(counts, zeros)
     total = sum(count for _, count in counts)
     if plain:
         kept = subject.counts().get(KEPT, 0)
@@ -58,13 +71,27 @@ def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: 
     if rest:
         more = tr("{count:,} more", count=len(rest))
         parts.append((colours.grid, more, sum(count for _, count in rest)))
+    hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
     items = [
-        f'<span style="color: {colour}">■</span>&nbsp;{unbroken(counted(title, count, total))}'
+        _square(colour, filled=colour not in hollow) + unbroken(counted(title, count, total))
         for colour, title, count in parts
     ]
+    if zeros and not are_exact:
+        items.insert(1, _square(colours.zero, filled=filled) + unbroken(subject.title(ZERO)))
     if marks:
         items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return SEPARATOR.join(items)
+
+
+def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int, int]]:
+    """Return numbers of elements by code, with zeros in the file apart from kept elements."""
+    by_code = dict(counts)
+    parted = {KEPT: by_code.get(KEPT, 0) - zeros, ZERO: zeros}
+    return [(code, count) for code, count in ({KEPT: 0} | by_code | parted).items() if count]
+
+
+def _square(colour: str, *, filled: bool = True) -> str:
+    return f'<span style="color: {colour}">{"■" if filled else "□"}</span>&nbsp;'
 
 
 def counted(title: str, count: int, total: int) -> str:

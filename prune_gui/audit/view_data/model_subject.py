@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
@@ -20,10 +22,12 @@ class ModelSubject:
     Attributes:
         resolution: of the stack, with the draft if there is one.
         draft: step number of the draft; None without a draft.
+        file_zeros: the zeros of the file, as far as they are counted.
     """
 
     resolution: Resolution
     draft: int | None
+    file_zeros: FileZeros = field(default_factory=FileZeros)
 
     @property
     def name(self) -> str:
@@ -36,6 +40,11 @@ class ModelSubject:
             isinstance(other, ModelSubject)
             and self.resolution.checkpoint is other.resolution.checkpoint
         )
+
+    @property
+    def zeros(self) -> int:
+        """Number of elements that are zero in the file and do not count as pruned in it."""
+        return max(0, self.file_zeros.zeros - self.counts().get(IN_FILE, 0))
 
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.errors import one_line
 from prune_gui.language import tr
 from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
@@ -24,11 +25,13 @@ class Subject:
         resolution: of the stack, with the draft if there is one.
         info: the parameter.
         draft: step number of the draft; None without a draft.
+        file_zeros: the zeros of the file, as far as they are counted.
     """
 
     resolution: Resolution
     info: TensorInfo
     draft: int | None
+    file_zeros: FileZeros = field(default_factory=FileZeros)
 
     @property
     def name(self) -> str:
@@ -41,6 +44,16 @@ class Subject:
         resolution = self.resolution
         return resolution.checkpoint, self.name, resolution.layers.get(self.name, ())
 
+    @property
+    def marked(self) -> Resolution:
+        """The resolution, in which kept zeros of the file have the code `ZERO`; for pictures."""
+        return self.resolution.marking_zeros(self.name) if self.zeros else self.resolution
+
+    @property
+    def marked_key(self) -> tuple[Hashable, ...]:
+        """A key that is equal for subjects with the same parameter and mask in `marked`."""
+        return *self.mask_key, self.zeros > 0
+
     def same_parameter(self, other: object) -> bool:
         """Return whether both are about the same parameter of the same open file."""
         return (
@@ -49,19 +62,27 @@ class Subject:
             and self.resolution.checkpoint is other.resolution.checkpoint
         )
 
+    @property
+    def zeros(self) -> int:
+        """Number of elements that are zero in the file and do not count as pruned in it."""
+        in_file = self.counts().get(IN_FILE, 0)
+        return max(0, self.file_zeros.counts.get(self.name, 0) - in_file)
+
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         steps = [outcome.pruned.get(self.name, 0) for outcome in self.resolution.outcomes]
         return counts_by_code(*self.resolution.counts[self.name], steps)
 
     def title(self, code: int) -> str:
-        """Return the name of a code: "kept", "step 2: L1 unstructured"."""
+        """Return the name of a code: "kept", "step 2: L1 unstructured"; "zero" in a mask."""
+        if code == IN_FILE and self.info.not_prunable is not None:
+            return tr("zero")
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:
         """Return a summary: "384 x 1536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
         pruned, total = self.resolution.counts[self.name]
-        return tr(
+        facts = tr(
             "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
             shape=_shape(self.info),
             dtype=self.info.dtype,
@@ -69,6 +90,11 @@ class Subject:
             total=total,
             share=sparsity(pruned, total),
         )
+        if self.zeros:
+            share = sparsity(self.zeros, total)
+            facts = tr("{facts} · {share} zero in the file", facts=facts, share=share)
+        patterns = self.file_zeros.describe(self.name)
+        return tr("{facts} · {patterns}", facts=facts, patterns=patterns) if patterns else facts
 
 
 def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, int]:
@@ -90,6 +116,8 @@ def title(resolution: Resolution, draft: int | None, code: int) -> str:
         return tr("kept")
     if code == IN_FILE:
         return tr("pruned in the file")
+    if code == ZERO:
+        return tr("zero in the file")
     method = one_line(tr(resolution.recipe.steps[code - 1].method.title))
     if code == draft:
         return tr("the draft: {method}", method=method)

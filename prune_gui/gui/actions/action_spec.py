@@ -68,6 +68,9 @@ class ActionTarget(Protocol):
     def show_batch(self) -> None:
         """Open the dialog that applies the stack to several checkpoints."""
 
+    def show_report(self) -> None:
+        """Open the dialog that writes a report on the stack."""
+
     def show_settings(self) -> None:
         """Open the settings dialog."""
 
@@ -127,6 +130,12 @@ def is_made_here(window: ActionTarget) -> bool:
     """Return whether this program made the checkpoint, and its recipe is known."""
     session = window.workbench.session
     return session is not None and session.made is not None and session.made.recipe is not None
+
+
+def starts_from_zeros(window: ActionTarget) -> bool:
+    """Return whether the recipe counts zeros in the file as pruned."""
+    session = window.workbench.session
+    return session is not None and session.recipe.start == "zeros"
 
 
 def has_picture(window: ActionTarget) -> bool:

@@ -32,12 +32,13 @@ MENUS: Final = {
         "reload",
         SEPARATOR,
         "open_recipe",
-        "own_recipe",
+        "use_masks",
         "use_elsewhere",
         "save_recipe",
         "save_recipe_as",
         SEPARATOR,
         "save_checkpoint",
+        "report",
         SEPARATOR,
         "close_window",
         "quit",
@@ -83,6 +84,7 @@ MENUS: Final = {
         "add_step",
         SEPARATOR,
         "edit_step",
+        "edit_amount",
         "duplicate",
         "move_up",
         "move_down",
@@ -91,6 +93,8 @@ MENUS: Final = {
         "clear_stack",
         SEPARATOR,
         "protect",
+        "start_from_zeros",
+        "own_recipe",
         SEPARATOR,
         PRESETS,
         "save_preset",
@@ -120,7 +124,7 @@ TOOLBAR: Final = (
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("copy_modules", "save_modules")
 STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
-STACK_MENU: Final = (*STACK_BUTTONS, "switch_step", "clear_stack")
+STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "switch_step", "clear_stack")
 WELCOME: Final = ("open", "demo")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
@@ -42,23 +43,53 @@ IN_PICTURES: Final = (
 """Keys of the views, which are not actions of the window."""
 
 
+@dataclass(frozen=True, slots=True)
+class PaletteEntry:
+    """A line of the palette.
+
+    Attributes:
+        text: what the user finds it by, such as "View: Mask".
+        run: does it.
+        keys: its shortcut, in the notation of this system; "" without one.
+        tip: its tool tip.
+    """
+
+    text: str
+    run: Callable[[], object]
+    keys: str = ""
+    tip: str = ""
+
+    @classmethod
+    def of(cls, menu: str, action: QAction) -> Self:
+        """Return the entry of an action of a menu."""
+        text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(action.text()))
+        return cls(text, action.trigger, keys(action), action.toolTip())
+
+
 class Palette(QFrame):
-    """A line edit above the enabled actions whose names contain all typed words; Enter runs one.
+    """A line edit above the entries whose texts contain all typed words; Enter runs one.
 
     Args:
-        menu_actions: the actions of the window.
+        entries: the entries, in the order in which they are shown.
         parent: the window.
-        more: further actions, each with the menu name that is shown before it.
+        search: returns further entries for the typed words in lower case, such as parameters; it
+            is called when something is typed.
     """
 
     def __init__(
-        self, actions: Actions, parent: QWidget, more: Iterable[tuple[str, QAction]] = ()
+        self,
+        entries: Iterable[PaletteEntry],
+        parent: QWidget,
+        search: Callable[[Sequence[str]], Iterable[PaletteEntry]] = lambda words: (),
     ) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
+        self._entries = tuple(entries)
+        self._search = search
+        self._shown: list[PaletteEntry] = []
         self.setAccessibleName(tr("Command palette"))
         self.setFrameShape(QFrame.Shape.StyledPanel)
         self._line = QLineEdit()
-        self._line.setPlaceholderText(tr("Type the name of a command"))
+        self._line.setPlaceholderText(tr("Type a command, a parameter or a recent file"))
         self._line.setAccessibleName(tr("Filter commands by name"))
         self._line.installEventFilter(self)
         self.setFocusProxy(self._line)
@@ -66,16 +97,9 @@ class Palette(QFrame):
         self._list.setAccessibleName(tr("Command palette"))
         self._list.setRootIsDecorated(False)
         self._list.setHeaderHidden(True)
+        self._list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._list.itemActivated.connect(self._run)
         self._list.itemClicked.connect(self._run)
-        self._actions: list[QAction] = []
-        for menu, action in (*listed(actions), *more):
-            if action.isEnabled():
-                self._actions.append(action)
-                text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(action.text()))
-                item = QTreeWidgetItem([text, keys(action)])
-                item.setToolTip(0, action.toolTip())
-                self._list.addTopLevelItem(item)
         layout = QVBoxLayout(self)
         layout.addWidget(self._line)
         layout.addWidget(self._list)
@@ -86,7 +110,7 @@ class Palette(QFrame):
         self.move(parent.mapToGlobal(QPoint(left, TOP_OFFSET_PX)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Handle the keys that move in the list or run an action while the line has the focus."""
+        """Handle the keys that move in the list or run an entry while the line has the focus."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             match event.key():
                 case Qt.Key.Key_Return | Qt.Key.Key_Enter:
@@ -98,21 +122,21 @@ class Palette(QFrame):
         return super().eventFilter(watched, event)
 
     def _filter(self, text: str) -> None:
-        words, first = text.lower().split(), None
-        for row in range(self._list.topLevelItemCount()):
-            item = self._list.topLevelItem(row)
-            assert item is not None
-            matches = all(word in item.text(0).lower() for word in words)
-            item.setHidden(not matches)
-            if matches and first is None:
-                first = item
-        self._list.setCurrentItem(first)  # type: ignore[arg-type]  # None: no item
+        words = text.lower().split()
+        self._shown = [e for e in self._entries if all(word in e.text.lower() for word in words)]
+        self._shown += self._search(words) if words else ()
+        self._list.clear()
+        for entry in self._shown:
+            item = QTreeWidgetItem([entry.text, entry.keys])
+            item.setToolTip(0, entry.tip)
+            self._list.addTopLevelItem(item)
+        self._list.setCurrentItem(self._list.topLevelItem(0))  # type: ignore[arg-type]  # None: no item
 
     def _run(self, item: QTreeWidgetItem | None) -> None:
-        if item is not None and not item.isHidden():
-            action = self._actions[self._list.indexOfTopLevelItem(item)]
+        if item is not None:
+            entry = self._shown[self._list.indexOfTopLevelItem(item)]
             self.close()
-            action.trigger()
+            entry.run()
 
 
 class Shortcuts(QDialog):

@@ -14,9 +14,11 @@ from prune_gui.gui.actions.action_spec import (
     is_open,
     redo_label,
     redo_text,
+    starts_from_zeros,
     undo_label,
     undo_text,
 )
+from prune_gui.gui.panels.stack.start_panel import AGAIN_TIP, ZEROS_TIP
 from prune_gui.language import deferred, tr
 
 
@@ -61,6 +63,13 @@ TABLE: Final = (
         when=is_open,
     ),
     ActionSpec(
+        "use_masks",
+        deferred("Use a &masks file as a step…"),
+        deferred("Add a step that prunes where the masks in a file are 0"),
+        lambda w: w.commands.use_masks(),
+        when=is_open,
+    ),
+    ActionSpec(
         "reload",
         deferred("Re&load checkpoint"),
         deferred("Read the checkpoint again, and keep the steps and their history"),
@@ -70,10 +79,20 @@ TABLE: Final = (
     ),
     ActionSpec(
         "own_recipe",
-        deferred("Load &the embedded recipe"),
-        deferred("Load the steps with which this program pruned the checkpoint"),
-        lambda w: w.workbench.edit(lambda session: session.use_own_recipe()),
+        deferred("Apply &the past steps again"),
+        AGAIN_TIP,
+        lambda w: w.workbench.edit(lambda session: session.apply_past_recipe()),
         when=is_made_here,
+    ),
+    ActionSpec(
+        "start_from_zeros",
+        deferred("&Zeros in the file count as pruned"),
+        ZEROS_TIP,
+        lambda w: w.workbench.edit(
+            lambda session: session.start_from_zeros(on=not starts_from_zeros(w))
+        ),
+        when=is_open,
+        checked=starts_from_zeros,
     ),
     ActionSpec(
         "save_recipe",
@@ -99,6 +118,13 @@ TABLE: Final = (
         "Ctrl+Shift+S",
         "save-as",
         is_open,
+    ),
+    ActionSpec(
+        "report",
+        deferred("Report as &HTML…"),
+        deferred("Write a page that says what was pruned, to read, print and send"),
+        lambda w: w.show_report(),
+        when=is_open,
     ),
     ActionSpec(
         "new_window",
@@ -170,9 +196,18 @@ TABLE: Final = (
         deferred("&Edit step"),
         deferred("Load the step into the form"),
         lambda w: w.stack.edit(),
-        "F2",
+        "Shift+F2",
         "edit",
         has_step,
+        in_stack=True,
+    ),
+    ActionSpec(
+        "edit_amount",
+        deferred("Edit amou&nt"),
+        deferred("Change the amount of the step in its card"),
+        lambda w: w.stack.edit_amount(),
+        "F2",
+        when=lambda w: w.stack.has_amount,
         in_stack=True,
     ),
     ActionSpec(

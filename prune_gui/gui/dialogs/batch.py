@@ -48,7 +48,9 @@ EXPLANATION: Final = deferred(
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
 NONE_YET: Final = deferred("Add checkpoints to apply the stack to.")
 NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
-NO_FOLDER: Final = deferred("Choose an existing folder, or write no files.")
+NO_FOLDER: Final = deferred("Enter a folder, or write no files.")
+NOT_A_FOLDER: Final = deferred("The path of the folder contains a file. Enter another folder.")
+NEW_FOLDER: Final = deferred("The folder does not exist. It will be created.")
 TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
 
 
@@ -240,7 +242,7 @@ class BatchDialog(QDialog):
         if running or not problem:
             self._show_progress()
         else:
-            self._problem.say(tr(problem), warning=problem == NO_FOLDER)
+            self._problem.say(tr(problem), warning=problem in (NO_FOLDER, NOT_A_FOLDER))
         inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
         for widget in inputs:
             widget.setEnabled(not running)
@@ -265,6 +267,8 @@ class BatchDialog(QDialog):
             )
         elif done or self._sequence.running:
             text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
+        elif self.write.isChecked() and not self._output.exists():
+            text = tr(NEW_FOLDER)
         else:
             text = tr(EXPLANATION)
         self._problem.say(text, warning=failed > 0)
@@ -276,18 +280,39 @@ class BatchDialog(QDialog):
             return NO_STEPS
         if not self.model.rows:
             return NONE_YET
-        text = self.folder.text().strip()
-        if self.write.isChecked() and not (text and Path(text).is_dir()):
+        if not self.write.isChecked():
+            return ""
+        if not self.folder.text().strip():
             return NO_FOLDER
-        return ""
+        existing = self._existing_parent()
+        return "" if existing is not None and existing.is_dir() else NOT_A_FOLDER
+
+    @property
+    def _output(self) -> Path:
+        return Path(self.folder.text().strip()).absolute()
+
+    def _existing_parent(self) -> Path | None:
+        """Return the entered path or the nearest of its parents that exists."""
+        try:
+            return next(p for p in (self._output, *self._output.parents) if p.exists())
+        except (OSError, ValueError, StopIteration):  # such as a name that is too long
+            return None
 
     def _run(self) -> None:
         session = self._workbench.session
         if session is None:
             return
+        folder = self._output if self.write.isChecked() else None
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                message = tr("{path} cannot be created: {reason}.", path=folder, reason=reason)
+                self._problem.say(message)
+                return
         paths = [row.path for row in self.model.rows]
         self.model.show([BatchRow(path) for path in paths])
-        folder = Path(self.folder.text().strip()) if self.write.isChecked() else None
         form: Form = self.form.currentData()
         overwrite = self.overwrite.isChecked()
         self._sequence.start(batch_jobs(session.recipe, paths, folder, form, overwrite=overwrite))

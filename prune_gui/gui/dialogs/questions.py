@@ -61,6 +61,36 @@ def ask_folder(parent: QWidget, folder: Path, title: str = OPEN_FOLDER) -> Path 
     return Path(path) if path else None
 
 
+def ask_masks(parent: QWidget, folder: Path) -> Path | None:
+    """Ask which file of masks to use."""
+    path, _ = QFileDialog.getOpenFileName(
+        parent, tr("Use a masks file as a step"), str(folder), checkpoint_filter("*.index*.json")
+    )
+    return Path(path) if path else None
+
+
+def ask_use_masks(parent: QWidget, path: Path, name: str) -> bool | None:
+    """Ask what to do with a file of masks that fit the open checkpoint `name`.
+
+    Returns:
+        True: use them as a step; False: open the file; None: cancel.
+    """
+    role = QMessageBox.ButtonRole
+    box = QMessageBox(QMessageBox.Icon.Question, tr("Use these masks?"), "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(
+        tr("{masks} holds masks for {name}.", masks=one_line(path.name), name=one_line(name))
+    )
+    box.setInformativeText(tr("A step prunes the weights where they are 0. It can be undone."))
+    use = box.addButton(tr("&Use as a step"), role.AcceptRole)
+    instead = box.addButton(tr("&Open instead"), role.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(use)
+    box.exec()
+    clicked = box.clickedButton()
+    return clicked is use if clicked in (use, instead) else None
+
+
 def ask_recipe(parent: QWidget, folder: Path) -> Path | None:
     """Ask which recipe to open."""
     path, _ = QFileDialog.getOpenFileName(parent, tr("Open a recipe"), str(folder), tr(RECIPES))

@@ -68,6 +68,7 @@ ZEROS_NOTE: Final = deferred(
 )
 SHARD_SIZE: Final = "5 GB"
 """The default of Hugging Face."""
+NOTE_LINES: Final = 3
 UNKNOWN: Final = deferred("computing…")
 
 
@@ -114,11 +115,10 @@ class SaveDialog(QDialog):
         self._shard_size = QLineEdit(SHARD_SIZE)
         self._path = QLineEdit(str(suggested))
         path_row = self._make_path_row()
-        draft = Message()
-        if workbench.draft.current is not None:
-            draft.say(tr("The previewed step is not saved: add or apply it first."))
+        self._draft = Message()
         self._problem = Message()
         self._room = Message()
+        self._failure = Message()
         self._loader = LoaderBox()
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.Save | standard.Cancel)
@@ -126,7 +126,8 @@ class SaveDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self._save = buttons.button(standard.Save)
         layout = QVBoxLayout(self)
-        sections = (forms, self._loader, path_row, draft, self._problem, self._room, buttons)
+        notes = _Notes((self._failure, self._draft, self._problem, self._room))
+        sections = (forms, self._loader, path_row, notes, buttons)
         for section in sections:
             layout.addWidget(section)
         self._forms.idToggled.connect(self._refresh)
@@ -163,7 +164,14 @@ class SaveDialog(QDialog):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Start to compute the sizes."""
         super().showEvent(event)
+        has_draft = self._workbench.draft.current is not None
+        note = tr("The previewed step is not saved: add or apply it first.")
+        self._draft.say(note if has_draft else "")
         self._measure()
+
+    def explain(self, failure: str) -> None:
+        """Show why the last save failed, until the input changes."""
+        self._failure.say(failure)
 
     def done(self, result: int) -> None:
         """Close, and cancel the computation of sizes."""
@@ -237,6 +245,7 @@ class SaveDialog(QDialog):
 
     def _refresh(self) -> None:
         """Update problem, sizes, loader script and free space for the current input."""
+        self._failure.say("")
         self._target, problem = self._read()
         self._problem.say(problem)
         self._save.setEnabled(self._target is not None)
@@ -358,6 +367,23 @@ class SaveDialog(QDialog):
         from prune_gui.recipe import loader_path  # torch: slow to import
 
         return [target.path, loader_path(target)]
+
+
+class _Notes(QWidget):
+    """Messages one below the other, with room for `NOTE_LINES` lines.
+
+    The dialog does not change its size when one of them appears while the user types.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        super().__init__()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for message in messages:
+            layout.addWidget(message)
+        layout.addStretch()
+        line, gap = self.fontMetrics().lineSpacing(), layout.spacing()
+        self.setMinimumHeight(NOTE_LINES * (line + max(gap, 0)))
 
 
 def _same_kind(one: OutputPath, other: OutputPath | None) -> bool:

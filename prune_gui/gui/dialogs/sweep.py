@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QModelIndex
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QFormLayout,
+    QLabel,
     QLineEdit,
     QSizePolicy,
+    QSplitter,
     QVBoxLayout,
     QWidget,
 )
 
 from prune_gui import number_formats
 from prune_gui.audit.column import Column, record_column
-from prune_gui.errors import PruneGuiError
+from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.dialogs.result_table import ResultTable
+from prune_gui.gui.dialogs.sweep_plot import SweepPlot, curve_legend
+from prune_gui.gui.widgets import theme
+from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
+from prune_gui.session.sweep_curve import sweep_curve
 from prune_gui.worker.job_sequence import sweep_jobs
 
 if TYPE_CHECKING:
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     from prune_gui.session.sweep import SweepRow
 
 DEFAULT_AMOUNTS: Final = "10% to 90% by 10%"
-EXPLANATION: Final = deferred("Double-click a row to use its amount in the recipe.")
+EXPLANATION: Final = deferred("Click a point or a row to use its amount in the draft.")
 NO_STEP: Final = deferred("No step that is switched on has an amount. Add one first.")
 
 
@@ -50,18 +56,56 @@ def _amount(row: SweepRow) -> str:
     )
 
 
-def _kept(row: SweepRow) -> str:
-    if row.error:
-        return ""
-    if math.isnan(row.kept_energy):
+def _energy(share: float) -> str:
+    if math.isnan(share):
         return tr("unknown")
-    if 0.99995 <= row.kept_energy < 1:
+    if 0.99995 <= share < 1:
         return tr("> {percent:.2f} %", percent=99.99)
-    return tr("{percent:.2f} %", percent=100 * row.kept_energy)
+    return tr("{percent:.2f} %", percent=100 * share)
+
+
+def _energy_column(title: str, value: Callable[[SweepRow], float]) -> Column[Sequence[SweepRow]]:
+    """Return the column of a share of energy; it is empty for a row with an error."""
+    return record_column(
+        title,
+        lambda row: "" if row.error else _energy(value(row)),
+        lambda row: None if math.isnan(value(row)) else value(row),
+    )
+
+
+def describe(row: SweepRow) -> str:
+    """Describe a point of the curves in one line."""
+    return tr(
+        "{amount}: sparsity {sparsity}; targets keep {kept} of their energy, {name} only {worst}",
+        amount=_amount(row),
+        sparsity=number_formats.sparsity(row.pruned, row.total),
+        kept=_energy(row.target_energy),
+        name=one_line(row.worst),
+        worst=_energy(row.worst_energy),
+    )
 
 
 COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
     record_column(deferred("Amount"), _amount, lambda row: row.amount),
+    record_column(
+        deferred("Sparsity"),
+        lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
+        lambda row: None if row.error else row.sparsity,
+    ),
+    _energy_column(deferred("Kept energy"), lambda row: row.kept_energy),
+    _energy_column(deferred("Of targets"), lambda row: row.target_energy),
+    _energy_column(deferred("Of the worst"), lambda row: row.worst_energy),
+    record_column(
+        deferred("Worst target"),
+        lambda row: row.worst,
+        lambda row: row.worst or None,
+        is_number=False,
+    ),
+    record_column(
+        deferred("Nearly empty"),
+        lambda row: "" if row.error else format_number(row.nearly_empty),
+        lambda row: None if row.error else row.nearly_empty,
+    ),
     record_column(
         deferred("Pruned"),
         lambda row: "" if row.error else format_number(row.pruned),
@@ -73,21 +117,6 @@ COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
         lambda row: None if row.error else row.total,
     ),
     record_column(
-        deferred("Sparsity"),
-        lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
-        lambda row: None if row.error else row.sparsity,
-    ),
-    record_column(
-        deferred("Kept energy"),
-        _kept,
-        lambda row: None if math.isnan(row.kept_energy) else row.kept_energy,
-    ),
-    record_column(
-        deferred("Nearly empty"),
-        lambda row: "" if row.error else format_number(row.nearly_empty),
-        lambda row: None if row.error else row.nearly_empty,
-    ),
-    record_column(
         deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False
     ),
 )
@@ -97,7 +126,15 @@ PROBLEM_COLUMN: Final = len(COLUMNS) - 1
 class SweepDialog(QDialog):
     """Resolves the current recipe with several amounts of one step, and shows a row for each.
 
-    The dialog is modeless, and closes when another checkpoint is opened.
+    Curves beside the table show the kept energy by sparsity. The dialog is modeless, and closes
+    when another checkpoint is opened.
+
+    Attributes:
+        ticket: None: there is no job that computes the picture; see `View`.
+
+    Signals:
+        pictured: as of `View`; the picture needs no job, so it is never emitted.
+        amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
 
     Args:
         workbench: a workbench with an open session.
@@ -106,6 +143,10 @@ class SweepDialog(QDialog):
         parent: the window.
     """
 
+    ticket: int | None = None
+    pictured = Signal()
+    amount_wanted = Signal(int, object)
+
     def __init__(
         self, workbench: Workbench, taking: Exporter, index: int | None, parent: QWidget
     ) -> None:
@@ -113,6 +154,7 @@ class SweepDialog(QDialog):
         self.setWindowTitle(tr("Sweep over amounts"))
         self._workbench = workbench
         self._swept: tuple[int, Step] | None = None
+        self._swept_title = ""
         self._amount_count = 0
         self._sequence = JobSequence(workbench.bridge, self)
         self.step = QComboBox()
@@ -125,12 +167,23 @@ class SweepDialog(QDialog):
         self.model: RecordModel[SweepRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM_COLUMN)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
-        self.results.activated.connect(self._apply_amount)
+        self.results.activated.connect(lambda item: self._take(item.row()))
+        self.results.clicked.connect(lambda item: self._take(item.row()))
+        self.plot = SweepPlot()
+        self.plot.pointed.connect(self._describe)
+        self.plot.taken.connect(self._take)
+        self._legend = QLabel(textFormat=Qt.TextFormat.RichText)
+        self._legend.setAccessibleName(tr("Legend"))
+        self._point = ElidedLabel(tr("Point under the cursor"))
         self._problem = Message()
         self.note = Message()
         self.note.say(tr(EXPLANATION), warning=False)
         self._buttons = buttons = JobSequenceButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
+        self.save_picture = buttons.addButton(
+            tr("Save &picture…"), JobSequenceButtons.ButtonRole.ActionRole
+        )
+        self.save_picture.clicked.connect(lambda: taking.save_picture(self))
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._sequence.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
@@ -140,11 +193,12 @@ class SweepDialog(QDialog):
         form.addRow(tr("&Amounts"), self.amounts)
         layout = QVBoxLayout(self)
         layout.addLayout(form)
-        layout.addWidget(self.results, 1)
+        layout.addWidget(self._lay_out_results(), 1)
+        layout.addWidget(self._point)
         layout.addWidget(self._problem)
         layout.addWidget(self.note)
         layout.addWidget(buttons)
-        self.resize(720, 420)
+        self.resize(980, 560)
         self._sequence.came.connect(lambda _, row: self._add(row))
         self._sequence.failed.connect(self._fail)
         self._sequence.ended.connect(self._refresh)
@@ -153,6 +207,35 @@ class SweepDialog(QDialog):
         self._list_steps()
         self.step.setCurrentIndex(max(self.step.findData(index), 0))
         self._refresh()
+
+    def _lay_out_results(self) -> QSplitter:
+        """Return the curves with their legend beside the table."""
+        curves, splitter = QWidget(), QSplitter()
+        column = QVBoxLayout(curves)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.plot, 1)
+        column.addWidget(self._legend)
+        for part in (curves, self.results):
+            splitter.addWidget(part)
+        splitter.setSizes([460, 500])
+        splitter.setChildrenCollapsible(False)
+        return splitter
+
+    # For export: see `gui/export/exporter.py`.
+
+    def picture(self) -> QWidget | None:
+        """Return the curves; None without rows."""
+        return self.plot if self.model.rows else None
+
+    def caption(self) -> tuple[str, str]:
+        """Return the name of the checkpoint, and the swept step."""
+        session = self._workbench.session
+        name = session.checkpoint.path.name if session is not None else ""
+        return name, f"{self.windowTitle()}: {self._swept_title}"
+
+    def legend(self) -> str:
+        """Return the meaning of the curves as rich text."""
+        return self._legend.text()
 
     def table(self) -> Table | None:
         """Return the table of results; None without rows."""
@@ -193,7 +276,8 @@ class SweepDialog(QDialog):
             problem = problem or str(error)
         self._problem.say(problem)
         self._buttons.follow(ready=not problem, running=self._sequence.running)
-        self.save.setEnabled(bool(self.model.rows))
+        for button in (self.save, self.save_picture):
+            button.setEnabled(bool(self.model.rows))
 
     def _run(self) -> None:
         session = self._workbench.session
@@ -202,8 +286,10 @@ class SweepDialog(QDialog):
         index: int = self.step.currentData()
         amounts = parse_amounts(self.amounts.text())
         self._swept = index, session.steps[index]
+        self._swept_title = self.step.currentText()
         self._amount_count = len(amounts)
         self.model.show(())
+        self._show_curve()
         self._show_progress()
         self._sequence.start(sweep_jobs(session, index + 1, amounts))
         self._refresh()
@@ -211,6 +297,7 @@ class SweepDialog(QDialog):
     def _add(self, row: SweepRow) -> None:
         self.model.add((row,))
         self.results.scrollToBottom()
+        self._show_curve()
         self._show_progress()
         self._refresh()
 
@@ -225,9 +312,26 @@ class SweepDialog(QDialog):
         else:
             self._workbench.failed.emit(tried, error)
 
-    def _apply_amount(self, item: QModelIndex) -> None:
-        """Set the amount of a row in the swept step, unless that step was changed or moved."""
-        row, session = self.model.rows[item.row()], self._workbench.session
+    def _show_curve(self) -> None:
+        colours = theme.colours(self.palette())
+        self.plot.show_curve(sweep_curve(self.model.rows), colours)
+        self._legend.setText(curve_legend(colours))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._show_curve()
+
+    def _describe(self, index: int) -> None:
+        """Describe the point of a row, and select the row; -1: describe none."""
+        self._point.say(describe(self.model.rows[index]) if index >= 0 else "")
+        if index >= 0:
+            self.results.selectRow(index)
+
+    def _take(self, index: int) -> None:
+        """Draft the swept step with the amount of a row, unless it was changed or moved."""
+        row, session = self.model.rows[index], self._workbench.session
         if row.error or session is None or self._swept is None:
             return
         index, step = self._swept
@@ -240,10 +344,10 @@ class SweepDialog(QDialog):
         ):
             self.note.say(tr("Step {number} has changed. Run the sweep again.", number=index + 1))
             return
-        self._workbench.edit(lambda session: session.replace(index, changed))
+        self.amount_wanted.emit(index, row.amount)
         self.note.say(
             tr(
-                "The amount of step {number} is now {amount}; Undo reverts this.",
+                "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
                 number=index + 1,
                 amount=_amount(row),
             ),

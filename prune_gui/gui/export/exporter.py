@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
-from PySide6.QtCore import QMimeData, QObject, QSaveFile
+from PySide6.QtCore import QMimeData, QObject, QSaveFile, SignalInstance
 from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtWidgets import QWidget
 
@@ -22,10 +22,7 @@ from prune_gui.worker import Dropped, Event, Failed, Finished
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
     from prune_gui.gui.runtime.preferences import Preferences
-    from prune_gui.gui.views.view import View
     from prune_gui.gui.workbench import Workbench
-
-    AnyView = View[Any]
 
 MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""
@@ -38,12 +35,42 @@ class Tabular(Protocol):
         """Return the table; None if there is none now."""
 
 
+class PictureSource(Protocol):
+    """A widget whose picture can be exported: a view, or a dialog with a picture.
+
+    Attributes:
+        ticket: of the last job that computed the picture; None if there was none.
+        pictured: emitted when there is a new picture.
+    """
+
+    ticket: int | None
+    pictured: SignalInstance
+
+    def picture(self) -> QWidget | None:
+        """Return the widget that shows the picture; None while there is none."""
+
+    def caption(self) -> tuple[str, str]:
+        """Return the name of the subject, and a description of the picture."""
+
+    def legend(self) -> str:
+        """Return the legend as rich text, in the colours of the picture."""
+
+    def accessibleName(self) -> str:  # noqa: N802 - as Qt has it
+        """Return the name of the kind of picture."""
+
+    def palette(self) -> QPalette:
+        """Return the palette."""
+
+    def setPalette(self, palette: QPalette, /) -> None:  # noqa: N802 - as Qt has it
+        """Set the palette; the picture follows it at once, or with a job."""
+
+
 class Exporter:
     """Exports the pictures and the tables of panels to files and to the clipboard.
 
     Args:
         window: parent of the dialogs.
-        workbench: emits `saved`, `copied` or `failed` after each export.
+        workbench: emits `saved`, `noted` or `failed` after each export.
         preferences: contain the setting `white_pictures`.
     """
 
@@ -52,7 +79,7 @@ class Exporter:
         self._workbench = workbench
         self._preferences = preferences
 
-    def copy_picture(self, view: AnyView) -> None:
+    def copy_picture(self, view: PictureSource) -> None:
         """Copy the picture of a view to the clipboard, as an image and as SVG."""
 
         def copy(page: Page) -> None:
@@ -63,12 +90,12 @@ class Exporter:
 
         self._with_page(view, copy)
 
-    def save_picture(self, view: AnyView) -> None:
+    def save_picture(self, view: PictureSource) -> None:
         """Save the picture of a view to a file that the user chooses."""
         name, _ = view.caption()
         stem = _file_name(f"{name} {view.accessibleName().lower()}")
         suggested = start_folder(self._workbench.session) / f"{stem}.png"
-        target = questions.ask_picture_target(view, suggested)
+        target = questions.ask_picture_target(self._window, suggested)
         if target is None:
             return
         path, scale = target
@@ -101,9 +128,9 @@ class Exporter:
 
     def _copy(self, mime: QMimeData, note: str) -> None:
         QGuiApplication.clipboard().setMimeData(mime)
-        self._workbench.copied.emit(note)
+        self._workbench.noted.emit(note)
 
-    def _with_page(self, view: AnyView, use: Callable[[Page], None]) -> None:
+    def _with_page(self, view: PictureSource, use: Callable[[Page], None]) -> None:
         """Call `use` with the page of a view, after rendering it in light colours if needed."""
         is_dark = colours(view.palette()) is not LIGHT
         if is_dark and self._preferences.now.white_pictures:
@@ -131,8 +158,8 @@ class LightRender(QObject):
         use: called when the light picture is complete.
     """
 
-    def __init__(self, view: AnyView, workbench: Workbench, use: Callable[[], None]) -> None:
-        super().__init__(view)
+    def __init__(self, view: PictureSource, workbench: Workbench, use: Callable[[], None]) -> None:
+        super().__init__(cast("QWidget", view))
         self._view = view
         self._use = use
         self._workbench = workbench
@@ -186,7 +213,7 @@ def write(path: Path, content: bytes) -> None:
         )
 
 
-def _use_page(view: AnyView, use: Callable[[Page], None]) -> None:
+def _use_page(view: PictureSource, use: Callable[[Page], None]) -> None:
     picture = view.picture()
     if picture is not None:
         use(Page(picture, *view.caption(), view.legend(), colours(view.palette())))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from prune_gui import number_formats
+from prune_gui.audit.statistics.file_zeros import zeros_text
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
@@ -28,8 +30,27 @@ PROGRESS_STEPS: Final = 1000
 """Range of the progress bar. Byte counts do not fit its 32-bit integers."""
 
 
+@dataclass(slots=True)
+class _RunningJob:
+    """A running job and its progress.
+
+    Attributes:
+        ticket: its ticket.
+        job: the job.
+        start_time: when it started, by `time.monotonic`.
+        steps: its progress in [0, PROGRESS_STEPS]; None until it is known.
+    """
+
+    ticket: int
+    job: Job
+    start_time: float
+    steps: int | None = None
+
+
 class StatusBar(QStatusBar):
     """Shows the running job of the engine, with a button that cancels it.
+
+    Of two running jobs it shows the long one.
 
     Signals:
         busy_changed: `busy` may have changed.
@@ -40,8 +61,8 @@ class StatusBar(QStatusBar):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
-        self._ticket: int | None = None
-        self._start_time = 0.0
+        self._running: list[_RunningJob] = []
+        self._shown: _RunningJob | None = None
         self._title = QLabel()
         self._progress = QProgressBar()
         self._progress.setMaximumWidth(220)
@@ -60,9 +81,15 @@ class StatusBar(QStatusBar):
         self._pruned.setToolTip(
             tr("Weights pruned by the stack and the draft, of all prunable weights")
         )
+        self._zeros = QLabel()
+        self._zeros.setContentsMargins(8, 0, 8, 0)
+        self._zeros.setToolTip(
+            tr("Zeros in the file that do not count as pruned, of all prunable weights")
+        )
         self._memory = QLabel()
         self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
         self.addPermanentWidget(self._pruned)
+        self.addPermanentWidget(self._zeros)
         self.addPermanentWidget(self._memory)
         self._original = QLabel(tr("Original: the checkpoint as it is in the file"))
         self._original.hide()
@@ -96,12 +123,14 @@ class StatusBar(QStatusBar):
 
     def cancel(self) -> None:
         """Stop the job that is shown."""
-        if self._ticket is not None:
-            self._workbench.bridge.cancel(self._ticket)
+        if self._shown is not None:
+            self._workbench.bridge.cancel(self._shown.ticket)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._pruned.clear()
+        if changes.file or changes.zeros or changes.resolution:
+            self._show_zeros()
         if changes.resolution:
             self._show_pruned()
             shows_original = self._workbench.draft.shows_original
@@ -109,39 +138,49 @@ class StatusBar(QStatusBar):
             self._note.setVisible(not shows_original)
 
     def _follow(self, event: Event) -> None:
-        if isinstance(event, Started):
-            self._begin(event.ticket, event.job)
-        elif event.ticket != self._ticket:
+        if event.job.idle:  # idle jobs are not shown
             return
+        if isinstance(event, Started):
+            self._running.append(_RunningJob(event.ticket, event.job, time.monotonic()))
+            self._show_main_job()
         elif isinstance(event, Progressed):
-            if event.total:
-                self._progress.setRange(0, PROGRESS_STEPS)
-                # The total may grow while the job runs; the bar never moves backwards.
-                share = PROGRESS_STEPS * event.done // event.total
-                self._progress.setValue(max(self._progress.value(), share))
-                self._show_time_left()
+            for running in self._running:
+                if running.ticket == event.ticket and event.total:
+                    # The total may grow while the job runs; the bar never moves backwards.
+                    share = PROGRESS_STEPS * event.done // event.total
+                    running.steps = max(running.steps or 0, share)
+                    if running is self._shown:
+                        self._show_progress(running)
         else:
-            self._ticket = None
-            self._hide_job()
+            self._running = [one for one in self._running if one.ticket != event.ticket]
+            self._show_main_job()
 
-    def _show_time_left(self) -> None:
-        """Show the remaining time at the average speed so far, after `MIN_ESTIMATE_S`."""
-        elapsed, share = (
-            time.monotonic() - self._start_time,
-            self._progress.value() / PROGRESS_STEPS,
-        )
+    def _show_main_job(self) -> None:
+        """Show the long job that runs, or else the other one."""
+        main = max(self._running, key=lambda running: running.job.long, default=None)
+        if main is self._shown:
+            return
+        self._shown = main
+        if main is None:
+            self._hide_job()
+            return
+        self._title.setText(tr("{job} …", job=one_line(tr(main.job.title))))
+        self._show_progress(main)
+        self._job_timer.start()
+
+    def _show_progress(self, running: _RunningJob) -> None:
+        """Show the progress, and the remaining time at the average speed after `MIN_ESTIMATE_S`."""
+        self._progress.setFormat(tr("%p %"))
+        if running.steps is None:
+            self._progress.setRange(0, 0)
+            self._progress.reset()
+            return
+        self._progress.setRange(0, PROGRESS_STEPS)
+        self._progress.setValue(running.steps)
+        elapsed, share = time.monotonic() - running.start_time, running.steps / PROGRESS_STEPS
         if elapsed >= MIN_ESTIMATE_S and share > 0:
             left = number_formats.duration(elapsed * (1 - share) / share)
             self._progress.setFormat(tr("%p %, {time} left", time=left))
-
-    def _begin(self, ticket: int, job: Job) -> None:
-        self._ticket, self._start_time = ticket, time.monotonic()
-        self._progress.setFormat(tr("%p %"))
-        self._title.setText(tr("{job} …", job=one_line(tr(job.title))))
-        self._progress.setRange(0, 0)
-        self._progress.reset()
-        if not job.idle:  # idle jobs are not shown
-            self._job_timer.start()
 
     def _show_job(self) -> None:
         self._cancel.setIcon(icon("cancel"))
@@ -166,6 +205,12 @@ class StatusBar(QStatusBar):
                     share=number_formats.sparsity(pruned, total),
                 )
             )
+
+    def _show_zeros(self) -> None:
+        session, zeros = self._workbench.session, self._workbench.unpruned_zeros
+        self._zeros.setVisible(zeros > 0)
+        if session is not None and zeros:
+            self._zeros.setText(zeros_text(session.file_zeros, zeros))
 
     def _show_memory(self) -> None:
         import psutil  # not needed at startup

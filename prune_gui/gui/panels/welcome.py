@@ -10,11 +10,16 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
+from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets.icons import app_icon, icon
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 
+PURPOSE: Final = deferred(
+    "See the zeros in a neural network, prune any of its weights, and save the result. Open a "
+    "checkpoint, or drop one here. Nothing in the file is run, and the file is not changed."
+)
 MAX_RECENT: Final = 5
 """Limit of the recent files that are shown."""
 MIN_WIDTH_PX: Final = 420
@@ -38,10 +43,19 @@ class Welcome(QWidget):
         font = title.font()
         font.setPointSizeF(font.pointSizeF() * 1.8)
         title.setFont(font)
-        advice = QLabel(tr("Open a checkpoint, or drop one here."))
+        purpose = QLabel(tr(PURPOSE))
+        suffixes = " ".join(known_suffixes())
+        formats = QLabel(
+            tr("Opens {suffixes}, folders of shards and their indexes.", suffixes=suffixes)
+        )
+        for label in (purpose, formats):
+            label.setWordWrap(True)
+            label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+            label.setFixedWidth(MIN_WIDTH_PX)
+        formats.setForegroundRole(formats.palette().ColorRole.PlaceholderText)
         self._button_actions: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
-        for widget in (picture, title, advice):
+        for widget in (picture, title, purpose, formats):
             self._column.addWidget(widget, alignment=Qt.AlignmentFlag.AlignHCenter)
         self._column.addSpacing(16)
         for action in actions:

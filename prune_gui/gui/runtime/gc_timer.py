@@ -1,7 +1,7 @@
 """Cyclic garbage collection on the GUI thread only.
 
 Python collects on any thread that allocates an object, and destroys the garbage on that thread.
-A widget must not be destroyed on the engine's thread.
+A widget must not be destroyed on a thread of the engine.
 """
 
 from __future__ import annotations

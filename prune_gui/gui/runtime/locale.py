@@ -9,11 +9,40 @@ from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.errors import MAX_MESSAGE_CHARS, one_line
-from prune_gui.language import LANGUAGES, SOURCE, use_language
+from prune_gui.language import LANGUAGES, SOURCE, deferred, tr, use_language
 
 SYSTEM: Final = "system"
 TRAILING_MNEMONIC: Final = re.compile(r"\(&\w\)")
 """A mnemonic in brackets after a text, as in Chinese, whose characters no key types."""
+
+
+QT_TEXTS: Final = {
+    "&Look in:": deferred("&Look in:"),
+    "Files of &type:": deferred("Files of &type:"),
+    "Drive": deferred("Drive"),
+    "File": deferred("File"),
+    "%1 File": deferred("%1 file"),
+    "File Folder": deferred("Folder"),
+    "Folder": deferred("Folder"),
+    "Unknown": deferred("Unknown type"),
+}
+"""Texts of Qt's file dialog that Qt's own Chinese translation lacks."""
+
+
+class _FileDialogTexts(QTranslator):
+    """Translates `QT_TEXTS`."""
+
+    def translate(
+        self,
+        context: str,
+        sourceText: str,  # noqa: N803 - as Qt has it
+        disambiguation: str | None = None,
+        n: int = -1,
+    ) -> str:
+        """Return the translation; None, for which Qt keeps the text, of any other text."""
+        is_known = context in ("QFileDialog", "QAbstractFileIconProvider")
+        text = QT_TEXTS.get(sourceText) if is_known else None
+        return tr(text) if text else None  # type: ignore[return-value]  # stubs: never None
 
 
 def set_language(app: QApplication, language: str) -> None:
@@ -30,6 +59,8 @@ def set_language(app: QApplication, language: str) -> None:
     numbers = numbers_of(system)
     QLocale.setDefault(numbers)
     use_language(code, numbers.groupSeparator(), numbers.decimalPoint())
+    if code != SOURCE:
+        app.installTranslator(_FileDialogTexts(app))  # asked last, since it is installed first
     translator = QTranslator(app)
     folder = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
     if code != SOURCE and translator.load(f"qtbase_{code}", folder):

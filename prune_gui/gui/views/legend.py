@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
 from prune_gui.audit.rendering.colours import Colours
@@ -17,7 +17,10 @@ MAX_VISIBLE_LINES: Final = 5
 
 
 class Legend(QScrollArea):
-    """Shows the legend of a subject; wraps in a narrow window, and scrolls if it is long."""
+    """Shows the legend of a subject; wraps in a narrow window.
+
+    A long legend scrolls, by the keyboard too: it takes the focus only while it can scroll.
+    """
 
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)
@@ -26,7 +29,8 @@ class Legend(QScrollArea):
         self._label.setContentsMargins(8, 0, 8, 4)
         self.setWidget(self._label)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # tabbing to it would show nothing
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName(tr("Legend"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
@@ -68,12 +72,23 @@ class Legend(QScrollArea):
         super().resizeEvent(event)
         self._update_scroll_bar()
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Scroll to the start or the end; Qt handles the arrows and the page keys."""
+        bar = self.verticalScrollBar()
+        if event.key() == Qt.Key.Key_Home:
+            bar.setValue(bar.minimum())
+        elif event.key() == Qt.Key.Key_End:
+            bar.setValue(bar.maximum())
+        else:
+            super().keyPressEvent(event)
+
     def _update_scroll_bar(self) -> None:
-        """Show the scroll bar only if the lines do not fit.
+        """Show the scroll bar, and accept the focus, only if the lines do not fit.
 
         Qt's own policy can keep a scroll bar whose only cause is the width that it takes itself.
         """
         overflows = self._label.heightForWidth(self.width()) > self.height()
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if overflows else Qt.FocusPolicy.NoFocus)
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
             policy.ScrollBarAlwaysOn if overflows else policy.ScrollBarAlwaysOff

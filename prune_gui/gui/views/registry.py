@@ -47,6 +47,12 @@ class ViewSpec:
 
 VIEWS: Final = (
     ViewSpec(
+        "overview",
+        deferred("&Overview"),
+        "overview.overview_view:OverviewView",
+        caches_pictures=True,
+    ),
+    ViewSpec(
         "mask",
         deferred("&Mask"),
         "maps.mask_view:mask_view",

@@ -16,6 +16,7 @@ from prune_gui.gui.runtime.qt_classes import make_classes
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ class ViewTabs(QWidget):
             widget.setAccessibleName(tr("Views of the parameter"))
         for spec in VIEWS:
             self._tabs.addTab(QWidget(), tr(spec.title))
-        self._name, self._facts = QLabel(), QLabel()
+        self._name, self._facts = QLabel(), ElidedLabel(tr("Shape, type and sparsity"))
         self._name.setAccessibleName(tr("Chosen parameter"))
-        self._facts.setAccessibleName(tr("Shape, type and sparsity"))
         bold = self._name.font()
         bold.setBold(True)
         self._name.setFont(bold)
@@ -67,6 +67,7 @@ class ViewTabs(QWidget):
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
         workbench.changed.connect(self._on_changed)
+        workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
         self._update_header()
 
@@ -85,6 +86,11 @@ class ViewTabs(QWidget):
     def front(self) -> View[Any]:
         """The view in front, created if needed."""
         return self.view(VIEWS[self._tabs.currentIndex()].key)
+
+    def bring_forward(self, key: str) -> None:
+        """Show the view with a key of `VIEWS` in front of the others."""
+        index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
+        self._tabs.setCurrentIndex(index)
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
         """Load what the views need in the background, and create the view in front.
@@ -135,6 +141,7 @@ class ViewTabs(QWidget):
         self._offer_on(view)
         view.pictured.connect(self.changed)
         view.draft_wanted.connect(self.draft_wanted)
+        view.view_wanted.connect(self._show_wanted)
         empty = self._tabs.widget(index)
         assert empty is not None
         had_focus = empty.hasFocus()  # the placeholder has the focus if nothing in it accepts it
@@ -163,8 +170,19 @@ class ViewTabs(QWidget):
             self._make_front()
         self.changed.emit()
 
+    def _show_wanted(self, key: str) -> None:
+        """Bring a view forward with the focus in it."""
+        self.bring_forward(key)
+        self.front.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _on_opened(self, continued: bool) -> None:
+        """Bring the first view to the front for another checkpoint, but not for a reloaded one."""
+        if not continued:
+            self._tabs.setCurrentIndex(0)
+
     def _on_changed(self, changes: Changes) -> None:
-        if changes.file or changes.selection or changes.concerns(self._workbench.chosen or ""):
+        is_concerned = changes.concerns(self._workbench.chosen or "")
+        if changes.file or changes.selection or changes.zeros or is_concerned:
             self._update_header()
 
     def _update_header(self) -> None:
@@ -172,9 +190,11 @@ class ViewTabs(QWidget):
         info = session.checkpoint.tensors.get(name) if session and name is not None else None
         subject_or_message = self._workbench.subject
         if isinstance(subject_or_message, Subject):
-            self._facts.setText(subject_or_message.facts())
+            facts = subject_or_message.facts()
         else:
-            self._facts.setText(bare_facts(info) if info else "")
+            facts = bare_facts(info) if info else ""
+        self._facts.say(facts)
+        self._facts.setToolTip(facts)
         self._name.setToolTip(one_line(name or ""))
         self._elide()
 

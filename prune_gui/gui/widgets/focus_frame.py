@@ -9,11 +9,12 @@ from PySide6.QtWidgets import (
     QFocusFrame,
     QGraphicsView,
     QMainWindow,
+    QScrollArea,
     QWidget,
 )
 
-FRAMED = (QGraphicsView, QCommandLinkButton)
-"""Widget classes that need the frame: pictures, and buttons without their own frame."""
+FRAMED = (QGraphicsView, QCommandLinkButton, QScrollArea)
+"""Widget classes that need the frame: pictures, buttons without their own frame, and legends."""
 
 
 class FocusFrame(QFocusFrame):

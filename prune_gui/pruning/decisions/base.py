@@ -61,7 +61,7 @@ class Decision:
     Attributes:
         predicate: selects the elements to prune; None if the step prunes nothing.
         pruned: number of remaining elements that the step prunes.
-        note: a remark for the user in addition to `Predicate.note`, or "".
+        note: that a limit of the method ended the pruning, for the user; or "".
     """
 
     predicate: Predicate | None
@@ -122,9 +122,9 @@ def cap_note(max_sparsity: float, missing: int) -> str:
     """
     percent = 100 * max_sparsity
     if not missing:
-        return tr("limited to {percent:.6g} % by max_sparsity", percent=percent)
+        return tr("limited to {percent:.6g} % by max sparsity", percent=percent)
     return tr(
-        "limited to {percent:.6g} % by max_sparsity; the step prunes {missing:,} fewer than "
+        "limited to {percent:.6g} % by max sparsity; the step prunes {missing:,} fewer than "
         "requested",
         percent=percent,
         missing=missing,

@@ -10,7 +10,7 @@ the form must not wait for them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -20,6 +20,7 @@ from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting, UnitCounts
 from prune_gui.pruning.methods.field_text import FieldText, text_of
 from prune_gui.pruning.methods.files import FileName, FilePath, file_name
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Method(BaseModel):
     """Name in the window; a message for `tr`."""
     unit: ClassVar[Unit]
     """Unit of the amount."""
+    method_group: ClassVar[MethodGroup]
+    """Group in the list of the window."""
     source: ClassVar[str] = deferred("built-in")
     """File or package of a plug-in; "built-in" for others."""
 
@@ -85,9 +88,17 @@ class Method(BaseModel):
         decisions: list[Decision] = engine.decide(self, targets, monitor)
         return decisions
 
-    def options_text(self) -> str:
-        """Return the main and the non-default field values: "global, 50 %"."""
-        fields = [(name, field, text_of(field)) for name, field in type(self).model_fields.items()]
+    def options_text(self, without: Collection[str] = ()) -> str:
+        """Return the main and the non-default field values: "global, 50 %".
+
+        Args:
+            without: names of fields to leave out.
+        """
+        fields = [
+            (name, field, text_of(field))
+            for name, field in type(self).model_fields.items()
+            if name not in without
+        ]
         main = [item for item in fields if item[2].position is not None]
         main.sort(key=lambda item: item[2].position or 0)
         others = [
@@ -155,7 +166,7 @@ class ScoredMethod(Method):
             ),
             json_schema_extra={"format": "path"},
         ),
-        FieldText(label=deferred("Scores"), show=lambda _, path: file_name(path)),
+        FieldText(label=deferred("Scores"), folded=True, show=lambda _, path: file_name(path)),
     ] = None
     moved_from: Annotated[
         FileName | None,
@@ -167,6 +178,7 @@ class ScoredMethod(Method):
         ),
         FieldText(
             label=deferred("Moved from"),
+            folded=True,
             show=lambda _, path: tr("moved from {file}", file=file_name(path)),
         ),
     ] = None

@@ -10,6 +10,7 @@ from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
 from prune_gui.pruning.methods.field_text import FieldText
 from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Norm, Of, Scope, Tail
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
@@ -29,6 +30,7 @@ class Block(ScoredMethod):
     name: ClassVar[str] = "block"
     title: ClassVar[str] = deferred("Block")
     unit: ClassVar[Unit] = "block"
+    method_group: ClassVar[MethodGroup] = "patterns"
 
     amount: Amount = 0.5
     height: Annotated[

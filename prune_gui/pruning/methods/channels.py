@@ -12,6 +12,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.field_text import FieldText
 from prune_gui.pruning.methods.fields import Dim
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
 from prune_gui.pruning.methods.unit import Unit, count_in_words
 
@@ -50,6 +51,7 @@ class Channels(Method):
     name: ClassVar[str] = "channels"
     title: ClassVar[str] = deferred("Channels")
     unit: ClassVar[Unit] = "channel"
+    method_group: ClassVar[MethodGroup] = "manual"
 
     channels: Annotated[
         tuple[StrictInt, ...],

@@ -11,6 +11,7 @@ from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.field_text import FieldText
 from prune_gui.pruning.methods.files import FileName, file_name
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 
@@ -20,6 +21,7 @@ class Identity(Method):
     name: ClassVar[str] = "identity"
     title: ClassVar[str] = deferred("Identity")
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "manual"
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with torch."""
@@ -35,6 +37,7 @@ class CustomFromMask(Method):
     name: ClassVar[str] = "custom_from_mask"
     title: ClassVar[str] = deferred("Custom mask from a file")
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "manual"
 
     mask: Annotated[
         FileName,

@@ -20,6 +20,7 @@ class FieldText:
         label: the label in the form, with its mnemonic; a message for `tr`. "": the field's name.
         choices: by value as text, the text of a choice in the form; a message for `tr`. Other
             values are shown as they are.
+        folded: whether the form shows the field below *More*.
         position: the position among the fields that the title of a step always contains; None if
             the title contains the field only where it differs from its default.
         values: by value as text, the text of a value in the title of a step; a message for `tr`.
@@ -29,6 +30,7 @@ class FieldText:
 
     label: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
+    folded: bool = False
     position: int | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     show: Callable[[Any, Any], str] | None = None

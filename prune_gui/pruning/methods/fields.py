@@ -76,9 +76,11 @@ MaxSparsity = Annotated[
             "Maximum share of units pruned in any target, including earlier steps; in a global "
             "step, the other targets are pruned more to compensate."
         ),
+        json_schema_extra={"format": "share"},
     ),
     FieldText(
         label=deferred("Max sparsity"),
+        folded=True,
         show=lambda _, share: tr("≤ {share}", share=percent(share)),
     ),
 ]
@@ -91,6 +93,7 @@ Of = Annotated[
     ),
     FieldText(
         label=deferred("Share &of"),
+        folded=True,
         choices={
             "remaining": deferred("remaining units"),
             "total": deferred("all units"),
@@ -113,14 +116,16 @@ Dim = Annotated[
 Seed = Annotated[
     StrictInt,
     Field(description=deferred("The same seed prunes the same weights, on any machine.")),
-    FieldText(label=deferred("Seed"), show=lambda _, seed: tr("seed {value}", value=seed)),
+    FieldText(
+        label=deferred("Seed"), folded=True, show=lambda _, seed: tr("seed {value}", value=seed)
+    ),
 ]
 Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
     BeforeValidator(_parse_infinity),
     PlainSerializer(_write_infinity),
     Field(description=deferred("The norm's order p: a number, inf, -inf, fro or nuc.")),
-    FieldText(label=deferred("Norm"), show=lambda _, n: tr("n {value}", value=n)),
+    FieldText(label=deferred("Norm"), folded=True, show=lambda _, n: tr("n {value}", value=n)),
 ]
 Tail = Annotated[
     Literal["refuse", "keep"],

@@ -10,6 +10,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
 from prune_gui.pruning.methods.field_text import FieldText
 from prune_gui.pruning.methods.fields import Dim, Tail
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 
@@ -25,6 +26,7 @@ class NM(ScoredMethod):
     name: ClassVar[str] = "n_m"
     title: ClassVar[str] = deferred("n:m")
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "patterns"
 
     n: Annotated[
         StrictInt,
@@ -52,7 +54,9 @@ class NM(ScoredMethod):
                 "does; otherwise, form groups along the dimension alone."
             )
         ),
-        FieldText(label=deferred("Flatten"), values={"False": deferred("flatten False")}),
+        FieldText(
+            label=deferred("Flatten"), folded=True, values={"False": deferred("flatten False")}
+        ),
     ] = True
     tail: Tail = "refuse"
 

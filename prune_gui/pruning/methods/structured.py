@@ -8,6 +8,7 @@ from typing import ClassVar
 from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method, RankingScope, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import Amount, Dim, MaxSparsity, Norm, Of, Scope, Seed
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 
@@ -15,6 +16,7 @@ class ChannelMethod(Method):
     """Prunes the lowest-ranked channels along `dim` of each target, or of all targets as one."""
 
     unit: ClassVar[Unit] = "channel"
+    method_group: ClassVar[MethodGroup] = "channels"
 
     amount: Amount = 0.5
     dim: Dim = 0

@@ -10,6 +10,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import ScoredMethod
 from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting
 from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 SIGNIFICANT_DIGITS: Final = 6
@@ -36,6 +37,7 @@ class Threshold(ScoredMethod):
     name: ClassVar[str] = "threshold"
     title: ClassVar[str] = deferred("Threshold")
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "elements"
 
     value: Annotated[
         float,

@@ -7,6 +7,7 @@ from typing import ClassVar
 from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method, RankingScope, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RowScope, Seed
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 
@@ -14,6 +15,7 @@ class RankedMethod(Method):
     """Prunes the lowest-ranked elements per row, per target, or of all targets together."""
 
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "elements"
 
     amount: Amount = 0.5
     scope: RowScope = "local"
@@ -30,6 +32,7 @@ class OverallMethod(Method):
     """Prunes an exact number of elements of all targets together."""
 
     unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "elements"
 
     amount: Amount = 0.5
     amount_of: Of = "remaining"

@@ -22,6 +22,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.base import Decision, Target, all_targets
 from prune_gui.pruning.methods.base import Method, RankingScope
 from prune_gui.pruning.methods.fields import Scope, Seed
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.plugins.faults import Fault
@@ -61,6 +62,7 @@ class PluginMethod(Method):
 
     model_config = ConfigDict(strict=True)
 
+    method_group: ClassVar[MethodGroup] = "plugins"
     plugin: ClassVar[str]
     """Name of the class, a subclass of the `BasePruningMethod` of torch or of this package."""
     process: ClassVar[PluginProcess]

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.rendering import cell_labels
-from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS, short, texts
+from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS, is_bright, short, texts
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.rendering.ramps import ramp, rgb
 
 
 @given(st.floats(-1e9, 1e9))
@@ -56,3 +58,15 @@ def test_each_element_has_the_text_of_its_own_number(layout, at_once, monkeypatc
         position = rows[i], columns[j]
         has_text = layout.holds(*position) and known[layout.flat(*position)]
         assert text == (str(layout.flat(*position)) if has_text else "")
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_texts_are_legible_on_every_colour_of_an_element(theme):
+    shades = [theme.kept, *theme.steps, theme.draft, theme.in_file]
+    ramps = [ramp(theme, signed=signed).table()[:, :3] for signed in (False, True)]
+    pixels = np.concatenate([np.uint8([rgb(shade) for shade in shades]), *ramps])
+    srgb = pixels / 255
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
+    contrast = np.where(is_bright(pixels), (luminance + 0.05) / 0.05, 1.05 / (luminance + 0.05))
+    assert contrast.min() >= 4.5

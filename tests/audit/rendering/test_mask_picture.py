@@ -1,53 +1,12 @@
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.density import Density
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.colours import DARK, LIGHT
-from prune_gui.audit.rendering.mask_picture import MAX_PIXELS, colour, frame, grid_lines
+from prune_gui.audit.rendering.mask_picture import MAX_PIXELS, frame, grid_lines
 
-THEMES = st.sampled_from([LIGHT, DARK])
 ROUNDING = 1e-9
 """Of coordinates, in elements: far less than a pixel."""
 RANGES = st.tuples(st.floats(-1e5, 1e5), st.floats(0.01, 1e5)).map(lambda s: (s[0], s[0] + s[1]))
-
-
-def _rgb(text):
-    return [int(text[i : i + 2], 16) for i in (1, 3, 5)]
-
-
-def _picture(shares, steps, theme, draft=None):
-    shape = np.shape(shares)
-    cells = Density(range(shape[0]), range(shape[1]), np.float32(shares), np.array(steps, np.uint8))
-    return colour(cells, theme, draft)
-
-
-@given(THEMES, st.integers(1, 255), st.none() | st.integers(1, 255))
-def test_fully_pruned_and_fully_kept_cells_have_exact_colours(theme, code, draft):
-    pixels = _picture([[0.0, 1.0]], [[0, code]], theme, draft)
-    assert pixels.shape == (1, 2, 4)
-    assert pixels[0, 0].tolist() == [*_rgb(theme.kept), 255]
-    assert pixels[0, 1].tolist() == [*_rgb(theme.of(code, draft)), 255]
-
-
-@given(THEMES, st.integers(1, 6), st.floats(1e-12, 1e-3))
-def test_lone_pruned_and_lone_kept_elements_are_visible(theme, code, share):
-    lone_pruned, lone_kept, kept, pruned = _picture(
-        [[share, 1 - max(share, 1e-6), 0, 1]], [[code, code, 0, code]], theme
-    )[0].astype(int)
-    assert np.abs(lone_pruned - kept).max() >= 12
-    assert np.abs(lone_kept - pruned).max() >= 12
-
-
-@given(THEMES, st.integers(1, 6))
-def test_colours_are_monotonic_in_the_share_pruned(theme, code):
-    shares = np.linspace(0, 1, 500)[None]
-    steps = np.where(shares > 0, code, 0)
-    pixels = _picture(shares, steps, theme)[0].astype(int)
-    towards = np.array([*_rgb(theme.of(code)), 255])
-    distance = np.abs(pixels - towards).sum(1)
-    assert np.all(np.diff(distance) <= 0)
 
 
 @given(

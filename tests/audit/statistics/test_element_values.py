@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics import element_values
-from prune_gui.audit.statistics.element import element_at
+from prune_gui.audit.statistics.element import StepScore, element_at
 from prune_gui.errors import RecipeError
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
@@ -111,22 +111,22 @@ def test_a_file_without_such_a_parameter_is_refused(resolved, tmp_path, other, w
         element_values.difference(resolved(w=torch.ones(4, 3)), "w", AuxiliaryFiles(), str(path))
 
 
-def test_an_element_has_the_score_of_the_deciding_step(resolved):
+def test_an_element_has_its_score_in_every_step_up_to_the_deciding_one(resolved):
     weights = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
     steps = [{"method": "l1_unstructured", "amount": amount} for amount in (1, 2)]
     resolution, layout = resolved(*steps, w=weights), SliceLayout.flattened((1, 4))
     told = [element_at(resolution, "w", layout, 0, column) for column in range(4)]
-    assert [(weight.code, weight.score, weight.cut) for weight in told] == [
-        (1, 1.0, 1.0),
-        (2, 2.0, 3.0),
-        (2, 3.0, 3.0),
-        (0, 4.0, 3.0),
+    assert [(weight.code, weight.scores) for weight in told] == [
+        (1, (StepScore(1, 1.0, 1.0),)),
+        (2, (StepScore(1, 2.0, 1.0), StepScore(2, 2.0, 3.0))),
+        (2, (StepScore(1, 3.0, 1.0), StepScore(2, 3.0, 3.0))),
+        (0, (StepScore(1, 4.0, 1.0), StepScore(2, 4.0, 3.0))),
     ]
-    assert [weight.margin for weight in told] == [0.0, -1.0, 0.0, 1.0]
-    assert [weight.step for weight in told] == [1, 2, 2, 2]
     assert told[1].value == -2.0
 
 
 def test_an_element_that_no_step_ranked_has_no_score(resolved):
-    found = element_at(resolved(w=torch.ones(2, 2)), "w", SliceLayout.flattened((2, 2)), 0, 0)
-    assert (found.score, found.cut, found.margin, found.step) == (None, None, None, None)
+    layout = SliceLayout.flattened((2, 2))
+    assert element_at(resolved(w=torch.ones(2, 2)), "w", layout, 0, 0).scores == ()
+    by_hand = resolved({"method": "channels", "dim": 0, "channels": [0]}, w=torch.ones(2, 2))
+    assert element_at(by_hand, "w", layout, 0, 0).scores == (StepScore(1),)

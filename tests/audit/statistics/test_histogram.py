@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.statistics.histogram import bin_edges, cuts, histogram, value_range
+from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 
@@ -75,30 +75,3 @@ def test_a_parameter_without_finite_weights_is_no_error(resolved):
     low, high = value_range(resolution.checkpoint, "w", Monitor())
     found = histogram(resolution, "w", bin_edges(low, high, 4, symmetric=True), Monitor())
     assert (found.counts.sum(), found.nan, found.infinite) == (0, 1, 2)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_cut_is_the_largest_absolute_value_that_its_step_prunes(resolved, dtype):
-    weights = torch.arange(-8, 8).to(dtype)
-    resolution = resolved({**HALF, "amount": 5}, w=weights)
-    pruned = weights.double()[~resolution.mask("w")].abs()
-    assert cuts(resolution, "w") == {1: float(pruned.max())}
-
-
-def test_a_global_cut_over_two_dtypes_is_one_value(resolved):
-    resolution = resolved(
-        {**HALF, "scope": "global"},
-        a=torch.arange(1.0, 9).to(torch.bfloat16),
-        b=torch.arange(1.0, 9) / 2,
-    )
-    assert cuts(resolution, "a") == cuts(resolution, "b") == {1: 3.0}
-
-
-def test_steps_that_do_not_rank_absolute_weights_have_no_cut(resolved):
-    resolution = resolved(
-        {"method": "random_unstructured"},
-        {"method": "ln_structured", "amount": 1},
-        start="zeros",
-        w=torch.randn(4, 4),
-    )
-    assert cuts(resolution, "w") == {}

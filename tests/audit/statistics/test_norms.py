@@ -6,7 +6,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.statistics.norms import channels, channels_up_to, norms, ranks
+from prune_gui.audit.statistics.norms import (
+    channels,
+    channels_up_to,
+    norms,
+    norms_by_step,
+    ranks,
+    shared_rank,
+)
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 
@@ -77,3 +84,43 @@ def test_norms_equal_those_of_numpy(resolved, shape, dim, n):
     lined_up = np.moveaxis(weights.double().numpy().reshape(shape or (1,)), dim, 0)
     lined_up = lined_up.reshape(len(lined_up), -1)
     np.testing.assert_allclose(found, np.linalg.norm(lined_up, n, axis=1), rtol=1e-6)
+
+
+@given(
+    shape=st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple),
+    n=st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, math.inf, -math.inf, -1.0]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+    data=st.data(),
+)
+def test_each_step_leaves_the_norm_of_the_elements_that_it_does_not_prune(
+    resolved, shape, n, dtype, data
+):
+    weights = torch.randn(shape, generator=torch.Generator().manual_seed(3)).to(dtype)
+    resolution = resolved(HALF, HALF, w=weights)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    whole = norms(resolution.checkpoint, "w", dim, n, Monitor())
+    found = norms_by_step(resolution, "w", dim, n, whole, Monitor())
+    codes = np.moveaxis(resolution.pruned_by("w").numpy(), dim, 0).reshape(shape[dim], -1)
+    values = np.moveaxis(weights.double().numpy(), dim, 0).reshape(shape[dim], -1)
+    np.testing.assert_array_equal(found[2], whole)
+    for row, left in enumerate([codes == 0, (codes == 0) | (codes == 1)]):
+        with np.errstate(divide="ignore"):
+            expected = np.linalg.norm(np.where(left, values, 0.0), n, axis=1)
+        np.testing.assert_allclose(found[row], expected, rtol=1e-5)
+    if n == 2:
+        gone = np.linalg.norm(np.where(codes == 0, 0.0, values), 2, axis=1)
+        np.testing.assert_allclose(found[0] ** 2 + gone**2, whole**2, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("max_sparsity", "is_limited"), [(0.25, True), (1.0, False)])
+def test_the_rank_that_all_targets_share_is_known_where_a_limit_stops_the_step(
+    resolved, max_sparsity, is_limited
+):
+    weights = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    step = {**ROWS, "amount": 6, "scope": "global", "max_sparsity": max_sparsity}
+    resolution = resolved({**step, "amount": 6 if is_limited else 8}, a=weights, b=weights * 1.5)
+    chosen = {name: p.chosen() for name, p in resolution.outcomes[0].predicates.items()}
+    shared = shared_rank(chosen["a"], chosen.values())
+    if is_limited:
+        assert shared is None or shared > ranks(chosen["a"])[1]
+    assert (shared is not None) is is_limited

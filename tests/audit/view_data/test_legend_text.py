@@ -37,3 +37,9 @@ def test_the_legend_of_many_steps_stays_short(legend_after, monkeypatch):
     text = legend_after(1, 1, 1, 1)
     assert "3 more 3 (6.2 %)" in text
     assert "step 2" not in text
+
+
+def test_colours_that_are_not_in_the_picture_have_hollow_squares(legend_after):
+    assert legend_after(12).count("■") == 2
+    text = legend_after(12, filled=False)
+    assert text.index("■") < text.index("kept") < text.index("□") < text.index("step 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QTreeWidget
 
 from prune_gui.gui.actions.palette import IN_PICTURES, Palette, Shortcuts, keys, listed
 from prune_gui.gui.actions.table import TABLE
@@ -10,7 +11,7 @@ from prune_gui.gui.actions.table import TABLE
 
 def shown(palette):
     items = [palette._list.topLevelItem(row) for row in range(palette._list.topLevelItemCount())]
-    return [item.text(0) for item in items if not item.isHidden()]
+    return [item.text(0) for item in items]
 
 
 def test_typing_filters_commands_and_enter_runs_one(
@@ -63,9 +64,7 @@ def test_every_action_is_listed_and_every_key_shown(window, qtbot):
     every = [action for _, action in listed(window.menu_actions)]
     assert {action.objectName() for action in every} == {act.name for act in TABLE}
     window.show_shortcuts()
-    tree = window.findChild(Shortcuts).findChildren(
-        type(Palette(window.menu_actions, window)._list)
-    )[0]
+    tree = window.findChild(Shortcuts).findChildren(QTreeWidget)[0]
     branches = [tree.topLevelItem(row) for row in range(tree.topLevelItemCount())]
     shown_keys = [
         branch.child(i).text(1) for branch in branches for i in range(branch.childCount())
@@ -81,3 +80,29 @@ def test_a_screen_reader_can_name_the_list_of_commands(window):
     palette = window.findChild(Palette)
     assert palette._list.accessibleName()
     palette.close()
+
+
+def enter(window, qtbot, text):
+    """Open the palette, type a text and press Enter; return the texts that matched."""
+    window.show_palette()
+    palette = next(p for p in window.findChildren(Palette) if p.isVisible())
+    qtbot.keyClicks(palette._line, text)
+    texts = shown(palette)
+    qtbot.keyClick(palette._line, Qt.Key.Key_Return)
+    return texts
+
+
+def test_views_and_parameters_are_reached_from_the_palette(demo_window, workbench, qtbot):
+    assert enter(demo_window, qtbot, "view: norms") == ["View: Norms"]
+    assert demo_window.views.current is demo_window.views.view("norms")
+    assert enter(demo_window, qtbot, "conv2 weight") == ["Parameter: features.conv2.weight"]
+    assert workbench.chosen == "features.conv2.weight"
+
+
+def test_recent_files_are_opened_from_the_palette(
+    window, workbench, demo_checkpoint, settle, qtbot
+):
+    window.commands.preferences.remember(demo_checkpoint)
+    assert enter(window, qtbot, demo_checkpoint.name) == [f"Recent: {demo_checkpoint}"]
+    settle()
+    assert workbench.session.checkpoint.path == demo_checkpoint

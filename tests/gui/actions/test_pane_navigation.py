@@ -82,7 +82,7 @@ def test_f6_has_no_effect_in_a_modal_dialog(at_work, qtbot):
     dialog.close()
 
 
-@pytest.mark.parametrize("view", range(6))
+@pytest.mark.parametrize("view", range(7))
 def test_the_tab_key_visits_the_panes_in_the_same_order(at_work, view):
     at_work.views._tabs.setCurrentIndex(view)
     QApplication.processEvents()
@@ -106,8 +106,9 @@ def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
 
 
 def test_showing_a_view_for_the_first_time_keeps_the_focus_on_the_tab_bar(at_work):
+    at_work.views.bring_forward("mask")
     at_work.views.view("mask").findChild(QPushButton).setFocus()
-    at_work.views._tabs.setCurrentIndex(2)
+    at_work.views._tabs.setCurrentIndex(3)
     assert QApplication.focusWidget() is at_work.views._tabs.tabBar()
 
 

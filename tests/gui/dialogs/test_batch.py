@@ -134,3 +134,23 @@ def test_the_numbers_of_done_and_failed_checkpoints_are_shown(dialog, qtbot, fil
     dialog.results.selectRow(1)
     dialog._remove.click()
     assert dialog._problem.text() == "2 of 2 done"
+
+
+def test_the_folder_is_created_when_the_run_starts(dialog, qtbot, files, tmp_path):
+    out = tmp_path / "new" / "pruned"
+    dialog.add(files[:1])
+    dialog.write.setChecked(True)
+    dialog.folder.setText(str(out))
+    assert "will be created" in dialog._problem.text()
+    assert not out.exists()
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+        dialog.run.click()
+    assert [path.name for path in out.iterdir()] == ["a-pruned.safetensors"]
+
+
+def test_a_file_in_the_way_of_the_folder_is_named_before_anything_runs(dialog, files):
+    dialog.add(files[:1])
+    dialog.write.setChecked(True)
+    dialog.folder.setText(str(files[0] / "pruned"))
+    assert "contains a file" in dialog._problem.text()
+    assert not dialog.run.isEnabled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QInputDialog
 
 from prune_gui.gui.actions.palette import Palette
@@ -100,9 +101,9 @@ def test_a_broken_file_is_one_disabled_action_in_the_menu(demo_window):
 def test_the_palette_lists_the_presets_while_a_file_is_open(demo_window, workbench):
     demo_window.show_palette()
     palette = demo_window.findChild(Palette)
-    [row] = [n for n, action in enumerate(palette._actions) if action.text() == "LAMP, 80 %"]
-    assert palette._list.topLevelItem(row).text(0) == "Preset: LAMP, 80 %"
-    palette._run(palette._list.topLevelItem(row))
+    QTest.keyClicks(palette._line, "lamp")
+    assert palette._list.topLevelItem(0).text(0) == "Preset: LAMP, 80 %"
+    QTest.keyClick(palette._line, Qt.Key.Key_Return)
     assert workbench.session.steps[0].method.name == "lamp"
 
 

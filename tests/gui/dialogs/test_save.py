@@ -361,5 +361,18 @@ def test_a_note_says_that_a_draft_is_not_saved(make_dialog, model, workbench, ma
     if drafted:
         workbench.draft.set(make_step("l1_unstructured", "*.weight", amount=0.9))
         dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
+        dialog.show()
     texts = [message.text() for message in dialog.findChildren(Message)]
     assert any("previewed step is not saved" in text for text in texts) is drafted
+
+
+def test_the_dialog_keeps_its_size_while_messages_come_and_go(dialog, qtbot):
+    dialog.show()
+    size = dialog.size()
+    for text in ("", "/", "name.unknown", str(Path("/nowhere/else/model.safetensors"))):
+        dialog._path.setText(text)
+        qtbot.wait(10)
+        assert dialog.size() == size
+    dialog.explain("The disk is full.")
+    qtbot.wait(10)
+    assert dialog.size() == size

@@ -96,6 +96,7 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
 
 
 def test_reducing_the_picture_memory_drops_cached_tiles(dialog, demo_window, workbench, qtbot):
+    demo_window.views.bring_forward("mask")
     tiles = demo_window.views.view("mask")._pipeline.tiles
     qtbot.waitUntil(lambda: tiles.nbytes > 0, timeout=60_000)
     choose(dialog, "picture_memory", 0)

@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPointF, Qt
 from shiboken6 import isValid
 from waiting import change
 
@@ -38,7 +38,9 @@ def test_enabled_steps_with_an_amount_are_listed(dialog, workbench):
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [2]
 
 
-def test_every_amount_gets_a_row_and_a_double_click_applies_it(dialog, qtbot, workbench):
+def test_every_amount_gets_a_row_and_a_double_click_drafts_it(
+    dialog, qtbot, workbench, demo_window
+):
     run_sweep(dialog, qtbot, "10%, 50%, 1000000000")
     pruned = [row.pruned for row in dialog.model.rows]
     assert 0 < pruned[0] < pruned[1]
@@ -47,10 +49,12 @@ def test_every_amount_gets_a_row_and_a_double_click_applies_it(dialog, qtbot, wo
     double_click(dialog, qtbot, 2)
     assert workbench.session.recipe == before
     double_click(dialog, qtbot, 0)
-    assert workbench.session.steps[1].method.amount == 0.1
+    draft = workbench.draft.current
+    assert (draft.step.method.amount, draft.replaces) == (0.1, 1)
     assert "10 %" in dialog.note.text()
-    workbench.edit(lambda session: session.undo())
     assert workbench.session.recipe == before
+    demo_window.draft.add()
+    assert workbench.session.steps[1].method.amount == 0.1
 
 
 def test_an_amount_is_not_applied_to_another_step(dialog, qtbot, workbench):
@@ -100,9 +104,13 @@ def test_the_table_is_saved_with_exact_numbers(dialog, qtbot, monkeypatch, tmp_p
     dialog.save.click()
     head, line, _ = (tmp_path / "sweep.csv").read_bytes().decode().split("\r\n")
     [row] = dialog.model.rows
-    assert head == "Amount,Pruned,Total,Sparsity,Kept energy,Nearly empty,Problem"
+    assert head == (
+        "Amount,Sparsity,Kept energy,Of targets,Of the worst,Worst target,Nearly empty,Pruned,"
+        "Total,Problem"
+    )
     assert line == (
-        f"0.1,{row.pruned},{row.total},{row.sparsity!r},{row.kept_energy!r},{row.nearly_empty},"
+        f"0.1,{row.sparsity!r},{row.kept_energy!r},{row.target_energy!r},{row.worst_energy!r},"
+        f"{row.worst},{row.nearly_empty},{row.pruned},{row.total},"
     )
 
 
@@ -116,12 +124,12 @@ def test_opening_another_checkpoint_closes_the_dialog(dialog, workbench, qtbot, 
     assert not (isValid(dialog) and dialog.isVisible())
 
 
-def test_enter_on_a_row_applies_its_amount_and_does_not_run(dialog, qtbot, workbench):
+def test_enter_on_a_row_drafts_its_amount_and_does_not_run(dialog, qtbot, workbench):
     run_sweep(dialog, qtbot, "10%, 50%")
     before = dialog.model.rows
     dialog.results.selectRow(0)
     qtbot.keyClick(dialog.results, Qt.Key.Key_Return)
-    assert workbench.session.steps[1].method.amount == 0.1
+    assert workbench.draft.current.step.method.amount == 0.1
     assert not dialog._sequence.running
     assert dialog.model.rows == before
 
@@ -140,3 +148,54 @@ def test_a_step_with_many_targets_does_not_widen_the_dialog(dialog, workbench, m
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", *names)))
     assert dialog.minimumSizeHint() == before
     assert dialog.step.width() == dialog.amounts.width()
+
+
+def point(dialog, row):
+    """Return the position of the point of a row in the plot."""
+    result = dialog.model.rows[row]
+    scene = dialog.plot.view.mapViewToScene(
+        QPointF(100 * result.sparsity, 100 * result.target_energy)
+    )
+    return dialog.plot.mapFromScene(scene)
+
+
+def test_the_curves_have_a_point_per_row_that_names_it_and_drafts_its_amount(
+    dialog, qtbot, workbench
+):
+    run_sweep(dialog, qtbot, "80%, 40%, 1000000000, 60%")
+    curve = dialog.plot._curve
+    assert curve.rows == (1, 3, 0)
+    assert [line.getData()[1].tolist() for line in dialog.plot._lines] == [
+        curve.targets.tolist(),
+        curve.worst.tolist(),
+    ]
+    qtbot.mouseMove(dialog.plot.viewport(), point(dialog, 3))
+    qtbot.waitUntil(lambda: dialog._point.accessibleDescription().startswith("60 %: sparsity "))
+    assert dialog.results.currentIndex().row() == 3
+    qtbot.mouseClick(dialog.plot.viewport(), Qt.MouseButton.LeftButton, pos=point(dialog, 3))
+    qtbot.waitUntil(lambda: workbench.draft.current is not None)
+    assert workbench.draft.current.step.method.amount == 0.6
+
+
+def test_keys_move_along_the_curves_and_take_a_point(dialog, qtbot, workbench):
+    run_sweep(dialog, qtbot, "40%, 60%, 80%")
+    taken = []
+    dialog.amount_wanted.connect(lambda *wanted: taken.append(wanted))
+    for key in ("Right", "Right", "Right", "Left", "Return"):
+        qtbot.keyClick(dialog.plot, getattr(Qt.Key, f"Key_{key}"))
+    assert taken == [(1, 0.6)]
+    assert not dialog._sequence.running
+    for key in ("End", "Return", "Home", "Enter"):
+        qtbot.keyClick(dialog.plot, getattr(Qt.Key, f"Key_{key}"))
+    assert taken[1:] == [(1, 0.8), (1, 0.4)]
+
+
+def test_the_curves_are_saved_with_their_legend(dialog, qtbot, monkeypatch, tmp_path):
+    assert not dialog.save_picture.isEnabled()
+    run_sweep(dialog, qtbot, "40%, 60%")
+    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
+    dialog.save_picture.click()
+    content = (tmp_path / "curve.svg").read_text()
+    assert "worst" in content
+    assert "Sweep over amounts" in content
+    assert "#1c4f9c" in content

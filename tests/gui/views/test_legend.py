@@ -1,3 +1,4 @@
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -53,6 +54,28 @@ def test_the_scroll_bar_disappears_when_the_legend_fits_again(shown, qtbot):
     widget.setText(" ".join(words))  # fits in one line only without the scroll bar
     qtbot.waitUntil(lambda: not bar.isVisible())
     assert widget.height() < 2 * metrics.lineSpacing()
+
+
+def test_a_long_legend_scrolls_by_keys_and_a_short_one_takes_no_focus(shown, qtbot):
+    page, widget = QWidget(), Legend()
+    layout = QVBoxLayout(page)
+    layout.addWidget(QWidget(), 1)
+    layout.addWidget(widget)
+    shown(page).resize(300, 500)
+    widget.setText("word")
+    qtbot.waitUntil(lambda: widget.focusPolicy() == Qt.FocusPolicy.NoFocus)
+    widget.setText("word " * 900)
+    bar, line = widget.verticalScrollBar(), widget.fontMetrics().lineSpacing()
+    qtbot.waitUntil(lambda: bar.maximum() > 10 * line)
+    widget.setFocus(Qt.FocusReason.TabFocusReason)
+    values = []
+    for key in ("End", "PageUp", "Up", "Home", "Down", "PageDown"):
+        qtbot.keyClick(widget, getattr(Qt.Key, f"Key_{key}"))
+        values.append(bar.value())
+    end, page_up, up, home, down, page_down = values
+    assert (end, home) == (bar.maximum(), 0)
+    assert up < page_up < end
+    assert home < down < page_down
 
 
 def line_starts(text, width):

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication, QDialogButtonBox, QListWidget, QProx
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.gui.widgets.theme import PlainStyle, Theme, colours
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -51,7 +51,7 @@ def test_pruned_colours_contrast_with_kept_and_background(theme):
 
 @THEMES
 def test_no_two_meanings_share_a_colour(theme):
-    meanings = [theme.kept, theme.in_file, theme.draft, *theme.steps]
+    meanings = [theme.kept, theme.in_file, theme.zero, theme.draft, *theme.steps]
     for a, b in combinations(meanings, 2):
         assert sum(abs(x - y) for x, y in zip(_rgb(a), _rgb(b), strict=True)) > 0.2
     hues = [colorsys.rgb_to_hsv(*_rgb(step)) for step in theme.steps]
@@ -63,6 +63,7 @@ def test_no_two_meanings_share_a_colour(theme):
 def test_each_code_has_its_colour(theme):
     assert theme.of(KEPT) == theme.kept
     assert theme.of(IN_FILE) == theme.in_file
+    assert theme.of(ZERO) == theme.zero
     assert theme.of(1) == theme.of(len(theme.steps) + 1) == theme.steps[0]
     assert theme.of(3, draft=3) == theme.draft
     assert theme.of(2, draft=3) == theme.steps[1]

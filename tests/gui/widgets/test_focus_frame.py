@@ -32,6 +32,7 @@ def test_a_button_of_the_start_page_shows_the_focus(active):
 
 
 def test_a_picture_shows_the_focus_and_is_exported_without_the_frame(active, demo_window, qtbot):
+    demo_window.views.bring_forward("mask")
     view = demo_window.views.view("mask")
     qtbot.waitUntil(lambda: view.picture() is not None)
     plot = view.picture()

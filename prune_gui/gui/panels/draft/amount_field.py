@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QValidator
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider, QWidget
+from PySide6.QtWidgets import QComboBox, QSlider
 
-from prune_gui.gui.panels.draft.fields import Field, latin
-from prune_gui.language import format_number, tr
+from prune_gui.gui.panels.draft.fields import Field
+from prune_gui.gui.panels.draft.number_box import NumberBox, share_error
+from prune_gui.language import tr
 from prune_gui.pruning.methods.unit import UNITS, Unit
 
 SLIDER_STEPS: Final = 1000
 """Positions of the slider: tenths of a percent."""
-MAX_UNITS: Final = 2.0**53
-"""Limit of a number of units, because `QDoubleSpinBox` stores float64."""
 
 
 class AmountField(Field):
@@ -33,11 +31,11 @@ class AmountField(Field):
         self._slider.setPageStep(SLIDER_STEPS // 20)
         self._slider.setSingleStep(SLIDER_STEPS // 100)
         self._slider.valueChanged.connect(self._on_slider_moved)
-        self._box = _NumberBox()
+        self._box = NumberBox()
         self._box.setAccessibleName(tr("Amount to prune"))
         self._box.valueChanged.connect(self._on_typed)
         self._kind = QComboBox()
-        self._kind.addItems(["%", tr(UNITS[unit])])
+        self._kind.addItems([tr("share"), tr(UNITS[unit])])
         self._kind.setAccessibleName(tr("Share or number"))
         self._kind.setToolTip(tr("Enter a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
@@ -46,7 +44,7 @@ class AmountField(Field):
         self.set_value(0.5)
 
     def value(self) -> object:
-        """Return a share in [0, 1] as a float, or a number of units as an int."""
+        """Return a share as a float, or a number of units as an int."""
         return self._value
 
     def set_value(self, value: object) -> None:
@@ -56,12 +54,15 @@ class AmountField(Field):
         self._kind.setCurrentIndex(0 if is_share else 1)
         self._slider.setVisible(is_share)
         self._box.blockSignals(True)
-        self._box.setDecimals(4 if is_share else 0)
-        self._box.setMaximum(100.0 if is_share else MAX_UNITS)
+        self._box.use_share(on=is_share)
         if isinstance(value, int | float):
             self._box.setValue(value * 100 if is_share else value)
         self._box.blockSignals(False)
         self._update_slider()
+
+    def error(self) -> str:
+        """Say so if the share is above 100 %."""
+        return share_error(self._value)
 
     def _update_slider(self) -> None:
         if isinstance(self._value, float):
@@ -83,21 +84,3 @@ class AmountField(Field):
         if (kind == 0) != isinstance(self._value, float):
             self.set_value(0.5 if kind == 0 else 1)
             self.changed.emit()
-
-
-class _NumberBox(QDoubleSpinBox):
-    """A spin box without trailing zeros that accepts "." and "," as the decimal sign of a share."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setKeyboardTracking(True)
-        self.setMinimumWidth(84)
-
-    def textFromValue(self, value: float) -> str:  # noqa: N802
-        return format_number(round(value, 4), "g") if self.decimals() else f"{value:.0f}"
-
-    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
-        text = latin(text)
-        if self.decimals():  # a share is at most 100, so neither sign can separate thousands
-            text = text.translate(dict.fromkeys(map(ord, ".,"), self.locale().decimalPoint()))
-        return super().validate(text, at)

@@ -60,6 +60,10 @@ class Field(QWidget):
     def value(self) -> object:
         """Return the value, not validated."""
 
+    def error(self) -> str:
+        """Return why the input cannot be used, "" if it can; the model validates the rest."""
+        return ""
+
     @abstractmethod
     def set_value(self, value: object) -> None:
         """Show a value. Does not signal."""
@@ -308,11 +312,16 @@ def _ranges(channels: object) -> str:
     return format_ranges(channels) if isinstance(channels, tuple) else str(channels)
 
 
-def plain_field(field_info: FieldInfo) -> Field:
-    """Return a new widget for a field of a method, except for its amount."""
-    alternatives = _alternatives(field_info.annotation)
+def format_of(field_info: FieldInfo) -> object:
+    """Return the format in the JSON schema of a field: "path", "share" or None."""
     extra = field_info.json_schema_extra
-    if isinstance(extra, dict) and extra.get("format") == "path":
+    return extra.get("format") if isinstance(extra, dict) else None
+
+
+def plain_field(field_info: FieldInfo) -> Field:
+    """Return a new widget for a field of a method, except for amounts and shares."""
+    alternatives = _alternatives(field_info.annotation)
+    if format_of(field_info) == "path":
         return PathField(optional=not field_info.is_required())
     words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
     if words and len(alternatives) == 1:

@@ -12,12 +12,14 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.draft.amount_field import AmountField
-from prune_gui.gui.panels.draft.fields import Field, plain_field
+from prune_gui.gui.panels.draft.fields import Field, format_of, plain_field
+from prune_gui.gui.panels.draft.number_box import ShareField
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.widgets.fold import Fold
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import tr
+from prune_gui.language import tr, trn
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
-from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.field_text import FieldText, text_of
 from prune_gui.pruning.validation_messages import validation_message
 
 
@@ -43,11 +45,15 @@ def row_label(text: str, focus_input: QWidget) -> QLabel:
 class MethodForm(QWidget):
     """A form with a row for each field, and a message below each invalid field.
 
+    Fields whose text says so are below *More*, which stays open or folded when the method changes.
+
     Signals:
         changed: the user changed a field.
+        fold_toggled: (open) the user opened or folded *More*.
     """
 
     changed = Signal()
+    fold_toggled = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,6 +61,7 @@ class MethodForm(QWidget):
         self._fields: dict[str, Field] = {}
         self._messages: dict[str, Message] = {}
         self._rows = QWidget()
+        self.fold = Fold(QWidget(), self._rows)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._rows)
@@ -66,7 +73,7 @@ class MethodForm(QWidget):
 
     def use(self, method: type[Method]) -> None:
         """Show the fields of another method. Changed values of fields with equal names are kept."""
-        changed = self._changed()
+        changed = self._changed() if self._method else {}
         self._method = method
         self._make_rows(method)
         for name, field_info in method.model_fields.items():
@@ -77,12 +84,19 @@ class MethodForm(QWidget):
             elif not field_info.is_required():
                 field.set_value(field_info.default)
         self._show_messages({})
+        self._count_folded()
+
+    def reset(self, method: type[Method]) -> None:
+        """Show the fields of a method with their defaults."""
+        self._method = None
+        self.use(method)
 
     def show_method(self, method: Method) -> None:
         """Show the field values of a method."""
         self.use(type(method))
         for name, field in self._fields.items():
             field.set_value(getattr(method, name))
+        self._count_folded()
 
     def method(self, folder: Path | None = None) -> Method | None:
         """Return the method with the values of the fields; None, and show messages, if invalid.
@@ -94,6 +108,10 @@ class MethodForm(QWidget):
             return None
         values = {name: field.value() for name, field in self._fields.items()}
         given = {name: value for name, value in values.items() if value is not None}
+        errors = {name: error for name, field in self._fields.items() if (error := field.error())}
+        if errors:
+            self._show_messages(errors)
+            return None
         try:
             method = self._method.model_validate(given, context=folder)
         except ValidationError as error:
@@ -104,19 +122,24 @@ class MethodForm(QWidget):
 
     @property
     def inputs(self) -> list[QWidget]:
-        """The input widgets of all fields, from the top."""
-        return [widget for field in self._fields.values() for widget in field.inputs]
+        """The input widgets of all fields and the button of the fold, from the top."""
+        inputs: tuple[list[QWidget], list[QWidget]] = [], [self.fold.button]
+        for field in self._fields.values():
+            inputs[self.fold.isAncestorOf(field)].extend(field.inputs)
+        return [*inputs[False], *inputs[True]]
 
     def set_value(self, name: str, value: object) -> None:
         """Change a field as if the user did, if the method has it."""
         field = self._fields.get(name)
         if field is not None:
             field.set_value(value)
+            self._count_folded()
             self.changed.emit()
 
     def _changed(self) -> dict[str, tuple[type[Field], object]]:
         """Return the widget class and the value of each field with a non-default value."""
-        field_info = self._method.model_fields if self._method else {}
+        assert self._method is not None
+        field_info = self._method.model_fields
         return {
             name: (type(field), field.value())
             for name, field in self._fields.items()
@@ -124,36 +147,76 @@ class MethodForm(QWidget):
         }
 
     def _make_rows(self, method: type[Method]) -> None:
-        rows = QWidget()
-        form = QFormLayout(rows)
-        form.setContentsMargins(0, 0, 0, 0)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        """Make the rows of the main fields, and below *More* those of the others."""
+        content, folded = QWidget(), QWidget()
+        forms = _empty_form(), _empty_form(folded)
         self._fields, self._messages = {}, {}
-        # The fields of `ScoredMethod` come last, independent of the order of inheritance.
-        for name, field_info in sorted(
-            method.model_fields.items(), key=lambda item: item[0] in ScoredMethod.model_fields
-        ):
-            field = AmountField(method.unit) if name == "amount" else plain_field(field_info)
-            text = tr(text_of(field_info).label) or name.replace("_", " ").capitalize()
+        texts = {name: text_of(field_info) for name, field_info in method.model_fields.items()}
+        for name in sorted(texts, key=lambda name: _row_order(name, texts[name])):
+            field_info, text = method.model_fields[name], texts[name]
+            field = _field(name, field_info, method)
+            label_text = tr(text.label) or name.replace("_", " ").capitalize()
             description = _description(field_info)
-            label = row_label(text, field.focus_input)
+            label = row_label(label_text, field.focus_input)
             label.setToolTip(description)
-            field.describe(without_mnemonics(text), description)
+            field.describe(without_mnemonics(label_text), description)
             field.changed.connect(self.changed)
+            field.changed.connect(self._count_folded)
             message = Message()
-            form.addRow(label, field)
-            form.addRow("", message)
+            forms[text.folded].addRow(label, field)
+            forms[text.folded].addRow("", message)
             self._fields[name], self._messages[name] = field, message
+        was_open = self.fold.is_open
+        self.fold = Fold(folded)
+        self.fold.open(on=was_open)
+        self.fold.toggled.connect(self.fold_toggled)
+        self.fold.setVisible(any(text.folded for text in texts.values()))
+        column = QVBoxLayout(content)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(forms[False])
+        column.addWidget(self.fold)
         layout = self.layout()
         assert layout is not None
-        layout.replaceWidget(self._rows, rows)
+        layout.replaceWidget(self._rows, content)
         self._rows.hide()
         self._rows.deleteLater()
-        self._rows = rows
+        self._rows = content
+
+    def _count_folded(self) -> None:
+        """Show on the button of the fold how many fields below it were changed."""
+        method = self._method
+        assert method is not None
+        changed = [name for name in self._changed() if text_of(method.model_fields[name]).folded]
+        self.fold.button.setText(
+            trn("&More ({count} changed)", "&More ({count} changed)", len(changed))
+            if changed
+            else tr("&More")
+        )
 
     def _show_messages(self, messages: dict[str, str]) -> None:
         for name, message in self._messages.items():
             message.say(messages.get(name, ""))
+            if name in messages and self.fold.isAncestorOf(self._fields[name]):
+                self.fold.open()
+
+
+def _empty_form(parent: QWidget | None = None) -> QFormLayout:
+    form = QFormLayout(parent)
+    form.setContentsMargins(0, 0, 0, 0)
+    form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    return form
+
+
+def _row_order(name: str, text: FieldText) -> tuple[bool, bool]:
+    """Return a sort key: folded fields, and then those of `ScoredMethod`, come last."""
+    return text.folded, name in ScoredMethod.model_fields
+
+
+def _field(name: str, field_info: FieldInfo, method: type[Method]) -> Field:
+    """Return a new widget for a field of a method."""
+    if name == "amount":
+        return AmountField(method.unit)
+    return ShareField() if format_of(field_info) == "share" else plain_field(field_info)
 
 
 def _description(field: FieldInfo) -> str:

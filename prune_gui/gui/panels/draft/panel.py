@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QPalette
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -20,9 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.panels.draft.form import MethodForm, row_label, summary
+from prune_gui.gui.panels.draft.method_box import MethodBox
 from prune_gui.gui.panels.draft.targets_field import TargetsField
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.icons import icon
@@ -32,6 +31,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.methods.dragged_cut import Setting
 from prune_gui.recipe import Step
+from prune_gui.recipe.amounts import Amount
 from prune_gui.session.amount_from_cut import (
     DraggedAmount,
     field_for_rank,
@@ -41,6 +41,7 @@ from prune_gui.session.amount_from_cut import (
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest
 from prune_gui.session.manual_channels import listed
+from prune_gui.worker.jobs import Draft
 
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
@@ -78,12 +79,11 @@ class DraftPanel(QWidget):
         font = self._heading.font()
         font.setBold(True)
         self._heading.setFont(font)
-        self.method = QComboBox()
-        self.method.setAccessibleName(tr("Method"))
-        self._list_methods()
+        self.method = MethodBox()
         self.method.activated.connect(self._change_method)
         self._summary = QLabel()
         self._summary.setWordWrap(True)
+        self._summary.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
@@ -94,7 +94,7 @@ class DraftPanel(QWidget):
         self._outcome = Message()
         keep_room(self._outcome, lines=2)
         self._outcome.setAccessibleName(tr("Effect of the step"))
-        self._remarks = Message()
+        self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
         self.cancel = QPushButton(tr("Cancel"))
@@ -103,8 +103,6 @@ class DraftPanel(QWidget):
 
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
-        self._show_mode()
-        self._use_method()
         self._opened()
 
     @property
@@ -112,46 +110,63 @@ class DraftPanel(QWidget):
         """Whether the form edits a step of the recipe."""
         return self._editing is not None
 
-    def edit(self, index: int) -> None:
-        """Load a step of the recipe into the form, to replace it."""
+    def edit(self, index: int, *, focus: bool = True) -> None:
+        """Load a step of the recipe into the form, to replace it; give the form the focus."""
         session = self._workbench.session
         assert session is not None
         step = session.steps[index]
         self._editing = index, step
         self._show_step(step)
         self._turn_preview(on=True)
-        # For other reasons, Fusion draws no focus frame.
-        self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if focus:  # for other reasons, Fusion draws no focus frame
+            self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _edits(self, number: int) -> bool:
+        return self._editing is not None and self._editing[0] + 1 == number
+
+    def edit_with_amount(self, index: int, amount: Amount) -> None:
+        """Load a step of the recipe into the form, with another amount."""
+        self.edit(index)
+        self.form.set_value("amount", amount)
 
     def stop_editing(self) -> None:
         """End editing without a change of the step."""
         if self._editing is not None:
-            self._editing = None
-            self._show_mode()
-            self._turn_preview(on=False)
-            self.targets.follow_again()
+            self._reset()
 
     def add(self) -> None:
         """Add the draft to the recipe, or replace the edited step by it."""
-        if self.commit.isEnabled():
-            self._workbench.edit(self._workbench.draft.commit)
-            if self._editing is None:
-                self._turn_preview(on=False)
-                if self._has_manual_channels:
-                    self.targets.follow_again()
-            else:
-                self.stop_editing()
-            self.added.emit()
+        step = self._step()
+        if step is None or not self.commit.isEnabled():
+            return
+        draft = Draft(step, self._editing[0] if self._editing else None)
+        self._workbench.edit(lambda session: self._workbench.draft.commit(session, draft))
+        if self.editing or self._has_manual_channels:
+            self._reset()
+        else:
+            self._turn_preview(on=False)
+        self.added.emit()
+
+    def _reset(self) -> None:
+        """Begin a new draft: the first method with its defaults, for the selected parameters."""
+        self._editing, self._has_manual_channels = None, False
+        self.method.choose(next(iter(METHODS)))
+        self.form.reset(METHODS[self.method.currentData()])
+        self._order_tabs()
+        self._show_mode()
+        self._turn_preview(on=False)
+        self.targets.follow_again()
 
     def target(self, names: frozenset[str]) -> None:
-        """Set parameters as the targets, in place of typed ones."""
-        self.targets.following.setChecked(True)
-        self.targets.follow(names)
+        """Set parameters as the targets, until the user follows the selection again."""
+        self.targets.choose(names)
         self._turn_preview(on=True)
 
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
         if isinstance(request, CutRequest):
+            if request.step is not None and not self._edits(request.step):
+                self.edit(request.step - 1, focus=False)
             self._cut_at(partial(FIELD_FOR[request.quantity], value=request.value))
         else:
             self._change_channels(request)
@@ -204,7 +219,7 @@ class DraftPanel(QWidget):
         assert name is not None
         assert session is not None
         if not channels:
-            self._turn_preview(on=False)
+            self._reset()
             return
         step = listed(channels, dim, name, session.checkpoint)
         self._show_step(step)
@@ -212,7 +227,7 @@ class DraftPanel(QWidget):
         self._turn_preview(on=True)
 
     def _show_step(self, step: Step) -> None:
-        self.method.setCurrentIndex(self.method.findData(step.method.name))
+        self.method.choose(step.method.name)
         self.form.show_method(step.method)
         self._order_tabs()
         self.targets.show_patterns(step.targets)
@@ -237,7 +252,7 @@ class DraftPanel(QWidget):
         rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         rows.addRow(row_label(tr("Method"), self.method), self.method)
         rows.addRow(self._summary)
-        rows.addRow(row_label(tr("&Targets"), self.targets.line), self.targets)
+        rows.addRow(row_label(tr("&Targets"), self.targets.chips), self.targets)
         fields = QWidget()
         column = QVBoxLayout(fields)
         column.setContentsMargins(0, 0, 0, 0)
@@ -253,6 +268,7 @@ class DraftPanel(QWidget):
         layout.addWidget(self._heading)
         layout.addWidget(FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX))
         layout.addWidget(self._outcome)
+        layout.addWidget(self._limits)
         layout.addWidget(self._remarks)
         layout.addLayout(buttons)
 
@@ -271,10 +287,7 @@ class DraftPanel(QWidget):
 
     def _opened(self) -> None:
         self.setEnabled(self._workbench.session is not None)
-        self._editing = None
-        self._show_mode()
-        self._turn_preview(on=False)
-        self.targets.following.setChecked(True)
+        self._reset()
 
     def _recipe_changed(self) -> None:
         session = self._workbench.session
@@ -294,19 +307,9 @@ class DraftPanel(QWidget):
         self.commit.setIcon(icon("edit" if self.editing else "add"))
         self._summary.setText(summary(METHODS[self.method.currentData()]))
 
-    def _list_methods(self) -> None:
-        chosen = self.method.currentData()
-        self.method.clear()
-        for name, method in list(METHODS.items()):
-            self.method.addItem(one_line(tr(method.title)), name)
-            self.method.setItemData(
-                self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
-            )
-        self.method.setCurrentIndex(max(self.method.findData(chosen), 0))
-
     def _renew_methods(self) -> None:
         """List the current methods, and update the form if its method was replaced."""
-        self._list_methods()
+        self.method.list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
             self._show_mode()
@@ -314,9 +317,9 @@ class DraftPanel(QWidget):
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
         """List loaded methods, and select the first of them unless a step is being edited."""
-        self._list_methods()
+        self.method.list_methods()
         if not self.editing:
-            self.method.setCurrentIndex(self.method.findData(methods[0].name))
+            self.method.choose(methods[0].name)
             self._use_method()
             self._show_mode()
             self._update()
@@ -332,15 +335,18 @@ class DraftPanel(QWidget):
 
     def _order_tabs(self) -> None:
         """Set the tab order from the top to the bottom, including new rows."""
-        before = (self.method, self.targets.line, self.targets.following)
+        targets = self.targets
+        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)
 
     def _targets_changed(self, by_user: bool) -> None:
-        self._has_manual_channels = False
         if by_user:
+            self._has_manual_channels = False
             self._changed_by_user()
+        elif self._has_manual_channels:
+            self._reset()  # the channels are those of another parameter
         else:
             self._update()
 
@@ -376,6 +382,29 @@ class DraftPanel(QWidget):
         self._shows_outcome = False
         self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
+    def _offer_commit(self, error: str | None) -> str:
+        """Enable *Add step* if the draft is valid; return why it is not, "" if it is.
+
+        Args:
+            error: why the draft cannot be applied; None if it can, or if that is not known yet.
+        """
+        if self._workbench.session is None:
+            obstacle = tr("Open a checkpoint first.")
+        elif not self.targets.patterns():
+            obstacle = self.targets.error or tr("Choose parameters, or type globs.")
+        elif self._step() is None:
+            obstacle = tr("Correct the highlighted settings first.")
+        else:
+            obstacle = "" if self.editing else error or ""
+        self.commit.setEnabled(not obstacle)
+        done = (
+            tr("Apply the changes to the step  (Ctrl+Return)")
+            if self.editing
+            else tr("Add this step to the stack  (Ctrl+Return)")
+        )
+        self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
+        return obstacle
+
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft.current, self._workbench.resolved
         session = self._workbench.session
@@ -383,18 +412,16 @@ class DraftPanel(QWidget):
         if resolved is not None and session is not None and resolved.recipe is session.recipe:
             current = resolved if resolved.draft == draft else None
         preview = current.preview if current else None
-        self.commit.setEnabled(
-            preview is not None or (self._editing is not None and draft is not None)
-        )
-        remarks = []
+        error = current.draft_error if current and preview is None else None
+        obstacle = self._offer_commit(error)
+        remarks, limits = [], []
         if not self.preview.isChecked():
             self._outcome.say(tr(IDLE), warning=False)
         elif draft is None:
-            self._outcome.say(
-                "" if self.targets.patterns() else tr("Choose parameters, or type globs.")
-            )
+            self._outcome.say(obstacle)
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
             self._outcome.fade()
+            self._limits.fade()
             self._remarks.fade()
             self.outcome_changed.emit()
             return
@@ -405,8 +432,11 @@ class DraftPanel(QWidget):
         else:
             number = current.draft_number or 0
             self._outcome.say(formatting.prospect(preview, number), warning=False)
-            remarks = formatting.notes(preview.outcomes[number - 1])
+            outcome = preview.outcomes[number - 1]
+            limits = formatting.notes(outcome.limits)
+            remarks = formatting.notes(outcome.warnings)
             remarks += [current.draft_error] if current.draft_error else []
         self._shows_outcome = self.preview.isChecked() and current is not None
+        self._limits.say("\n".join(limits), warning=False)
         self._remarks.say("\n".join(remarks))
         self.outcome_changed.emit()

@@ -6,12 +6,20 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
+from prune_gui.gui.panels.draft.chips import Chips
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import keep_room
@@ -29,13 +37,21 @@ MAX_LINE_CHARS = 1 << 20
 
 
 class TargetsField(QWidget):
-    """A line edit for globs, a button to follow the selection, and the number of matches.
+    """The globs as chips or, while they are typed, in a line edit; and the number of matches.
+
+    Attributes:
+        line: the line edit, which has all globs.
+        chips: the same globs as chips, shown while the line edit does not have the focus.
+        following: whether the globs follow the selection in the tree.
+        use_filtered: sets the matches of the filter of the tree as the targets.
 
     Signals:
         changed: (by_user) the globs changed.
+        filtered_wanted: the user wants the matches of the filter as the targets.
     """
 
     changed = Signal(bool)
+    filtered_wanted = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,6 +71,19 @@ class TargetsField(QWidget):
         self.line.setAcceptDrops(False)  # the window handles dropped files
         ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
+        self.line.textChanged.connect(self._show_chips)
+        self.line.editingFinished.connect(self._end_typing)
+        self.chips = Chips()
+        self.chips.setAccessibleName(tr("Targets: globs for parameter names"))
+        self.chips.removed.connect(self._remove)
+        self.chips.edit_wanted.connect(self._edit)
+        self.chips.typed.connect(self._replace)
+        self._pages = QStackedLayout()
+        self._pages.addWidget(self.chips)
+        self._pages.addWidget(self.line)
+        self.use_filtered = QToolButton()
+        self.use_filtered.setIcon(icon("filter"))
+        self.use_filtered.clicked.connect(self.filtered_wanted)
         self.following = QToolButton()
         self.following.setCheckable(True)
         self.following.setChecked(True)
@@ -67,14 +96,20 @@ class TargetsField(QWidget):
         self.count.setWordWrap(True)
         keep_room(self.count, lines=2)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
+        buttons = QVBoxLayout()
+        buttons.setSpacing(2)
+        for button in (self.following, self.use_filtered):
+            button.setIconSize(QSize(16, 16))
+            buttons.addWidget(button)
         row = QHBoxLayout()
-        row.addWidget(self.line)
-        row.addWidget(self.following)
+        row.addLayout(self._pages)
+        row.addLayout(buttons)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addLayout(row)
         layout.addWidget(self.count)
+        self.offer(0)
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; () while they are invalid."""
@@ -82,6 +117,15 @@ class TargetsField(QWidget):
             return _valid_patterns(self.line.text())
         except RecipeError:
             return ()
+
+    @property
+    def error(self) -> str:
+        """Why the globs are invalid; "" if they are valid."""
+        try:
+            _valid_patterns(self.line.text())
+        except RecipeError as error:
+            return str(error)
+        return ""
 
     def show_patterns(self, patterns: Iterable[str]) -> None:
         """Show globs, and stop following the selection. Does not signal."""
@@ -94,6 +138,26 @@ class TargetsField(QWidget):
         if self.following.isChecked():
             self._write_selection()
 
+    def choose(self, names: frozenset[str]) -> None:
+        """Set some parameters as the targets in place of the selection, on behalf of the user."""
+        self._set_following(following=False)
+        self._write(names, by_user=True)
+
+    def offer(self, count: int) -> None:
+        """Offer the matches of the filter as targets; 0 without a filter."""
+        self.use_filtered.setEnabled(count > 0)
+        tip = (
+            trn(
+                "Use the {count:,} parameter of the filter as the target",
+                "Use the {count:,} parameters of the filter as targets",
+                count,
+            )
+            if count
+            else tr("Use what the filter of the tree shows as targets; there is no filter now")
+        )
+        self.use_filtered.setToolTip(tip)
+        self.use_filtered.setAccessibleName(tip)
+
     def follow_again(self) -> None:
         """Discard typed globs, and follow the selection again."""
         self._set_following(following=True)
@@ -103,7 +167,47 @@ class TargetsField(QWidget):
         """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self.following.setIcon(icon("link"))
+            self.use_filtered.setIcon(icon("filter"))
+            self._show_chips()
         super().changeEvent(event)
+
+    def _show_chips(self) -> None:
+        self.chips.show_texts(patterns_in(self.line.text()))
+
+    def _edit(self, index: int) -> None:
+        """Show the line edit, with a glob selected; with the cursor behind the last for -1."""
+        self._pages.setCurrentWidget(self.line)
+        self.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        text = self.line.text()
+        if index < 0:
+            if text.strip() and not text.rstrip().endswith(","):
+                self.line.setText(f"{text.rstrip()}, ")
+            self.line.setCursorPosition(len(self.line.text()))
+            return
+        patterns = patterns_in(text)
+        start = sum(map(len, patterns[:index]))  # at least; separators follow
+        self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
+
+    def _replace(self, character: str) -> None:
+        """Begin to type new globs in place of all."""
+        self._edit(-1)
+        self.line.selectAll()
+        self.line.insert(character)
+        self.line.textEdited.emit(self.line.text())
+
+    def _remove(self, index: int) -> None:
+        patterns = list(patterns_in(self.line.text()))
+        del patterns[index]
+        self.line.setText(", ".join(patterns))
+        self._typed("")
+
+    def _end_typing(self) -> None:
+        """Show the chips again, with the focus if it was kept."""
+        focused = self.line.hasFocus()
+        self.line.setText(", ".join(patterns_in(self.line.text())))
+        self._pages.setCurrentWidget(self.chips)
+        if focused:
+            self.chips.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _toggled(self, following: bool) -> None:
         if following:
@@ -120,7 +224,11 @@ class TargetsField(QWidget):
         self.following.blockSignals(False)
 
     def _write_selection(self) -> None:
-        session, names = self._workbench.session, self._selection
+        self._write(self._selection, by_user=False)
+
+    def _write(self, names: frozenset[str], *, by_user: bool) -> None:
+        """Set the globs for some parameters, computed on the engine's thread."""
+        session = self._workbench.session
         if session is None:
             return
         tensors = session.checkpoint.tensors
@@ -130,9 +238,9 @@ class TargetsField(QWidget):
             return patterns_for(names, tensors.values())
 
         def then(patterns: tuple[str, ...]) -> None:
-            if session is self._workbench.session and self.following.isChecked():
+            if session is self._workbench.session and self.following.isChecked() != by_user:
                 self._show(patterns)
-                self.changed.emit(False)
+                self.changed.emit(by_user)
 
         self._workbench.bridge.run_job("patterns", work, then)
 

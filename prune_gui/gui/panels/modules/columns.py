@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QTimer
 from PySide6.QtWidgets import QHeaderView, QTreeView
 
-from prune_gui.gui.panels.modules.model import TreeColumn
+from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 
 WIDEST: Final = {
     TreeColumn.SPARSITY: "> 99.9 %",
+    TreeColumn.ZEROS: "> 99.9 %",
     TreeColumn.SHAPE: "65536 × 4096",  # noqa: RUF001
     TreeColumn.TYPE: "bfloat16",
     TreeColumn.PARAMETERS: "999,999,999",
@@ -18,8 +19,9 @@ WIDEST: Final = {
 """Sample texts that define the initial widths; longer texts are elided in the middle."""
 WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
 """Sample text that limits the automatic width of the shape column."""
+BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS
+"""The columns with a bar beside the share."""
 BAR_PX: Final = 28
-"""Width of the bar beside the sparsity."""
 MARGIN_PX: Final = 12
 MEASURED_ROWS: Final = 50
 """Number of rows outside the viewport that Qt measures; each takes time."""
@@ -34,12 +36,13 @@ class ColumnWidths(QObject):
     contains their values.
     """
 
-    def __init__(self, tree: QTreeView) -> None:
+    def __init__(self, tree: QTreeView, model: TreeModel) -> None:
         super().__init__(tree)
-        self._tree = tree
+        self._tree, self._model = tree, model
         advance = tree.fontMetrics().horizontalAdvance
         self._widths = {column: advance(text) + MARGIN_PX for column, text in WIDEST.items()}
-        self._widths[TreeColumn.SPARSITY] += BAR_PX
+        for column in BARS:
+            self._widths[column] += BAR_PX
         self._max_shape_width = advance(WIDEST_SHAPE) + MARGIN_PX
         self._resized_by_user: set[TreeColumn] = set()
         self._fitting = False
@@ -56,6 +59,7 @@ class ColumnWidths(QObject):
         tree.expanded.connect(self._fit_timer.start)
         tree.collapsed.connect(self._fit_timer.start)
         tree.model().modelReset.connect(self._fit_timer.start)
+        model.dataChanged.connect(self._fit_for_zeros)
         tree.viewport().installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
@@ -63,6 +67,12 @@ class ColumnWidths(QObject):
         if event.type() == QEvent.Type.Resize:
             self._fit()
         return super().eventFilter(watched, event)
+
+    def _fit_for_zeros(self, first: QModelIndex) -> None:
+        """Show or hide the column of zeros when there are zeros, or no longer."""
+        hidden = self._tree.isColumnHidden(TreeColumn.ZEROS)
+        if first.column() == TreeColumn.ZEROS and hidden == self._model.has_zeros:
+            self._fit_timer.start()
 
     def _fit(self) -> None:
         tree = self._tree
@@ -74,6 +84,9 @@ class ColumnWidths(QObject):
         for column, wanted in (
             self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
         ).items():
+            if column == TreeColumn.ZEROS and not self._model.has_zeros:
+                tree.setColumnHidden(column, True)
+                continue
             free_width -= wanted
             tree.setColumnHidden(column, free_width < 0)
             if column == TreeColumn.SHAPE and free_width >= 0:
@@ -86,7 +99,8 @@ class ColumnWidths(QObject):
         if TreeColumn.SHAPE in self._resized_by_user:
             return width
         needed = min(self._tree.sizeHintForColumn(TreeColumn.SHAPE), self._max_shape_width)
-        return max(width, min(needed, free_width - self._widths[TreeColumn.SPARSITY]))
+        bars = BARS if self._model.has_zeros else BARS[:1]
+        return max(width, min(needed, free_width - sum(self._widths[bar] for bar in bars)))
 
     def _remember_width(self, column: int, _before: int, width: int) -> None:
         """Store the width that the user gave a column. A hidden column reports a width of 0."""

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.panels.modules.model import RIGHT, Index, TreeColumn, TreeModel
 from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import colours
 from prune_gui.number_formats import sparsity
 
 BAR_HEIGHT_PX: Final = 7.0
@@ -48,8 +49,8 @@ class RowDelegate(QStyledItemDelegate):
             option.displayAlignment = RIGHT
 
 
-class SparsityBar(RowDelegate):
-    """Paints the sparsity as a bar on the left and a text on the right of the cell."""
+class ShareBar(RowDelegate):
+    """Paints a share as a bar on the left and a text on the right of the cell."""
 
     def __init__(self, tree: QTreeView, model: TreeModel) -> None:
         super().__init__(tree, model)
@@ -60,7 +61,8 @@ class SparsityBar(RowDelegate):
         style = option.widget.style() if option.widget else QApplication.style()
         style.drawControl(QStyle.ControlElement.CE_ItemViewItem, option, painter, option.widget)
         row = self.model.row(index)
-        share, text = row.share, row.texts[TreeColumn.SPARSITY]
+        pruned = index.column() == TreeColumn.SPARSITY
+        share, text = row.share if pruned else row.zero_share, row.texts[index.column()]
         if share is None:
             return
         palette: QPalette = option.palette
@@ -68,7 +70,8 @@ class SparsityBar(RowDelegate):
         ink = palette.color(
             QPalette.ColorRole.HighlightedText if selected else QPalette.ColorRole.Text
         )
-        fill = ink if selected else palette.color(QPalette.ColorRole.Highlight)
+        mark = palette.color(QPalette.ColorRole.Highlight)
+        fill = ink if selected else mark if pruned else QColor(colours(palette).in_file)
         cell = QRectF(option.rect).adjusted(GAP_PX, 0, -GAP_PX, 0)
         track = QRectF(0, 0, max(cell.width() - self._text_width - GAP_PX, 0), BAR_HEIGHT_PX)
         track.moveCenter(cell.center())

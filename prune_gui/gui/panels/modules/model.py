@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.errors import one_line
@@ -32,9 +33,10 @@ class TreeColumn(enum.IntEnum):
 
     NAME = 0
     SPARSITY = 1
-    SHAPE = 2
-    TYPE = 3
-    PARAMETERS = 4
+    ZEROS = 2
+    SHAPE = 3
+    TYPE = 4
+    PARAMETERS = 5
 
 
 COLUMNS: Final = len(TreeColumn)
@@ -48,6 +50,7 @@ MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
 HEADINGS: Final = (
     deferred("Name"),
     deferred("Sparsity"),
+    deferred("Zero in file"),
     deferred("Shape"),
     deferred("Type"),
     deferred("Parameters"),
@@ -62,6 +65,7 @@ class Row:
         path: the dotted path of the node.
         texts: one per column.
         share: the pruned share in [0, 1]; None where nothing can be pruned.
+        zero_share: the share that is zero in the file; None while not all of it is counted.
         icon: the name of the icon.
         can_be_opened: whether the node is a module with parameters that pass the filter.
     """
@@ -69,6 +73,7 @@ class Row:
     path: str
     texts: tuple[str, ...]
     share: float | None
+    zero_share: float | None
     icon: str
     can_be_opened: bool
 
@@ -77,6 +82,9 @@ class TreeModel(QAbstractItemModel):
     """The model of parameters under their modules, all of them or those that pass a filter.
 
     `RowDelegate` paints the cells from `Row` objects, not role by role.
+
+    Attributes:
+        has_zeros: whether the column of zeros in the file is wanted.
 
     The internal id of an index is the number of a node of the `ModuleIndex`. Rows are made when
     their parent is expanded, so that the cost depends on the visible part, also for 100,000
@@ -88,6 +96,10 @@ class TreeModel(QAbstractItemModel):
         self._module_index = ModuleIndex(())
         self._counts: Mapping[str, tuple[int, int]] = {}
         self._pruned, self._shown = self._module_index.pruned({}), self._module_index.matches("")
+        self.has_zeros = False
+        self._zeros = FileZeros()
+        self._zero_counts, self._counted = self._pruned, self._pruned
+        self._countable = self._module_index.prunable
         self._protected: frozenset[str] = frozenset()
         self.chosen: str | None = None
         self._child_numbers: dict[int, list[int]] = {}
@@ -102,6 +114,9 @@ class TreeModel(QAbstractItemModel):
         self._module_index = outline
         self._counts = {}
         self._pruned = outline.pruned({})
+        self.has_zeros = False
+        self._set_zeros(FileZeros())
+        self._countable = outline.prunable
         self._shown = outline.matches("")
         self.chosen = None
         self._child_numbers, self._rows, self._row_cache = {}, {}, {}
@@ -129,9 +144,11 @@ class TreeModel(QAbstractItemModel):
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity from the counts (pruned, total) by parameter name."""
-        before, self._counts = self._pruned, counts
+        before, countable_before = self._pruned, self._countable
+        self._counts = counts
         self._pruned = self._module_index.pruned(counts)
-        changed = before != self._pruned
+        self._countable = self._module_index.countable(counts)
+        changed = (before != self._pruned) | (countable_before != self._countable)
         self._row_cache = {
             number: row
             for number, row in self._row_cache.items()
@@ -142,6 +159,22 @@ class TreeModel(QAbstractItemModel):
         for number, below in self._child_numbers.items():
             if changed[self._module_index[number].places].any():
                 self._changed(below, TreeColumn.SPARSITY)
+
+    def show_zeros(self, zeros: FileZeros, *, wanted: bool) -> None:
+        """Show the zeros in the file; the column is hidden if they are not `wanted`."""
+        if zeros is self._zeros and wanted == self.has_zeros:
+            return
+        self.has_zeros = wanted
+        self._set_zeros(zeros)
+        self._row_cache = {}
+        for below in self._child_numbers.values():
+            self._changed(below, TreeColumn.ZEROS)
+
+    def _set_zeros(self, zeros: FileZeros) -> None:
+        self._zeros = zeros
+        index, counts = self._module_index, zeros.counts
+        self._zero_counts = index.pruned({name: (count, 0) for name, count in counts.items()})
+        self._counted = index.pruned(dict.fromkeys(counts, (1, 0))) * index.prunable
 
     def protect(self, names: frozenset[str]) -> None:
         """Show which parameters are protected from pruning."""
@@ -183,6 +216,10 @@ class TreeModel(QAbstractItemModel):
         """Return the names of the parameters that are targets if some rows are selected."""
         return self._module_index.selected_parameters(map(self._node, indexes), self._shown)
 
+    def count_matches(self) -> int:
+        """Return the number of parameters that are targets if all that is shown is selected."""
+        return self._module_index.count_selected(self._node(ROOT), self._shown)
+
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of all shown and prunable parameters at and below some rows."""
         wanted = self._shown & (self._module_index.prunable > 0)
@@ -206,6 +243,7 @@ class TreeModel(QAbstractItemModel):
                 "entries": outline.elements[order],
                 "can be pruned": outline.prunable[order] > 0,
                 "pruned": self._pruned[order],
+                "zero in the file": self._zero_counts[order],
             },
         )
 
@@ -260,6 +298,8 @@ class TreeModel(QAbstractItemModel):
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
         lines += [tr("protected: no step prunes it")] if protected else []
+        if node.tensor is not None and (patterns := self._zeros.describe(node.tensor.name)):
+            lines.append(tr("zeros in the file: {patterns}", patterns=patterns))
         return "\n".join(map(one_line, lines))
 
     def row(self, index: Index) -> Row:
@@ -272,8 +312,10 @@ class TreeModel(QAbstractItemModel):
 
     def _make_row(self, indexed_node: Node) -> Row:
         node, tensor = indexed_node.node, indexed_node.node.tensor
-        total = self._count(indexed_node, self._module_index.prunable)
+        total = self._count(indexed_node, self._countable)
         pruned = self._count(indexed_node, self._pruned)
+        counted = self._count(indexed_node, self._counted)
+        zeros = self._count(indexed_node, self._zero_counts)
         below = indexed_node.places[tensor is not None :]  # own tensor is first
         if node.below:
             icon_name = MODULE
@@ -287,6 +329,7 @@ class TreeModel(QAbstractItemModel):
         texts = {
             TreeColumn.NAME: one_line(node.name),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
+            TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
             TreeColumn.SHAPE: _shape(tensor) if tensor else "",
             TreeColumn.TYPE: tensor.dtype if tensor else module_type,
             TreeColumn.PARAMETERS: format_number(
@@ -297,6 +340,7 @@ class TreeModel(QAbstractItemModel):
             node.path,
             tuple(texts[column] for column in TreeColumn),
             pruned / total if total else None,
+            zeros / total if total and counted == total else None,
             icon_name,
             bool(self._shown[below].any()),
         )

@@ -10,12 +10,14 @@ from PySide6.QtCore import (
     QEvent,
     QItemSelectionModel,
     QModelIndex,
+    QObject,
     QPoint,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import (
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QMenu,
@@ -51,16 +53,20 @@ class TreePanel(QWidget):
         selected: (names) the selected parameters changed; without a selection, these are the
             parameters of the whole checkpoint.
         targeted: (names) the user wants these as the targets of the draft.
+        found: (count) the filter changed; the number of targets that its matches stand for, 0
+            without a filter.
     """
 
     selected = Signal(object)
     targeted = Signal(object)
+    found = Signal(int)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
         self._model = TreeModel(self)
         self._selected: list[str] = []
+        self._selecting = False
         self._open_before_filter: list[str] | None = None
 
         self.filter = QLineEdit()
@@ -68,7 +74,7 @@ class TreePanel(QWidget):
         self.filter.setToolTip(
             tr(
                 "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
-                "{conditions}\nEnter selects the matches.",
+                "{conditions}\nEnter or Down goes to the first match.",
                 conditions=conditions_help(),
             )
         )
@@ -80,12 +86,21 @@ class TreePanel(QWidget):
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
         )
         self.filter.textChanged.connect(self._filter)
-        self.filter.returnPressed.connect(self._select_found)
+        self.filter.returnPressed.connect(self._go_to_first_match)
+        self.filter.installEventFilter(self)
         ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
         self._found = QLabel()
         self._found.setWordWrap(True)
         self._found.setContentsMargins(4, 0, 4, 0)
         self._found.hide()
+        self._use_found = QToolButton()
+        self._use_found.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._use_found.setIcon(icon("add"))
+        self._use_found.setToolTip(
+            tr("Biases, norms and embeddings are left out, unless the filter matches only such")
+        )
+        self._use_found.clicked.connect(self.target_matches)
+        self._use_found.hide()
         self.tree = ModuleTree(self._model)
         self.tree.selection.selectionChanged.connect(self._select)
         self.tree.customContextMenuRequested.connect(self._show_menu)
@@ -98,7 +113,10 @@ class TreePanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
         layout.addWidget(self.filter)
-        layout.addWidget(self._found)
+        found = QHBoxLayout()
+        found.addWidget(self._found, 1)
+        found.addWidget(self._use_found)
+        layout.addLayout(found)
         layout.addWidget(self.tree)
         layout.addWidget(self._remarks)
         workbench.changed.connect(self._on_changed)
@@ -120,9 +138,18 @@ class TreePanel(QWidget):
         """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._funnel.setIcon(icon("filter"))
+            self._use_found.setIcon(icon("add"))
             self._remarks.setIcon(icon("warning"))
             self._model.repaint_icons()
         super().changeEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Go from the filter into the tree on the Down key."""
+        pressed = watched is self.filter and event.type() == QEvent.Type.KeyPress
+        if pressed and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Down:
+            self._go_to_first_match()
+            return True
+        return super().eventFilter(watched, event)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
@@ -131,8 +158,14 @@ class TreePanel(QWidget):
             self._model.protect(self._workbench.session.protected)
         if changes.resolution and self._workbench.shown is not None:
             self._model.count(self._workbench.shown.counts)
+        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
+            self._model.show_zeros(
+                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
+            )
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
+            if not self._selecting:
+                self._reveal(self._workbench.chosen)
 
     def _opened(self) -> None:
         assert self._workbench.session is not None
@@ -142,6 +175,7 @@ class TreePanel(QWidget):
         self.filter.clear()
         self.filter.blockSignals(False)
         self._found.hide()
+        self._offer_matches(0)
         checkpoint = self._workbench.session.checkpoint
         self.tree.header().setToolTip(one_line(checkpoint.description))
         number = len(self._workbench.session.remarks)
@@ -153,7 +187,8 @@ class TreePanel(QWidget):
         self._model.show(self._workbench.session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)
         wanted = self._model.selected_parameters([QModelIndex()])
-        self._choose_first(wanted)
+        most_targeted = self._workbench.session.most_targeted
+        self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
         self.selected.emit(wanted)
 
     def _choose_first(self, names: frozenset[str]) -> None:
@@ -161,6 +196,12 @@ class TreePanel(QWidget):
         assert self._workbench.session is not None
         tensors = self._workbench.session.checkpoint.tensors
         self._workbench.choose(next((name for name in tensors if name in names), None))
+
+    def _reveal(self, name: str | None) -> None:
+        """Scroll to the parameter that the views show; the selection stays."""
+        index = self._model.find(name) if name is not None else QModelIndex()
+        if index.isValid():
+            self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def _show_remarks(self) -> None:
         assert self._workbench.session is not None
@@ -203,6 +244,7 @@ class TreePanel(QWidget):
                 self.tree.expand(self._model.find(path))
             self._open_before_filter = None
         self._found.setVisible(bool(text.strip()))
+        self._offer_matches(self._model.count_matches() if text.strip() else 0)
         for path in self._selected:
             index = self._model.find(path)
             if index.isValid():
@@ -222,17 +264,29 @@ class TreePanel(QWidget):
             "filter", lambda _: module_index.load_condition_values(text), then
         )
 
-    def _select_found(self) -> None:
-        """Select the top rows, which stand for all matches of the filter."""
-        if self.filter.text().strip() and self._model.rowCount():
-            self.tree.selection.blockSignals(True)
-            self.tree.selectAll()
-            self.tree.selection.blockSignals(False)
-            self.tree.viewport().update()
-            self.tree.setFocus()
-            self._select()  # equal rows may stand for other parameters after a change of the filter
+    def target_matches(self) -> None:
+        """Set the matches of the filter as the targets of the draft."""
+        self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
+
+    def _offer_matches(self, count: int) -> None:
+        """Offer the matches of the filter as targets."""
+        self._use_found.setText(
+            trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
+        )
+        self._use_found.setVisible(count > 0)
+        self.found.emit(count)
+
+    def _go_to_first_match(self) -> None:
+        """Give the focus to the tree, at the first parameter that it shows."""
+        index = self._model.index(0, TreeColumn.NAME)
+        while self._model.hasChildren(index):
+            index = self._model.index(0, TreeColumn.NAME, index)
+        if index.isValid():
+            self.tree.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self.tree.setCurrentIndex(index)
 
     def _select(self) -> None:
+        self._selecting = True
         rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
         self._selected = [node.path for node in nodes]
@@ -245,6 +299,7 @@ class TreePanel(QWidget):
         meant = self._parameters_of(rows)
         if rows and not parameters and self._workbench.chosen not in meant:
             self._choose_first(meant)
+        self._selecting = False
         self.selected.emit(meant)
 
     def _parameters_of(self, rows: list[QModelIndex]) -> frozenset[str]:

@@ -13,8 +13,8 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QTreeView, QWidget
 
-from prune_gui.gui.panels.modules.columns import ColumnWidths
-from prune_gui.gui.panels.modules.delegates import RowDelegate, SparsityBar
+from prune_gui.gui.panels.modules.columns import BARS, ColumnWidths
+from prune_gui.gui.panels.modules.delegates import RowDelegate, ShareBar
 from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.language import tr
 
@@ -71,10 +71,11 @@ class ModuleTree(QTreeView):
         self.setAlternatingRowColors(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setItemDelegate(RowDelegate(self, model))
-        self.setItemDelegateForColumn(TreeColumn.SPARSITY, SparsityBar(self, model))
+        for column in BARS:
+            self.setItemDelegateForColumn(column, ShareBar(self, model))
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        ColumnWidths(self)
+        ColumnWidths(self, model)
         # Auto scroll would move the names out of view to show the clicked column.
         self.setAutoScroll(False)
         self.selection.currentChanged.connect(

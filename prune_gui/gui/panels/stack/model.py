@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
+from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
+from prune_gui.gui.panels.draft.number_box import share_error
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.recipe import Step
+from prune_gui.recipe.amounts import has_amount, with_amount
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
 
-    FormatNotes = Callable[[Outcome], list[str]]
+    FormatNotes = Callable[[Mapping[str, str]], list[str]]
     from prune_gui.worker.jobs import Resolved
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
+Kind = Literal["limits", "warnings"]
+"""The two kinds of notes on a step; see `Outcome`."""
 
 
 class StepRole(enum.IntEnum):
-    """Custom data roles of a row. `NOTES` keeps the old notes until the new outcome is known."""
+    """Custom data roles of a row.
+
+    `LIMITS`, `WARNINGS` and `SHARE` keep the old values until the new outcome is known. `SHARE` is
+    the share of the targets that the step prunes, or None. `TITLE` is without the amount, which is
+    `AMOUNT` as text, and the edit role as a number.
+    """
 
     TARGETS = Role.UserRole
     OUTCOME = Role.UserRole + 1
     FAILED = Role.UserRole + 2
-    NOTES = Role.UserRole + 3
+    WARNINGS = Role.UserRole + 3
     KNOWN = Role.UserRole + 4
+    LIMITS = Role.UserRole + 5
+    TITLE = Role.UserRole + 6
+    AMOUNT = Role.UserRole + 7
+    SHARE = Role.UserRole + 8
 
 
 UNCHECKED: Final = Qt.CheckState.Unchecked
@@ -45,7 +59,9 @@ class StackModel(QAbstractListModel):
         self._workbench = workbench
         self._steps: tuple[Step, ...] = ()
         self._last_outcomes: dict[int, Outcome] = {}  # by row: the last known outcome
-        self._notes_cache: dict[tuple[int, FormatNotes], tuple[Mapping[str, str], list[str]]] = {}
+        self._notes_cache: dict[
+            tuple[int, FormatNotes, Kind], tuple[Mapping[str, str], list[str]]
+        ] = {}
         workbench.changed.connect(self._on_changed)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
@@ -53,11 +69,16 @@ class StackModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return the flags of an item: steps are checkable, and can be dragged between others."""
+        """Return the flags of an item: steps are checkable, and can be dragged between others.
+
+        Those with an amount are editable.
+        """
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
+        editable = has_amount(self._steps[index.row()].method)
         return (
-            Qt.ItemFlag.ItemIsEnabled
+            (Qt.ItemFlag.ItemIsEditable if editable else Qt.ItemFlag.NoItemFlags)
+            | Qt.ItemFlag.ItemIsEnabled
             | Qt.ItemFlag.ItemIsSelectable
             | Qt.ItemFlag.ItemIsUserCheckable
             | Qt.ItemFlag.ItemIsDragEnabled
@@ -78,10 +99,21 @@ class StackModel(QAbstractListModel):
         match role:
             case Role.DisplayRole:
                 return formatting.title(step)
+            case Role.EditRole:
+                return dict(step.method).get("amount")
+            case StepRole.TITLE:
+                return formatting.title_without_amount(step)
+            case StepRole.AMOUNT:
+                return formatting.amount(step)
+            case StepRole.SHARE:
+                pruned, total = (
+                    self._last_outcomes[row].total if row in self._last_outcomes else (0, 0)
+                )
+                return pruned / total if total else None
             case Role.CheckStateRole:
                 return Qt.CheckState.Checked if step.enabled else UNCHECKED
             case Role.AccessibleTextRole | Role.ToolTipRole:
-                notes = self._notes(row, formatting.notes) if self._resolved else []
+                notes = self._all_notes(row) if self._resolved else []
                 lines = (f"{row + 1}. {formatting.title(step)}", formatting.targets(step), outcome)
                 wrap = formatting.wrapped if role == Role.ToolTipRole else str
                 return "\n".join(map(wrap, [*lines, *notes]))
@@ -91,18 +123,31 @@ class StackModel(QAbstractListModel):
                 return outcome
             case StepRole.FAILED:
                 return failed
-            case StepRole.NOTES:
-                return self._notes(row, formatting.short_notes)
+            case StepRole.LIMITS:
+                return self._notes(row, formatting.short_notes, "limits")
+            case StepRole.WARNINGS:
+                return self._notes(row, formatting.short_notes, "warnings")
             case StepRole.KNOWN:
                 return self._resolved is not None
         return None
 
     def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
-        """Switch a step on or off."""
-        if role != Role.CheckStateRole or not index.isValid():
+        """Switch a step on or off, or change its amount."""
+        if not index.isValid():
             return False
-        row, enabled = index.row(), Qt.CheckState(value) != UNCHECKED
-        self._workbench.edit(lambda session: session.switch(row, enabled=enabled))
+        row = index.row()
+        if role == Role.CheckStateRole:
+            enabled = Qt.CheckState(value) != UNCHECKED
+            self._workbench.edit(lambda session: session.switch(row, enabled=enabled))
+        elif role == Role.EditRole:
+            if error := share_error(value):
+                self._workbench.fail(deferred("Changing the amount"), RecipeError(error))
+                return False
+            self._workbench.edit(
+                lambda session: session.replace(row, with_amount(session.steps[row], value))
+            )
+        else:
+            return False
         return True
 
     def moveRows(  # noqa: N802
@@ -187,11 +232,16 @@ class StackModel(QAbstractListModel):
             return tr("switched off"), False
         return tr("waits for step {number}", number=resolved.error.step), False
 
-    def _notes(self, row: int, format_notes: FormatNotes) -> list[str]:
+    def _all_notes(self, row: int) -> list[str]:
+        kinds: tuple[Kind, ...] = ("limits", "warnings")
+        return [note for kind in kinds for note in self._notes(row, formatting.notes, kind)]
+
+    def _notes(self, row: int, format_notes: FormatNotes, kind: Kind) -> list[str]:
         if row not in self._last_outcomes:
             return []
-        outcome, cached = self._last_outcomes[row], self._notes_cache.get((row, format_notes))
-        notes = outcome.notes
+        outcome, key = self._last_outcomes[row], (row, format_notes, kind)
+        notes = outcome.limits if kind == "limits" else outcome.warnings
+        cached = self._notes_cache.get(key)
         if cached is None or cached[0] is not notes:
-            cached = self._notes_cache[row, format_notes] = notes, format_notes(outcome)
+            cached = self._notes_cache[key] = notes, format_notes(notes)
         return cached[1]

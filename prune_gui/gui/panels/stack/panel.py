@@ -5,21 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QMouseEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
     QLabel,
     QListView,
+    QStyleOptionViewItem,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.gui.panels.stack.model import StackModel
+from prune_gui.gui.panels.stack.start_panel import StartPanel
 from prune_gui.gui.panels.stack.step_delegate import StepDelegate
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+
+
+class StepList(QListView):
+    """A list of cards, whose amounts are edited by a double click."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._delegate = StepDelegate(self)
+        self.setItemDelegate(self._delegate)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)  # an action does it
+        self.setResizeMode(QListView.ResizeMode.Adjust)  # the height of a card depends on its width
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Edit the amount if it is below the cursor."""
+        at = event.position().toPoint()
+        index = self.indexAt(at)
+        option = QStyleOptionViewItem()
+        self.initViewItemOption(option)
+        option.rect = self.visualRect(index)
+        if index.isValid() and self._delegate.amount_rect(option, index).contains(at):
+            self.edit(index)
+        else:
+            super().mouseDoubleClickEvent(event)
 
 
 class StackPanel(QWidget):
@@ -37,9 +62,8 @@ class StackPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._model = StackModel(workbench, self)
-        self.list = QListView()
+        self.list = StepList()
         self.list.setModel(self._model)
-        self.list.setItemDelegate(StepDelegate(self.list))
         self.list.setAccessibleName(tr("Stack of steps"))
         self.list.setMinimumHeight(120)
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
@@ -63,6 +87,7 @@ class StackPanel(QWidget):
         heading.addLayout(self._buttons)
         layout = QVBoxLayout(self)
         layout.addLayout(heading)
+        layout.addWidget(StartPanel(workbench))
         layout.addWidget(self._empty)
         layout.addWidget(self.list)
 
@@ -90,6 +115,16 @@ class StackPanel(QWidget):
         """Load the current step into the form."""
         if self.current is not None:
             self.edit_wanted.emit(self.current)
+
+    @property
+    def has_amount(self) -> bool:
+        """Whether the current step has an amount."""
+        return bool(self.list.currentIndex().flags() & Qt.ItemFlag.ItemIsEditable)
+
+    def edit_amount(self) -> None:
+        """Edit the amount of the current step in its card."""
+        if self.has_amount:
+            self.list.edit(self.list.currentIndex())
 
     def remove(self) -> None:
         """Remove the current step."""

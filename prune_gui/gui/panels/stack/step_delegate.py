@@ -1,28 +1,70 @@
-"""The delegate that paints a step of the stack: check box, coloured number, lines of text."""
+"""The delegate that paints the card of a step, and edits its amount."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from PySide6.QtCore import QRect, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPalette
+from PySide6.QtCore import QAbstractItemModel, QPoint, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPalette, QTextLayout, QTextOption
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QApplication,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionButton,
     QStyleOptionViewItem,
+    QWidget,
 )
 
+from prune_gui.gui.panels.draft.number_box import NumberBox
 from prune_gui.gui.panels.stack.model import Index, StepRole
 from prune_gui.gui.widgets.theme import colours
 
 MARGIN_PX: Final = 6
 BADGE_PX: Final = QSize(24, 18)
+BAR_HEIGHT_PX: Final = 4
+"""Height of the bar with the sparsity of the step."""
+MAX_LINES: Final = 2
+"""Maximum number of lines of the title and of the targets."""
+EDITOR_WIDTH_PX: Final = 110
+DEFAULT_WIDTH_PX: Final = 300
+"""Width of a card that is not shown in a view."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a card: its rectangle, text and font, and the colour of the text."""
+
+    rect: QRect
+    text: str
+    font: QFont
+    colour: QColor
+
+
+@dataclass(slots=True)
+class Card:
+    """The geometry of a card.
+
+    Attributes:
+        box: the check box.
+        badge: the coloured number.
+        amount: the amount; empty if the method has none.
+        bar: the bar with the sparsity.
+        lines: the lines of text.
+        bottom: the lower end.
+    """
+
+    box: QRect
+    badge: QRect
+    amount: QRect = field(default_factory=QRect)
+    bar: QRect = field(default_factory=QRect)
+    lines: list[Line] = field(default_factory=list)
+    bottom: int = 0
 
 
 class StepDelegate(QStyledItemDelegate):
-    """Paints the rows of the stack and computes their sizes."""
+    """Paints the rows of the stack, computes their sizes, and edits amounts in place."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint a step."""
@@ -30,11 +72,10 @@ class StepDelegate(QStyledItemDelegate):
         style = option.widget.style() if option.widget else QApplication.style()
         panel = QStyle.PrimitiveElement.PE_PanelItemViewItem
         style.drawPrimitive(panel, option, painter, option.widget)
-        indicator_rect = QStyle.SubElement.SE_ItemViewItemCheckIndicator
-        box = style.subElementRect(indicator_rect, option, option.widget)
+        card = self._card(option, index)
         enabled = option.checkState == Qt.CheckState.Checked
         check = QStyleOptionButton()
-        check.rect, check.palette = box, QPalette(option.palette)
+        check.rect, check.palette = card.box, QPalette(option.palette)
         # Fusion's outline is a darker shade of the window colour, invisible on a dark base.
         check.palette.setColor(QPalette.ColorRole.Window, option.palette.placeholderText().color())
         check.state = QStyle.StateFlag.State_Enabled
@@ -43,12 +84,14 @@ class StepDelegate(QStyledItemDelegate):
         style.drawPrimitive(indicator, check, painter, option.widget)
 
         painter.save()
-        badge = QRect(option.rect.topLeft(), BADGE_PX)
-        badge.translate(box.right() + MARGIN_PX - option.rect.left(), MARGIN_PX)
-        self._paint_number(painter, badge, option, index.row() + 1, enabled=enabled)
-        text = option.rect.adjusted(0, MARGIN_PX, -MARGIN_PX, -MARGIN_PX)
-        text.setLeft(badge.right() + MARGIN_PX)
-        self._paint_lines(painter, text, option, index, enabled=enabled)
+        view_colours = colours(option.palette)
+        fill = QColor(view_colours.badge(index.row() + 1) if enabled else view_colours.in_file)
+        _paint_number(painter, card.badge, option.font, index.row() + 1, fill)
+        for line in card.lines:
+            painter.setFont(line.font)
+            painter.setPen(line.colour)
+            painter.drawText(line.rect, Qt.AlignmentFlag.AlignVCenter, line.text)
+        _paint_bar(painter, card.bar, index.data(StepRole.SHARE), fill, option)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(option.palette.color(QPalette.ColorRole.Accent))
@@ -56,68 +99,154 @@ class StepDelegate(QStyledItemDelegate):
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Return a size for three lines and the notes."""
-        lines = 3 + len(index.data(StepRole.NOTES))
-        return QSize(120, lines * option.fontMetrics.height() + 2 * MARGIN_PX)
+        """Return the height of the card in the width of the view."""
+        view = option.widget
+        width = DEFAULT_WIDTH_PX
+        if isinstance(view, QAbstractItemView):
+            width = view.viewport().width()
+        option.rect = QRect(0, 0, width, 0)
+        self.initStyleOption(option, index)
+        return QSize(120, self._card(option, index).bottom)
 
-    def _paint_number(
-        self,
-        painter: QPainter,
-        badge: QRect,
-        option: QStyleOptionViewItem,
-        number: int,
-        *,
-        enabled: bool,
+    def amount_rect(self, option: QStyleOptionViewItem, index: Index) -> QRect:
+        """Return the rectangle of the amount; empty if the step has none."""
+        self.initStyleOption(option, index)
+        return self._card(option, index).amount
+
+    def createEditor(  # noqa: N802
+        self, parent: QWidget, option: QStyleOptionViewItem, index: Index
+    ) -> QWidget:
+        """Return a spin box for the amount."""
+        editor = NumberBox(parent)
+        editor.use_share(on=isinstance(index.data(Qt.ItemDataRole.EditRole), float))
+        return editor
+
+    def setEditorData(self, editor: QWidget, index: Index) -> None:  # noqa: N802
+        """Show the amount in the spin box."""
+        assert isinstance(editor, NumberBox)
+        if not editor.hasFocus() or not editor.lineEdit().isModified():
+            amount = index.data(Qt.ItemDataRole.EditRole)
+            editor.setValue(100 * amount if editor.is_share else amount)
+            editor.selectAll()
+
+    def setModelData(  # noqa: N802
+        self, editor: QWidget, model: QAbstractItemModel, index: Index
     ) -> None:
-        view_colours = colours(option.palette)
-        fill = QColor(view_colours.badge(number) if enabled else view_colours.in_file)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(fill)
-        painter.drawRoundedRect(badge, 4, 4)
-        dark = fill.lightness() < 140
-        painter.setPen(Qt.GlobalColor.white if dark else Qt.GlobalColor.black)
-        painter.setFont(_bold(option.font))
-        painter.drawText(badge, Qt.AlignmentFlag.AlignCenter, str(number))
+        """Set the amount if the user changed it."""
+        assert isinstance(editor, NumberBox)
+        before, value = index.data(Qt.ItemDataRole.EditRole), editor.value()
+        unchanged = round(100 * before if editor.is_share else before, editor.decimals())
+        if value != unchanged:
+            amount = value / 100 if editor.is_share else int(value)
+            model.setData(index, amount, Qt.ItemDataRole.EditRole)
 
-    def _paint_lines(
-        self,
-        painter: QPainter,
-        area: QRect,
-        option: QStyleOptionViewItem,
-        index: Index,
-        *,
-        enabled: bool,
+    def updateEditorGeometry(  # noqa: N802
+        self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        palette = option.palette
-        ink = palette.color(QPalette.ColorRole.Text)
-        faint = palette.color(QPalette.ColorRole.PlaceholderText)
-        warning = QColor(colours(palette).warning)
-        if option.state & QStyle.StateFlag.State_Selected:
-            ink = faint = warning = palette.color(QPalette.ColorRole.HighlightedText)
-        plain = ink if enabled else faint
-        remark = warning if index.data(StepRole.KNOWN) else faint
-        lines = (
-            (option.text, _bold(option.font), plain),
-            (index.data(StepRole.TARGETS), option.font, faint),
-            (
-                index.data(StepRole.OUTCOME),
-                option.font,
-                warning if index.data(StepRole.FAILED) else plain,
-            ),
-            *((note, option.font, remark) for note in index.data(StepRole.NOTES)),
-        )
-        line = QRect(area.topLeft(), QSize(area.width(), option.fontMetrics.height()))
-        for text, font, shade in lines:
-            painter.setFont(font)
-            painter.setPen(shade)
-            metrics = painter.fontMetrics()
-            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, line.width())
-            painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, shown)
-            line.translate(0, line.height())
+        """Place the spin box over the amount."""
+        size = QSize(EDITOR_WIDTH_PX, editor.sizeHint().height())
+        right = option.rect.right() - MARGIN_PX // 2
+        corner = QPoint(right - size.width(), option.rect.top() + MARGIN_PX // 2)
+        editor.setGeometry(QRect(corner, size))
+
+    def _card(self, option: QStyleOptionViewItem, index: Index) -> Card:
+        """Lay out a card in the width of the option."""
+        style = option.widget.style() if option.widget else QApplication.style()
+        indicator_rect = QStyle.SubElement.SE_ItemViewItemCheckIndicator
+        box = style.subElementRect(indicator_rect, option, option.widget)
+        badge = QRect(QPoint(box.right() + MARGIN_PX, option.rect.top() + MARGIN_PX), BADGE_PX)
+        card = Card(box, badge)
+        left, right = badge.right() + MARGIN_PX, option.rect.right() - MARGIN_PX
+        bold = QFont(option.font)
+        bold.setBold(True)
+        ink, faint, warning = _text_colours(option, known=index.data(StepRole.KNOWN))
+        plain = ink if option.checkState == Qt.CheckState.Checked else faint
+        top, height = option.rect.top() + MARGIN_PX, option.fontMetrics.height()
+
+        title_right = right
+        if amount := index.data(StepRole.AMOUNT):
+            width = QFontMetrics(bold).horizontalAdvance(amount)
+            card.amount = QRect(right - width, top, width + 1, height)
+            card.lines.append(Line(card.amount, amount, bold, plain))
+            title_right = right - width - MARGIN_PX
+
+        def add(text: str, font: QFont, colour: QColor, max_lines: int, right: int = right) -> None:
+            nonlocal top
+            for part in fitted_lines(text, font, right - left, max_lines):
+                card.lines.append(Line(QRect(left, top, right - left, height), part, font, colour))
+                top += height
+
+        add(index.data(StepRole.TITLE), bold, plain, MAX_LINES, title_right)
+        globs = index.data(StepRole.TARGETS).replace("!", "!\N{WORD JOINER}")  # no line ends with !
+        add(globs, option.font, faint, MAX_LINES)
+        failed = index.data(StepRole.FAILED)
+        add(index.data(StepRole.OUTCOME), option.font, warning if failed else plain, MAX_LINES)
+        card.bar = QRect(left, top + 2, right - left, BAR_HEIGHT_PX)
+        top += BAR_HEIGHT_PX + 4
+        for note in index.data(StepRole.LIMITS):
+            add(note, option.font, faint, MAX_LINES)
+        for note in index.data(StepRole.WARNINGS):
+            add(note, option.font, warning, MAX_LINES)
+        card.bottom = top + MARGIN_PX - option.rect.top()
+        return card
 
 
-def _bold(font: QFont) -> QFont:
+def fitted_lines(text: str, font: QFont, width: int, max_lines: int) -> list[str]:
+    """Return a text in at most `max_lines` lines; the last one is elided in the middle."""
+    metrics, layout = QFontMetrics(font), QTextLayout(text, font)
+    option = QTextOption()
+    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    layout.setTextOption(option)
+    lines: list[str] = []
+    layout.beginLayout()
+    while len(lines) < max_lines - 1 and (line := layout.createLine()).isValid():
+        line.setLineWidth(max(width, 1))
+        lines.append(text[line.textStart() : line.textStart() + line.textLength()].strip())
+    layout.endLayout()
+    rest = text[sum(layout.lineAt(number).textLength() for number in range(len(lines))) :].strip()
+    if rest:
+        lines.append(metrics.elidedText(rest, Qt.TextElideMode.ElideMiddle, width))
+    return lines
+
+
+def _text_colours(option: QStyleOptionViewItem, *, known: bool) -> tuple[QColor, QColor, QColor]:
+    """Return the colours of texts, of faint texts and of warnings, which are faint if outdated."""
+    palette = option.palette
+    if option.state & QStyle.StateFlag.State_Selected:
+        selected = palette.color(QPalette.ColorRole.HighlightedText)
+        return selected, selected, selected
+    faint = palette.color(QPalette.ColorRole.PlaceholderText)
+    warning = QColor(colours(palette).warning) if known else faint
+    return palette.color(QPalette.ColorRole.Text), faint, warning
+
+
+def _paint_number(painter: QPainter, badge: QRect, font: QFont, number: int, fill: QColor) -> None:
     bold = QFont(font)
     bold.setBold(True)
-    return bold
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(fill)
+    painter.drawRoundedRect(badge, 4, 4)
+    painter.setPen(Qt.GlobalColor.white if fill.lightness() < 140 else Qt.GlobalColor.black)
+    painter.setFont(bold)
+    painter.drawText(badge, Qt.AlignmentFlag.AlignCenter, str(number))
+
+
+def _paint_bar(
+    painter: QPainter, rect: QRect, share: float | None, fill: QColor, option: QStyleOptionViewItem
+) -> None:
+    """Paint a bar whose filled part is the share of the targets that the step prunes."""
+    radius = rect.height() / 2
+    painter.setPen(Qt.PenStyle.NoPen)
+    selected = bool(option.state & QStyle.StateFlag.State_Selected)
+    role = QPalette.ColorRole.HighlightedText if selected else QPalette.ColorRole.Text
+    ink = option.palette.color(role)
+    track = QColor(ink)
+    track.setAlphaF(0.15)
+    painter.setBrush(track)
+    painter.drawRoundedRect(rect, radius, radius)
+    if share:
+        painter.setBrush(ink if selected else fill)
+        filled = QRectF(rect)
+        filled.setWidth(max(share * rect.width(), rect.height()))
+        painter.drawRoundedRect(filled, radius, radius)

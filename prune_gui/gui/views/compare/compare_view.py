@@ -15,6 +15,7 @@ from prune_gui.audit.rendering.compare_picture import (
     pictures,
     split,
 )
+from prune_gui.audit.rendering.mask_levels import coloured, step_table
 from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tile_pipeline import TilePipeline
 from prune_gui.audit.rendering.tile_render import Painter, RenderedView
@@ -82,7 +83,9 @@ class CompareView(View[Subject]):
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self._pair = PicturePair(viewport)
         self._layout_chooser = LayoutChooser(viewport, kernel_grids=False)
-        self._tables = ComparedTables(self._run_job, self._sides.summary)
+        self._tables = ComparedTables(
+            self._run_job, partial(self._run_job, long=True), self._sides.summary
+        )
         self._lower = QWidget()
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         self._pipeline = TilePipeline(
@@ -248,13 +251,13 @@ class CompareView(View[Subject]):
         frame = self._film_bar.frame
         shown = ComparedState(resolution, frame, draft, "").subject(subject.name)
         self._film_bar.show_title(frame_title(shown, frame))
-        return MaskPainter(shown, self.colours(), plain=False)
+        return MaskPainter(shown)
 
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
         if isinstance(rendered, str):
             self._show_message(rendered)
             return
-        if (len(pictures(rendered.painted.pixels)) == 1) != (self.mode == "film"):
+        if (rendered.painted.pixels.ndim == 2) != (self.mode == "film"):
             return  # of the previous mode; the picture of this one follows
         layout = rendered.tile_grid.layout
         if layout != self._pair.left.layout_shown or not subject.same_parameter(self._pictured):
@@ -275,9 +278,11 @@ class CompareView(View[Subject]):
 
     def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
         """Return the pictures for the left and the right plot, or only for the left one."""
-        painted = pictures(rendered.painted.pixels)
-        arrangement = self._pair.arrangement
-        if arrangement == "single" or len(painted) == 1:
+        pixels, arrangement = rendered.painted.pixels, self._pair.arrangement
+        if pixels.ndim == 2:  # levels of a mask
+            return [coloured(pixels, step_table(self.colours(), plain=False))]
+        painted = pictures(pixels)
+        if arrangement == "single":
             return painted[-1:]
         if arrangement == "swipe":
             columns = rendered.tile_grid.columns

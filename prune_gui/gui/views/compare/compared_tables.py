@@ -46,7 +46,8 @@ class ComparedTables(QObject):
     """Computes and shows the tables.
 
     Args:
-        run_job: runs jobs on the engine's thread.
+        run_job: runs quick jobs on the engine.
+        run_long_job: runs jobs on the engine beside others.
         summary_table: shows the summary.
 
     Attributes:
@@ -60,9 +61,10 @@ class ComparedTables(QObject):
 
     summarized = Signal()
 
-    def __init__(self, run_job: RunJob, summary_table: SummaryTable) -> None:
+    def __init__(self, run_job: RunJob, run_long_job: RunJob, summary_table: SummaryTable) -> None:
         super().__init__(summary_table)
         self._run_job = run_job
+        self._run_long_job = run_long_job
         self._summary_table = summary_table
         self.compared: Compared | None = None
         self.overlaps = OverlapTable()
@@ -146,4 +148,4 @@ class ComparedTables(QObject):
             self.overlaps.show_rows(result[0])
             self.total.setText(result[1])
 
-        self._run_job("compare.table", subject, count, show)
+        self._run_long_job("compare.table", subject, count, show)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
@@ -12,7 +13,10 @@ from PySide6.QtCore import QObject, Signal
 from prune_gui.audit.rendering.axis_limits import MAX_MAGNITUDE
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
+
+if TYPE_CHECKING:
+    from prune_gui.audit.statistics.step_cuts import StepCut
 
 STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 """Stacking order: the draft's line is above those of steps, and labels are above all lines."""
@@ -50,7 +54,7 @@ class CutLine(QObject):
 
     Attributes:
         label: text of the line; `arrange_labels` puts it next to the line.
-        drafted: whether it is the cut of the draft, which can be dragged.
+        drafted: whether it is the cut of the draft.
 
     Signals:
         dragged: (absolute value) the user moved one of the lines.
@@ -82,27 +86,50 @@ class CutLine(QObject):
         return float(self._positive.value())
 
     def show_cut(
-        self, value: float, text: str, colours: Colours, scale: Scale, *, limit: float | None
+        self,
+        cut: StepCut,
+        text: str,
+        colours: Colours,
+        scale: Scale,
+        *,
+        limit: float,
+        drafted: bool,
+        own: bool = False,
     ) -> None:
         """Show the cut of a step.
 
         Args:
-            value: absolute value up to which the step prunes.
+            cut: the cut of the step in the parameter.
             text: name of the step.
             colours: colours of the theme.
             scale: scale of the axis.
-            limit: largest absolute value to which the line can be dragged; None if it is fixed.
+            limit: largest absolute value to which the line can be dragged.
+            drafted: whether the step is the draft.
+            own: whether to show the parameter's own cut even if all targets have a higher one; it
+                cannot be dragged.
         """
-        self.drafted, self._scale = limit is not None, scale
+        value = cut.value if own or cut.shared is None else cut.shared
+        if cut.shared is not None:
+            text = (
+                tr("{step}, limited here", step=text)
+                if own
+                else tr("{step}, all targets", step=text)
+            )
+        message = deferred("{what}: {symbol} ≤ {value:.4g}")
+        if value == cut.value and not cut.inclusive:
+            message = deferred("{what}: {symbol} < {value:.4g}")
+        self.drafted, self._scale = drafted and not own, scale
         self._negative.setVisible(scale.signed)
         hint = (
             tr("Drag to change what the draft prunes")
             if self.drafted
-            else tr("Edit the step to move it")
+            else tr("The maximum sparsity of the step stops it here")
+            if own
+            else tr("Drag to edit the step")
         )
         for line in (self._negative, self._positive):
             line.setZValue(DRAFT_Z if self.drafted else STEP_Z)
-            line.setMovable(self.drafted)
+            line.setMovable(not own)
             line.setPen(pen(colours.cut, width=2 if self.drafted else 1, dashed=not self.drafted))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
@@ -111,10 +138,7 @@ class CutLine(QObject):
             self._move_to(scale.position(value))
         shown = scale.value(self.at) if self.moving else value
         self.label.fill = pg.mkBrush(colours.background)
-        self.label.setText(
-            tr("{what}: {symbol} ≤ {value:.4g}", what=text, symbol=scale.symbol, value=shown),
-            colours.cut,
-        )
+        self.label.setText(tr(message, what=text, symbol=scale.symbol, value=shown), colours.cut)
 
     def remove(self) -> None:
         """Remove the lines and the label from the plot."""
@@ -122,11 +146,11 @@ class CutLine(QObject):
             self._plot.removeItem(item)
         self.deleteLater()
 
-    def _set_bounds(self, limit: float | None) -> None:
-        end = None if limit is None else self._scale.position(limit)
+    def _set_bounds(self, limit: float) -> None:
+        end = self._scale.position(limit)
         start = 0.0 if self._scale.low is None else self._scale.position(0.0)
         self._positive.setBounds((start, end))
-        self._negative.setBounds((None if end is None else -end, -start))
+        self._negative.setBounds((-end, -start))
 
     def _move_to(self, position: float) -> None:
         self._positive.setValue(position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,13 @@ from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
-from prune_gui.audit.rendering.axis_limits import MIN_LENGTH, drawable, span
+from prune_gui.audit.rendering.axis_limits import (
+    MIN_LENGTH,
+    count_beyond,
+    inner_range,
+    peak_limit,
+    span,
+)
 from prune_gui.audit.rendering.stacked_bars import FLOOR, stacked
 from prune_gui.audit.view_data.distribution_data import (
     DistributionData,
@@ -35,6 +42,7 @@ from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.axes import CountAxis
 from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
+from prune_gui.gui.views.overflow_mark import OverflowMark
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
@@ -50,10 +58,6 @@ if TYPE_CHECKING:
 HEADROOM: Final = 1.15
 OTHERS_ALPHA: Final = 90
 """Opacity of the bars of the other targets, of 255."""
-OUTLIER_SHARE: Final = 1e-4
-"""Share of elements that the initial range may cut off: the smallest on a logarithmic axis, and the
-outliers among several targets.
-"""
 MIN_DECADES: Final = 1e-3
 """Minimum length of a logarithmic axis, in powers of ten."""
 COUNTS, LOG_COUNTS, CUMULATIVE = deferred("Counts"), deferred("Log counts"), deferred("Cumulative")
@@ -64,6 +68,7 @@ class DistributionView(View[Subject]):
     """An exact histogram, coloured by step, with the cuts. The draft's cut can be dragged."""
 
     lane = "distribution"
+    busy_text = deferred("Computing the histogram of {name}…")
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -73,6 +78,7 @@ class DistributionView(View[Subject]):
         self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
         self._cursor: QPointF | None = None
         self._cuts: dict[int, CutLine] = {}
+        self._own_cuts: dict[int, CutLine] = {}
         self._plot = Plot({"left": CountAxis("left")})
         self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
@@ -98,6 +104,12 @@ class DistributionView(View[Subject]):
         self._all_targets_box.setToolTip(
             tr("Show all targets that the step cuts together, with this parameter in full colour")
         )
+        self._full_range_box = QCheckBox(tr("Full range"))
+        self._full_range_box.setToolTip(
+            tr("Show the axis up to the outermost numbers; else 99.9 % of them")
+        )
+        self._marks = OverflowMark(self._plot, "left"), OverflowMark(self._plot, "right")
+        self._peak_mark = OverflowMark(self._plot, "peak")
         self._bin_label, self._excluded_label = ElidedLabel(tr("Bin under the cursor")), QLabel()
         self._excluded_label.setAccessibleName(tr("Non-finite weights"))
         controls = [
@@ -106,15 +118,18 @@ class DistributionView(View[Subject]):
             self._symmetric,
             self._log,
             self._all_targets_box,
+            self._full_range_box,
         ]
         self._lay_out(controls, self._plot, [self._bin_label, self._excluded_label])
         self._numbers_box.currentIndexChanged.connect(self.refresh)
         self._display_box.currentIndexChanged.connect(self.refresh)
         for box in (self._log, self._symmetric, self._all_targets_box):
             box.toggled.connect(self.refresh)
+        self._full_range_box.toggled.connect(self._show_range)
+        self._full_range_box.toggled.connect(self._show_heights)
         self._plot.scene().sigMouseMoved.connect(self._cursor_moved)
-        self._plot.view.sigRangeChanged.connect(self._arrange_cuts)
-        self._plot.view.sigResized.connect(self._arrange_cuts)
+        self._plot.view.sigRangeChanged.connect(self._arrange)
+        self._plot.view.sigResized.connect(self._arrange)
         self._plot.left.connect(self._cursor_left)
         self._recolour()
 
@@ -151,7 +166,11 @@ class DistributionView(View[Subject]):
             for i in range(self._numbers_box.count())
         ]
         if items != current:
-            chosen = self._numbers_box.currentData()
+            chosen, shown = self._numbers_box.currentData(), self._picture_shown
+            if subject.draft is not None and chosen == subject.draft:
+                chosen = DRAFT  # the step is being edited
+            elif chosen == DRAFT and subject.draft is None and shown is not None:
+                chosen = shown.subject.draft  # it was edited, or added
             with QSignalBlocker(self._numbers_box):
                 self._numbers_box.clear()
                 for text, what in items:
@@ -180,8 +199,9 @@ class DistributionView(View[Subject]):
         self._items = self._curves(picture) if picture.curve else self._bars(picture)
         for item in self._items:
             self._plot.addItem(item, ignoreBounds=True)
+        self._show_heights()
         if not picture.same_axis(before):
-            self._show_range(picture)
+            self._show_range()
         self._draw_cuts(picture)
         self._show_legend(picture)
         if self._cursor is not None:
@@ -218,25 +238,36 @@ class DistributionView(View[Subject]):
             what = tr("weights per bin of {count:,} targets", count=targets)
         self._plot.label("left", tr("{what}, logarithmic", what=what) if log_counts else what)
 
-    def _show_range(self, picture: DistributionData) -> None:
-        scale = self._scale(picture)
-        low, high = (scale.position(float(edge)) for edge in picture.edges[[0, -1]])
-        if picture.request.signed:
-            low = float(picture.edges[0])
-        min_length = MIN_DECADES if picture.request.log else MIN_LENGTH
-        low, high = span(low, high, min_length)
-        self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(high - low) / 100)
-        if picture.request.log or len(picture.names) > 1:
-            reached = np.cumsum((picture.counts + picture.others).sum(0))
-            rare = OUTLIER_SHARE * reached[-1]
-            first, last = np.searchsorted(reached, [rare, reached[-1] - rare])
-            if picture.request.signed:
-                low = float(picture.edges[first])
-            elif picture.request.log:
-                low = scale.position(float(picture.edges[first]))
-            if len(picture.names) > 1:
-                high = scale.position(float(picture.edges[last + 1]))
-        self._plot.setXRange(*span(low, high, min_length), padding=0)
+    def _show_range(self) -> None:
+        """Show the range of most numbers, or of all."""
+        picture = self._picture_shown
+        if picture is None:
+            return
+        request, positions = picture.request, picture.positions
+        min_length = MIN_DECADES if request.log else MIN_LENGTH
+        low, high = span(float(positions[0]), float(positions[-1]), min_length)
+        inner = span(
+            *inner_range(positions, picture.sums, symmetric=request.signed and request.symmetric),
+            min_length,
+        )
+        self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(inner[1] - inner[0]) / 100)
+        shown = (low, high) if self._full_range_box.isChecked() else inner
+        self._plot.setXRange(*shown, padding=0)
+
+    def _show_heights(self) -> None:
+        """Show the whole height of the bars, or of all but a much higher one."""
+        picture, log = self._picture_shown, self._display_box.currentData() == LOG_COUNTS
+        if picture is None:
+            return
+        if picture.curve is not None:
+            self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
+        elif log:
+            top = max(1.0, math.log10(max(1, int(picture.sums.max()))))
+            self._plot.setYRange(FLOOR, top * HEADROOM, padding=0)
+        else:
+            full = self._full_range_box.isChecked()
+            top = max(1, int(picture.sums.max())) if full else peak_limit(picture.sums)
+            self._plot.setYRange(0.0, top * HEADROOM, padding=0)
 
     def _scale(self, picture: DistributionData) -> Scale:
         return Scale(
@@ -249,7 +280,7 @@ class DistributionView(View[Subject]):
         log = self._display_box.currentData() == LOG_COUNTS
         colours, codes = self.colours(), picture.codes
         tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
-        edges = np.log10(picture.edges) if picture.request.log else drawable(picture.edges)
+        edges = picture.positions
         bars = []
         for row in range(len(codes) * (2 if len(picture.names) > 1 else 1)):
             colour = QColor(colours.of(codes[row % len(codes)], picture.subject.draft))
@@ -265,15 +296,12 @@ class DistributionView(View[Subject]):
                     brush=colour,
                 )
             )
-        top = max(1.0, float(tops[-1].max())) * HEADROOM
-        self._plot.setYRange(FLOOR if log else 0.0, top, padding=0)
         return bars
 
     def _curves(self, picture: DistributionData) -> list[pg.PlotCurveItem]:
         curve, colours, scale = picture.curve, self.colours(), self._scale(picture)
         assert curve is not None
         positions = np.array([scale.position(score) for score in curve.scores.tolist()])
-        self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
         return [
             pg.PlotCurveItem(positions, 100 * shares, pen=pen(colour, width=2), antialias=True)
             for shares, colour in (
@@ -288,32 +316,54 @@ class DistributionView(View[Subject]):
             subject.draft,
             *subject.counts(),
         }  # a step that prunes nothing here has no line
-        cuts = {code: value for code, value in picture.cuts.items() if code in shown_codes}
-        for code in [code for code in self._cuts if code not in cuts]:
-            self._cuts.pop(code).remove()
+        cuts = {code: cut for code, cut in picture.cuts.items() if code in shown_codes}
+        limited = {code: cut for code, cut in cuts.items() if cut.shared is not None}
         limit = float(np.abs(picture.edges).max())
-        for code, value in cuts.items():
-            if code not in self._cuts:
-                self._cuts[code] = CutLine(self._plot)
-                self._cuts[code].dragged.connect(self._drag)
-            drafted = code == subject.draft
-            self._cuts[code].show_cut(
-                value,
-                tr("draft") if drafted else tr("step {number}", number=code),
-                self.colours(),
-                self._scale(picture),
-                limit=limit if drafted else None,
-            )
-        self._arrange_cuts()
+        for lines, wanted in ((self._cuts, cuts), (self._own_cuts, limited)):
+            for code in [code for code in lines if code not in wanted]:
+                lines.pop(code).remove()
+            for code, cut in wanted.items():
+                if code not in lines:
+                    lines[code] = CutLine(self._plot)
+                    lines[code].dragged.connect(partial(self._drag, code))
+                drafted = code == subject.draft
+                lines[code].show_cut(
+                    cut,
+                    tr("draft") if drafted else tr("step {number}", number=code),
+                    self.colours(),
+                    self._scale(picture),
+                    limit=limit,
+                    drafted=drafted,
+                    own=lines is self._own_cuts,
+                )
+        self._arrange()
 
-    def _arrange_cuts(self) -> None:
-        arrange_labels(self._plot, [self._cuts[code] for code in sorted(self._cuts)])
-
-    def _drag(self, value: float) -> None:
-        self._arrange_cuts()
+    def _arrange(self) -> None:
+        """Put the labels of the cuts, and the marks of what is beyond, in the visible range."""
+        lines = [cuts[code] for cuts in (self._own_cuts, self._cuts) for code in sorted(cuts)]
+        arrange_labels(self._plot, lines)
         picture = self._picture_shown
-        of_step = picture is not None and isinstance(picture.request.of, int)
-        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value))
+        if picture is None:
+            return
+        low, high = self._plot.view.viewRange()[0]
+        beyond = count_beyond(picture.positions, picture.sums, low, high)
+        for mark, count, extreme in zip(self._marks, beyond, picture.extremes, strict=True):
+            mark.show_count(count, extreme, self.colours())
+        highest, top = int(picture.sums.argmax()), self._plot.view.viewRange()[1][1]
+        middle = float(picture.positions[highest : highest + 2].mean())
+        log = self._display_box.currentData() == LOG_COUNTS
+        self._peak_mark.hide()
+        if not (picture.curve or log) and picture.sums[highest] > top and low <= middle <= high:
+            self._peak_mark.show_peak(middle, int(picture.sums[highest]), self.colours())
+
+    def _drag(self, code: int, value: float) -> None:
+        self._arrange()
+        picture = self._picture_shown
+        if picture is None:
+            return
+        of_step = isinstance(picture.request.of, int)
+        step = None if code == picture.subject.draft else code
+        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value, step))
 
     def _cursor_moved(self, scene: QPointF) -> None:
         picture, self._cursor = self._picture_shown, scene

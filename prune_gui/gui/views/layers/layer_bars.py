@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.floating[Any]]
 
 MAX_BARS: Final = 300
-AXIS_WIDTH_PX: Final = 104
-"""Enough for 1,000,000,000. All plots have the same axis width, so their bars are aligned."""
+AXIS_WIDTH_PX: Final = 60
+"""Enough for "100 M". All plots have the same axis width, so their bars are aligned."""
 MIN_WIDTH_FOR_GAPS_PX: Final = 8
 """Minimum bar width for gaps between bars; with gaps, narrower bars could vanish."""
 SETTLE_MS: Final = 25
@@ -42,6 +42,7 @@ MIN_HEIGHTS_PX: Final = (64, 48, 88)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 """Ticks with a text, and ticks without one."""
+UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
 """Opacity of the mark of the chosen row, of 255."""
@@ -111,6 +112,19 @@ class PositionAxis(IndexAxis):
         return [format_number(round(value) + 1) if 0 <= value < end else "" for value in values]
 
 
+class SizeAxis(CountAxis):
+    """A logarithmic axis of counts with short texts: 100, 10 k, 1 M."""
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        """Return the text of each tick; only powers of ten have one."""
+        texts = []
+        for value in values:
+            thousands, digits = divmod(round(value), 3)
+            is_power = value == round(value) and 0 <= thousands < len(UNIT_PREFIXES)
+            texts.append(f"{10**digits}{UNIT_PREFIXES[thousands]}" if is_power else "")
+        return texts
+
+
 class LayerBars(QWidget):
     """Three plots above one another, with a bar per position in each.
 
@@ -135,7 +149,7 @@ class LayerBars(QWidget):
         layout.setSpacing(0)
         self.plots: Sequence[Plot] = [
             Plot({"left": axis, "bottom": PositionAxis("bottom")})
-            for axis in (pg.AxisItem("left"), CountAxis("left"), pg.AxisItem("left"))
+            for axis in (pg.AxisItem("left"), SizeAxis("left"), pg.AxisItem("left"))
         ]
         for plot, name, span, min_height in zip(
             self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QCheckBox,
     QLabel,
     QSplitter,
     QStackedWidget,
@@ -19,6 +21,7 @@ from prune_gui.audit.column import Column
 from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
+from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
@@ -27,6 +30,7 @@ from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
+from prune_gui.session.settings import Settings
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.layer_rows import Rows
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
+MAX_COLUMN_SHARE: Final = 0.42
+"""Maximum initial width of a column of text, as a share of the table."""
 FITTING: Final[Literal["fitting"]] = "fitting"
 """Stands in for a depth: the largest depth at which every row has its own bar."""
 
@@ -81,6 +87,11 @@ class LayersView(View[ModelSubject]):
         self._picture_box.setAccessibleName(tr("Kind of picture"))
         self._grouping_box.addItem(tr("By parameter"), None)
         self._picture_box.addItems([tr("Bars"), tr("Treemap")])
+        self._small_box = QCheckBox(tr("Biases and norms"))
+        self._small_box.setToolTip(
+            tr("List parameters of fewer than two dimensions even if nothing of them is pruned")
+        )
+        self._small_box.setChecked(Settings.load().list_biases)
         self._bars, self._treemap = LayerBars(), TreemapPicture()
         self._pictures = QStackedWidget()
         self._pictures.addWidget(self._bars)
@@ -96,7 +107,9 @@ class LayersView(View[ModelSubject]):
         self._progress.setAccessibleName(tr("Reading progress"))
         self._progress.setContentsMargins(12, 0, 0, 0)
         self._lay_out(
-            [self._grouping_box, self._picture_box], splitter, [self._pointed, self._progress]
+            [self._grouping_box, self._picture_box, self._small_box],
+            splitter,
+            [self._pointed, self._progress],
         )
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle_timer.timeout.connect(self.refresh)
@@ -130,6 +143,8 @@ class LayersView(View[ModelSubject]):
 
     def _connect(self) -> None:
         self._grouping_box.currentIndexChanged.connect(self.refresh)
+        self._small_box.toggled.connect(self._remember_biases)
+        self._small_box.toggled.connect(self.refresh)
         self._picture_box.currentIndexChanged.connect(self._pictures.setCurrentIndex)
         self._picture_box.currentIndexChanged.connect(self._show_legend)
         self._picture_box.currentIndexChanged.connect(self.refresh)
@@ -142,13 +157,13 @@ class LayersView(View[ModelSubject]):
         self._treemap.resized.connect(self._settle_timer.start)
         self.pictured.connect(self._continue_reading)
 
-    def _choice_changed(self) -> None:
-        self._mark_chosen()
+    def _remember_biases(self, listed: bool) -> None:
+        Settings.update(lambda settings: settings.model_copy(update={"list_biases": listed}))
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution:
+        elif changes.resolution or changes.zeros:
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
@@ -163,22 +178,26 @@ class LayersView(View[ModelSubject]):
             if self._pictures.currentWidget() is self._treemap
             else None
         )
+        biases = self._small_box.isChecked()
         self._run_picture_job(
             subject,
-            lambda monitor: compute_layers(subject, before, depth, size, monitor),
+            lambda monitor: compute_layers(subject, before, depth, size, monitor, biases=biases),
             self._show,
         )
 
     def _show(self, layers_data: LayersData) -> None:
         before, self._found = self._found, layers_data
-        if before is None or before.statistics.checkpoint is not layers_data.statistics.checkpoint:
+        checkpoint = layers_data.statistics.checkpoint
+        if before is not None and before.statistics.checkpoint is not checkpoint:
+            before = None
+        if before is None:
             self._offer_depths(layers_data)
             self._cell_under_cursor = None
         self._model.show(layers_data.rows, layers_data.columns)
-        if before is None:
-            for section, column in enumerate(self._model.columns):
-                if column.width_px is not None:
-                    self._table.setColumnWidth(section, column.width_px)
+        self._small_box.setEnabled(layers_data.rows.grouping.depth is None)
+        titles = [column.title for column in layers_data.columns]
+        if before is None or titles[:4] != [column.title for column in before.columns[:4]]:
+            self._fit_columns()
         self._show_order()
         if layers_data.treemap is not None:
             self._treemap.show_map(layers_data.treemap, self.colours())
@@ -189,6 +208,15 @@ class LayersView(View[ModelSubject]):
             percent=100 * layers_data.statistics.progress,
         )
         self._progress.setText("" if layers_data.statistics.is_complete else previous)
+
+    def _fit_columns(self) -> None:
+        """Fit the columns of numbers to their texts, beside columns of texts that leave space."""
+        for section, column in enumerate(self._model.columns):
+            if column.width_px is None:
+                self._table.resizeColumnToContents(section)
+            else:
+                limit_px = round(MAX_COLUMN_SHARE * self._table.viewport().width())
+                self._table.setColumnWidth(section, min(column.width_px, limit_px))
 
     def _continue_reading(self) -> None:
         """Continue reading weights."""
@@ -232,7 +260,9 @@ class LayersView(View[ModelSubject]):
         row = self._chosen_row()
         self._treemap.choose(self._workbench.chosen)
         self._bars.choose(None if row is None else self._model.position_of(row))
-        if row is not None:
+        if row is None:
+            self._table.clearSelection()
+        else:
             self._table.selectRow(self._model.position_of(row))
 
     def _chosen_row(self) -> int | None:
@@ -244,7 +274,8 @@ class LayersView(View[ModelSubject]):
         ):
             return None
         place = list(layers_data.statistics.resolution.counts).index(name)
-        return int(layers_data.rows.grouping.places[place])
+        row = int(layers_data.rows.grouping.places[place])
+        return row if row >= 0 else None
 
     def _choose_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
         if self._found is None or not current.isValid():
@@ -283,6 +314,8 @@ def compute_layers(
     depth: int | Literal["fitting"] | None,
     size: tuple[float, float] | None,
     monitor: Monitor,
+    *,
+    biases: bool,
 ) -> LayersData:
     """Compute the content of the view, as far as the read budget allows.
 
@@ -292,6 +325,7 @@ def compute_layers(
         depth: depth of the modules that are rows; see `grouping`.
         size: width and height of the treemap in pixels; None for no treemap.
         monitor: receives the number of bytes read.
+        biases: whether to list all biases and norms; see `listed_parameters`.
 
     Raises:
         Cancelled: if the monitor is cancelled.
@@ -300,6 +334,7 @@ def compute_layers(
         deepest,
         fitting,
         grouping,
+        listed_parameters,
         rows_of,
         updated_rows,
     )
@@ -316,11 +351,19 @@ def compute_layers(
     )
     if not statistics.is_complete:
         statistics = compute(statistics, read_budget(counted=counted), monitor)
+    infos = statistics.infos
+    included = np.full(len(infos), fill_value=True)
+    if not biases:
+        included = listed_parameters(infos, resolution)
     if depth == FITTING:
-        depth = fitting(statistics.infos, MAX_BARS)
+        depth = fitting([infos[place] for place in np.flatnonzero(included)], MAX_BARS)
     groups = before.rows.grouping if before else None
-    if groups is None or groups.depth != depth:
-        groups = grouping(statistics.infos, depth)
+    if (
+        groups is None
+        or groups.depth != depth
+        or (depth is None and not np.array_equal(groups.places >= 0, included))
+    ):
+        groups = grouping(infos, depth, included)
     if before is not None and counted and before.rows.grouping is groups:
         rows = updated_rows(before.rows, statistics)
     else:
@@ -329,7 +372,7 @@ def compute_layers(
         subject,
         statistics,
         rows,
-        columns_of(rows, subject.draft),
+        columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, statistics.infos)),
         make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
         if size
         else None,

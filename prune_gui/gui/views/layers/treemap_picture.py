@@ -10,13 +10,14 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
+    QHelpEvent,
     QLinearGradient,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.treemap import Cell, Rect, treemap
@@ -34,6 +35,10 @@ MARGIN_PX: Final = 8.0
 PADDING_PX: Final = 4.0
 MAX_OUTLINED_DEPTH: Final = 3
 """Modules down to this depth are outlined; the line is thinner for deeper modules."""
+MIN_ELIDED_CHARS: Final = 5
+"""Width of a cell for an elided name, in average characters."""
+MIN_BLOCK_LINES: Final = 4
+"""Height of a numbered module for its name, in lines: the name covers one."""
 LIGHT_TEXT_BELOW: Final = 0.45
 """Lightness of a fill below which its text is light."""
 
@@ -152,6 +157,8 @@ class TreemapPicture(QWidget):
                 width = MAX_OUTLINED_DEPTH + 1.0 - cell.node.depth
                 painter.setPen(QPen(QColor(colours.background), width))
                 painter.drawRect(_scaled(QRectF(*_corners(cell)), across, down))
+        self._write_blocks(painter, colours, across, down)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
         for rect, cell, _ in self._cell_rects:
             if any(tensor.name == self._chosen for tensor in cell.node.tensors):
                 painter.setPen(QPen(QColor(colours.foreground), 3.0))
@@ -179,11 +186,31 @@ class TreemapPicture(QWidget):
         """Request a treemap of the new size."""
         self.resized.emit()
 
+    def event(self, event: QEvent) -> bool:
+        """Show the name and the sparsity under the cursor as a tool tip."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            index = self._index_at(QPointF(event.pos()))
+            if index is None:
+                QToolTip.hideText()
+            else:
+                _, cell, share = self._cell_rects[index]
+                text = tr(
+                    "{name}: {share} pruned", name=cell.node.path, share=percent(round(share, 3))
+                )
+                QToolTip.showText(event.globalPos(), one_line(text), self)
+            return True
+        return super().event(event)
+
     def _map_rect(self) -> QRectF:
         area = QRectF(self.rect()).adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -SCALE_HEIGHT_PX)
         return QRectF(area.topLeft(), area.size().expandedTo(QSize(8, 8)))
 
     def _node_at(self, at: QPointF) -> ModuleNode | None:
+        index = self._index_at(at)
+        return None if index is None else self._cell_rects[index][1].node
+
+    def _index_at(self, at: QPointF) -> int | None:
+        """Return the index of the cell at a position; None if there is none."""
         if self._map is None:
             return None
         area = self._map_rect()
@@ -191,23 +218,59 @@ class TreemapPicture(QWidget):
             (at.x() - area.x()) * self._map.size[0] / area.width(),
             (at.y() - area.y()) * self._map.size[1] / area.height(),
         )
-        for rect, cell, _ in self._cell_rects:
+        for index, (rect, _, _) in enumerate(self._cell_rects):
             if rect.contains(inside):
-                return cell.node
+                return index
         return None
 
     def _write(self, painter: QPainter, target: QRectF, cell: Cell, fill: QColor) -> None:
-        """Write the longest name of a cell that fits, if any fits."""
+        """Write the longest name of a cell that fits, or the start and the end of the shortest.
+
+        The text runs upwards if that gives it more space.
+        """
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
-        if area.height() < metrics.height():
+        names = [one_line(name) for name in _names(cell.node)]
+        if min(area.width(), area.height()) < metrics.height():
             return
-        for text in map(one_line, _names(cell.node)):
-            if metrics.horizontalAdvance(text) <= area.width():
-                light = fill.lightnessF() < LIGHT_TEXT_BELOW
-                painter.setPen(QColor("#ffffff" if light else "#101418"))
-                painter.drawText(area, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, text)
+        is_upright = metrics.horizontalAdvance(names[-1]) > area.width() < area.height()
+        space = area.height() if is_upright else area.width()
+        fitting = (name for name in names if metrics.horizontalAdvance(name) <= space)
+        text = next(fitting, None)
+        if text is None:
+            if space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
                 return
+            text = metrics.elidedText(names[-1], Qt.TextElideMode.ElideMiddle, space)
+        light = fill.lightnessF() < LIGHT_TEXT_BELOW
+        painter.setPen(QColor("#ffffff" if light else "#101418"))
+        painter.save()
+        painter.translate(area.bottomLeft() if is_upright else area.topLeft())
+        painter.rotate(-90 if is_upright else 0)
+        painter.drawText(QPointF(0, metrics.ascent()), text)
+        painter.restore()
+
+    def _write_blocks(
+        self, painter: QPainter, colours: Colours, across: float, down: float
+    ) -> None:
+        """Write the names of numbered modules, such as layer.3, where the cells leave them out."""
+        assert self._map is not None
+        metrics, written = QFontMetricsF(self.font()), ""
+        for cell in sorted(self._map.modules, key=lambda cell: cell.node.path):
+            parts = cell.node.path.split(".")
+            is_inside = written and cell.node.path.startswith(written + ".")
+            if not parts[-1].isdecimal() or is_inside:
+                continue
+            target = _scaled(QRectF(*_corners(cell)), across, down)
+            text = one_line(".".join(parts[-2:]))
+            width = metrics.horizontalAdvance(text) + 2 * PADDING_PX
+            if width > target.width() or MIN_BLOCK_LINES * metrics.height() > target.height():
+                continue
+            written = cell.node.path
+            label = QRectF(0, 0, width, metrics.height())
+            label.moveBottomLeft(target.bottomLeft() + QPointF(1, -1))
+            painter.fillRect(label, QColor(colours.background))
+            painter.setPen(QColor(colours.foreground))
+            painter.drawText(label, Qt.AlignmentFlag.AlignCenter, text)
 
     def _draw_scale(self, painter: QPainter, colours: Colours) -> None:
         """Draw the colour scale of the sparsity."""

@@ -9,10 +9,18 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QShowEvent
 
+from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import Frame, frame, grid_lines
 from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.maps.canvas_items import CellTexts, ElementTexts, Hatching, rectangle
+from prune_gui.gui.views.maps.canvas_items import (
+    TEXT_MARGIN_PX,
+    CellTexts,
+    ElementTexts,
+    Hatching,
+    rectangle,
+)
+from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
 from prune_gui.gui.views.maps.margins import Margins, Titles
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
@@ -24,8 +32,6 @@ if TYPE_CHECKING:
 
 MIN_GRID_CELL_PX = 12
 """Minimum cell size of one element for grid lines between elements."""
-MIN_TEXT_CELL_PX = (46, 17)
-"""Minimum width and height of one element for a text in it."""
 MAX_MARKED_CELL_PX = 8
 """A ring marks a lone cell that is smaller than this."""
 MARK_DIAMETER_PX = 13
@@ -37,6 +43,8 @@ KEY_STEPS = {
     Qt.Key.Key_Right: (0, 1),
 }
 """Rows and columns to the neighbouring element, by key."""
+MAX_ASPECT = 4
+"""Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
 FIT_MARGIN = 0.01
 """Margin on each side of a fitted picture, as a share of its size."""
 
@@ -59,7 +67,14 @@ class MapCanvas(Plot):
     escaped = Signal()
 
     def __init__(self, viewport: Viewport) -> None:
-        super().__init__({"left": IndexAxis("left"), "bottom": IndexAxis("bottom")})
+        super().__init__(
+            {
+                "left": IndexAxis("left"),
+                "bottom": IndexAxis("bottom"),
+                "top": HeadAxis("top"),
+                "right": HeadAxis("right"),
+            }
+        )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
         self.view.invertY(True)
@@ -84,6 +99,7 @@ class MapCanvas(Plot):
         ):
             self.addItem(item, ignoreBounds=True)
         self.margins = Margins(self)
+        self.heads = HeadOverlay(self)
         self._mark_centres: CellCentres = np.zeros((0, 2))
         self.scene().sigMouseMoved.connect(lambda at: self.pointed.emit(self._cell_at(at)))
         self.scene().sigMouseClicked.connect(self._click)
@@ -125,12 +141,7 @@ class MapCanvas(Plot):
         sight, previous = self._visible_rect(layout), self.layout_shown
         self.layout_shown = layout
         if previous is None or extent(previous) != extent(layout):
-            self.view.setLimits(
-                minXRange=2,
-                minYRange=2,
-                maxXRange=2 * layout.columns + 8000,
-                maxYRange=2 * layout.rows + 8000,
-            )
+            self._limit_range()
             self.setRange(sight, padding=0)
             self._update_viewport()
 
@@ -162,6 +173,23 @@ class MapCanvas(Plot):
         region = QRectF(QPointF(), self.view.rect().size() / self.devicePixelRatioF())
         region.moveCenter(self.sight.center())
         self.setRange(region, padding=0)
+
+    def set_square_cells(self, *, on: bool) -> None:
+        """Make rows as high as columns are wide, or let both fill the canvas."""
+        self.view.setAspectLocked(on)
+        self._limit_range()
+        self.fit()
+
+    def _limit_range(self) -> None:
+        """Limit the zoom. With square cells, a long picture needs a wide range."""
+        if self.layout_shown is None:
+            return
+        columns, rows = self.layout_shown.columns, self.layout_shown.rows
+        if self.view.state["aspectLocked"]:
+            columns = rows = MAX_ASPECT * max(columns, rows)
+        self.view.setLimits(
+            minXRange=2, minYRange=2, maxXRange=2 * columns + 8000, maxYRange=2 * rows + 8000
+        )
 
     def zoom(self, factor: float) -> None:
         """Show more elements (factor above 1) or fewer (below 1), around the same centre."""
@@ -200,10 +228,11 @@ class MapCanvas(Plot):
     @property
     def readable(self) -> bool:
         """Whether the elements are large enough for texts."""
-        size, sight = self.view.rect(), self.sight
+        size, sight, metrics = self.view.rect(), self.sight, self.fontMetrics()
+        width = metrics.horizontalAdvance("0" * MAX_CHARACTERS) + 2 * TEXT_MARGIN_PX
         return bool(
-            size.width() >= MIN_TEXT_CELL_PX[0] * sight.width()
-            and size.height() >= MIN_TEXT_CELL_PX[1] * sight.height()
+            size.width() >= width * sight.width()
+            and size.height() >= metrics.height() * sight.height()
         )
 
     def pin(self, cell: tuple[int, int] | None) -> None:
@@ -228,6 +257,7 @@ class MapCanvas(Plot):
         for item in (self._pin, self._pin_ring):
             item.setPen(pen(colours.draft, width=2.5))
         self.margins.recolour(colours)
+        self.heads.recolour(colours)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Emit `clicked`: Space for the pinned or central element, Shift+arrow for a neighbour."""
@@ -291,6 +321,7 @@ class MapCanvas(Plot):
         frame = [(row + y, column + x) for row, column in pinned for y, x in corners if not small]
         self._pin.setData(x=[x for _, x in frame], y=[y for y, _ in frame])
         self.margins.draw()
+        self.heads.update()
 
 
 def fitted(layout: ParameterLayout) -> QRectF:

@@ -11,7 +11,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QStaticText
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
-_BLACK, _WHITE = QColor("#101010"), QColor("#f6f6f6")
+_BLACK, _WHITE = QColor("#000000"), QColor("#ffffff")
+TEXT_MARGIN_PX = 2
+"""Minimum space between a text and the border of its element."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,17 +87,20 @@ class ElementTexts(pg.GraphicsObject):  # type: ignore[misc]
     def paint(
         self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
     ) -> None:
-        """Draw each text in the centre of its element."""
+        """Draw each text in the centre of the visible part of its element, if it fits there."""
         if self._cell_texts is None:
             return
         transform = painter.worldTransform()
+        visible = transform.mapRect(QRectF(self.viewRect()))
         painter.resetTransform()
         for (i, j), text in np.ndenumerate(self._cell_texts.texts):
             row, column = self._cell_texts.rows[i], self._cell_texts.columns[j]
-            cell = transform.mapRect(QRectF(column - 0.5, row - 0.5, 1, 1))
+            cell = transform.mapRect(QRectF(column - 0.5, row - 0.5, 1, 1)) & visible
             painter.setPen(_BLACK if self._cell_texts.bright[i, j] else _WHITE)
             static_text = self._static_texts[text]
             size = static_text.size()
+            if cell.width() < size.width() + 2 * TEXT_MARGIN_PX or cell.height() < size.height():
+                continue  # cut off by the border of the view
             corner = cell.center() - QPointF(size.width() / 2, size.height() / 2)
             painter.drawStaticText(corner, static_text)
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from prune_gui.audit.rendering.cell_labels import Texts
+from prune_gui.audit.rendering.cell_labels import Texts, is_bright
 from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
+from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.canvas_items import CellTexts
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-
-DARK_TEXT_MIN_LIGHTNESS = 140
-"""Lightness of a cell, 0 to 255, above which its text is black."""
 
 
 class CellTextWriter:
@@ -27,12 +23,20 @@ class CellTextWriter:
         canvas: shows the picture.
         lane: lane of the jobs.
         run_job: runs the jobs.
+        colour: returns the colours of a part of the picture.
     """
 
-    def __init__(self, canvas: MapCanvas, lane: str, run_job: RunJob) -> None:
+    def __init__(
+        self,
+        canvas: MapCanvas,
+        lane: str,
+        run_job: RunJob,
+        colour: Callable[[Pixels], Pixels],
+    ) -> None:
         self._canvas = canvas
         self._lane = lane
         self._run_job = run_job
+        self._colour = colour
         self._key: tuple[Hashable, range, range] | None = None
 
     def forget(self) -> None:
@@ -53,8 +57,8 @@ class CellTextWriter:
             return
         self._key = wanted
         top, left = rows.start - tile_grid.rows.start, columns.start - tile_grid.columns.start
-        pixels = rendered.painted.pixels[top : top + len(rows), left : left + len(columns), :3]
-        bright = pixels @ np.array([0.299, 0.587, 0.114]) > DARK_TEXT_MIN_LIGHTNESS
+        part = rendered.painted.pixels[top : top + len(rows), left : left + len(columns)]
+        bright = is_bright(self._colour(part))
 
         def show(texts: Texts) -> None:
             if self._key == wanted:

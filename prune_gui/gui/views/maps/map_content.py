@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QWidget
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
+from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.audit.view_data.subject import Subject
+from prune_gui.gui.views.maps.density_bar import DensityBar
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.ramp_bar import RampBar
 
@@ -41,10 +43,12 @@ class MapContent(QObject):
         picture_name: accessible name of the picture.
         profiles_tip: tool tip of the box that shows the profiles.
         controls: widgets above the picture, before those that all map views have.
-        bar: colour bar before the legend; None if there is none.
+        bar: colour bar, which is before the legend in an exported picture.
+        scale: widgets below the picture: the bar, and what sets it up.
 
     Signals:
         changed: the user has chosen something else to show.
+        recoloured: the user has chosen other colours for the same picture.
     """
 
     lane: ClassVar[str]
@@ -52,8 +56,10 @@ class MapContent(QObject):
     picture_name: str
     profiles_tip: str
     controls: Sequence[QWidget]
-    bar: RampBar | None = None
+    bar: RampBar | DensityBar
+    scale: Sequence[QWidget]
     changed = Signal()
+    recoloured = Signal()
 
     def prepare(self, subject: Subject) -> None:
         """Fit the controls to a parameter, before it is painted."""
@@ -67,11 +73,25 @@ class MapContent(QObject):
         """Return the legend of a picture as rich text, without the colour bar."""
 
     def update_bar(self, subject: Subject, colours: Colours) -> None:
-        """Show the colours of a new picture in the colour bar, if there is one."""
+        """Show the colours of a new picture in the colour bar."""
+
+    def fit_colours(self, _visible: Pixels, _cell: tuple[int, int], _colours: Colours) -> bool:
+        """Fit the colours to the visible cells; return whether they have changed.
+
+        Args:
+            _visible: the visible part of a picture.
+            _cell: rows and columns of the layout per cell.
+            _colours: colours of the theme.
+        """
+        return False
+
+    def pixels(self, picture: Pixels, _cell: tuple[int, int], _colours: Colours) -> Pixels:
+        """Return the red, green, blue and opacity of a picture whose cells have a size."""
+        return picture
 
     def clear_caches(self) -> None:
         """Forget what was computed for the previous file."""
 
     @abstractmethod
-    def profile_titles(self) -> Titles:
-        """Return the titles of the profiles, according to the controls."""
+    def profile_titles(self, subject: Subject) -> Titles:
+        """Return the titles of the profiles of a parameter, according to the controls."""

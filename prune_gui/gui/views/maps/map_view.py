@@ -12,13 +12,15 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, 
 
 from prune_gui.audit.rendering.tile_pipeline import TilePipeline
 from prune_gui.audit.rendering.tile_render import RenderedView
-from prune_gui.audit.rendering.tiles import TileGrid
+from prune_gui.audit.rendering.tiles import Pixels, TileGrid
 from prune_gui.audit.view_data.legend_text import SEPARATOR
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent
 from prune_gui.gui.views.maps.cell_texts import CellTextWriter
-from prune_gui.gui.views.maps.element_labels import ElementLabels
+from prune_gui.gui.views.maps.element_reader import ElementReader
+from prune_gui.gui.views.maps.head_reader import HeadReader
+from prune_gui.gui.views.maps.icon_toggle import IconToggle
 from prune_gui.gui.views.maps.map_content import MapContent, Profiler
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts, zoom_buttons
 from prune_gui.gui.views.maps.profile_margins import ProfileMargins
@@ -63,6 +65,7 @@ class MapView(View[Subject]):
         self.content = content
         content.setParent(self)
         self.setAccessibleName(content.name)
+        self._viewport = viewport
         self._chooser = LayoutChooser(viewport)
         self._chooser.changed.connect(self.refresh)
         self._plot = MapCanvas(viewport)
@@ -74,13 +77,22 @@ class MapView(View[Subject]):
             lambda subject, rendered: self._show_result(
                 subject, rendered, partial(self._show, subject)
             ),
-            lambda overview: self._plot.show_whole(overview.painted.pixels),
+            self._show_overview,
         )
-        self._texts = CellTextWriter(self._plot, f"{lane}.texts", self._run_job)
-        self._profiles = ProfileMargins(self._plot, f"{lane}.profiles", self._run_job)
-        self._profiles.box.setToolTip(content.profiles_tip)
+        self._texts = CellTextWriter(
+            self._plot, f"{lane}.texts", self._run_job, lambda part: self._pixels(part, (1, 1))
+        )
+        self._overview: RenderedView | None = None
+        self._profiles = ProfileMargins(
+            self._plot, f"{lane}.profiles", self._run_job, content.profiles_tip
+        )
         self._profiles.box.toggled.connect(self._complete_picture)
-        self._elements = ElementLabels(
+        self._heads = HeadReader(self._plot, viewport, f"{lane}.heads", self._run_job)
+        self._square = IconToggle(
+            "square-cells", tr("Square cells"), tr("Show rows as high as columns are wide")
+        )
+        self._square.clicked.connect(self._set_square_cells)
+        self._elements = ElementReader(
             self._plot, viewport, lane, self._run_job, lambda: self.subject
         )
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
@@ -98,6 +110,7 @@ class MapView(View[Subject]):
         self._plot.view.sigRangeChanged.connect(self._moved)
         self._plot.view.sigResized.connect(self._moved)
         content.changed.connect(self.refresh)
+        content.recoloured.connect(self._repaint)
         self._recolour()
 
     def _on_changed(self, changes: Changes) -> None:
@@ -107,27 +120,28 @@ class MapView(View[Subject]):
             self.content.clear_caches()
 
     def _lay_out_parts(self) -> None:
+        scale = QWidget()
+        scale_layout = QHBoxLayout(scale)
+        scale_layout.setContentsMargins(0, 2, 0, 2)
+        for widget in self.content.scale:
+            scale_layout.addWidget(widget, widget is self.content.scale[-1])
         self._lay_out(
             [
                 *self.content.controls,
                 self._profiles.box,
+                self._square,
                 *zoom_buttons(self._plot, self),
+                self._heads.box,
                 self._chooser,
             ],  # last, so that the others do not move when it is hidden
             self._picture_or_reason,
-            [self._elements.hovered, self._share],
+            [scale, self._share],
         )
         below = self._picture_page.layout()
         assert isinstance(below, QVBoxLayout)
         index = below.indexOf(self._picture_or_reason)
-        below.insertWidget(index + 1, self._elements.pinned)
+        below.insertWidget(index + 1, self._elements.inspector)
         below.insertWidget(index, self._chooser.sliders)
-        if self.content.bar is not None:
-            legend = QHBoxLayout()
-            legend.setContentsMargins(8, 0, 0, 4)
-            legend.addWidget(self.content.bar)
-            legend.addWidget(self._legend, 1)
-            below.addLayout(legend)
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while a message replaces it."""
@@ -135,10 +149,8 @@ class MapView(View[Subject]):
         return self._plot if shown and super().picture() is not None else None
 
     def legend(self) -> str:
-        """Return the colour bar, if there is one, and the legend as rich text."""
-        if self.content.bar is None:
-            return super().legend()
-        return f"{self.content.bar.html}{SEPARATOR}{super().legend()}"
+        """Return the colour bar, unless it is disabled, and the legend as rich text."""
+        return SEPARATOR.join(filter(None, (self.content.bar.html, super().legend())))
 
     @property
     def cached_bytes(self) -> int:
@@ -180,6 +192,8 @@ class MapView(View[Subject]):
         )
         if self._pipeline.is_current and self._pipeline.shown is not None:
             self._pictured = subject
+            if self._fit_colours(self._pipeline.shown):
+                self._draw(subject, self._pipeline.shown)
             self._texts.write(painter, self._pipeline.shown)
 
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
@@ -197,11 +211,9 @@ class MapView(View[Subject]):
             self._pictured
         ):
             self._show_layout(subject, tile_grid.layout)
-        if tile_grid.is_whole and rendered.is_complete:
-            self._plot.show_whole(painted.pixels)
-            self._plot.part.hide()
-        else:
-            self._plot.show_part(painted.pixels, tile_grid.rows, tile_grid.columns)
+        self._heads.show(subject, tile_grid.layout)
+        self._fit_colours(rendered)
+        self._draw(subject, rendered)
         self._plot.show_undrawn(on=not (rendered.is_complete or has_overview))
         self._share.setText(
             ""
@@ -209,12 +221,56 @@ class MapView(View[Subject]):
             else tr("{share} % drawn", share=math.floor(100 * rendered.share))
         )
         self._plot.show_marks(painted.marks)
-        self._legend.setText(self.content.legend(subject, self.colours(), rendered))
-        self.content.update_bar(subject, self.colours())
         self._texts.write(self._painter(subject), rendered)
         self._elements.update()
         if rendered.is_complete:
             self._background_timer.start()
+
+    def _fit_colours(self, rendered: RenderedView) -> bool:
+        """Fit the colours to the visible part of a picture; return whether they have changed."""
+        tile_grid, sight = rendered.tile_grid, self._plot.frame_of(rendered.tile_grid.layout)
+        (top, bottom), (left, right) = (
+            ((seen.start - lines.start) // cell, -(-(seen.stop - lines.start) // cell))
+            for seen, lines, cell in zip(
+                (sight.rows, sight.columns),
+                (tile_grid.rows, tile_grid.columns),
+                tile_grid.cell,
+                strict=True,
+            )
+        )
+        visible = rendered.painted.pixels[max(0, top) : bottom, max(0, left) : right]
+        return self.content.fit_colours(visible, tile_grid.cell, self.colours())
+
+    def _pixels(self, picture: Pixels, cell: tuple[int, int]) -> Pixels:
+        return self.content.pixels(picture, cell, self.colours())
+
+    def _draw(self, subject: Subject, rendered: RenderedView) -> None:
+        """Show the images and the legend of a picture in the current colours."""
+        tile_grid = rendered.tile_grid
+        if tile_grid.is_whole and rendered.is_complete:
+            self._show_overview(rendered)
+            self._plot.part.hide()
+        else:
+            if self._overview is not None and self._pipeline.has_overview(rendered):
+                self._show_overview(self._overview)
+            pixels = self._pixels(rendered.painted.pixels, tile_grid.cell)
+            self._plot.show_part(pixels, tile_grid.rows, tile_grid.columns)
+        self._legend.setText(self.content.legend(subject, self.colours(), rendered))
+        self.content.update_bar(subject, self.colours())
+
+    def _show_overview(self, overview: RenderedView) -> None:
+        self._overview = overview
+        self._plot.show_whole(self._pixels(overview.painted.pixels, overview.tile_grid.cell))
+
+    def _repaint(self) -> None:
+        """Show the picture on the screen in other colours."""
+        subject, shown = self._pictured, self._pipeline.shown
+        if subject is not None and shown is not None:
+            self._fit_colours(shown)
+            self._draw(subject, shown)
+            self._texts.forget()
+            self._texts.write(self._painter(subject), shown)
+            self.pictured.emit()
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
         """Show another parameter, or another layout of it."""
@@ -247,8 +303,13 @@ class MapView(View[Subject]):
             return  # a newer picture is being rendered; this is called again after it
         layout, painter = self._plot.layout_shown, self._painter(self.subject)
         if layout is not None:
-            self._profiles.request(painter, layout, self.content.profile_titles())
+            self._profiles.request(painter, layout, self.content.profile_titles(self.subject))
+            self._heads.request()
         self._pipeline.request_overview(painter)
+
+    def _set_square_cells(self, on: bool) -> None:
+        self._viewport.keep_square_cells(on=on)
+        self._plot.set_square_cells(on=on)
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():
@@ -260,12 +321,16 @@ class MapView(View[Subject]):
         self._texts.forget()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Update the pinned element, which another view may have changed."""
+        """Update what another view may have changed: square cells, and the pinned element."""
         super().showEvent(event)
-        self._elements.update_pinned()
+        if self._square.isChecked() != self._viewport.square_cells:
+            self._square.setChecked(self._viewport.square_cells)
+            self._plot.set_square_cells(on=self._viewport.square_cells)
+        self._elements.update()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         """Stop the timers."""
         super().hideEvent(event)
+        self._elements.stop()
         self._settle_timer.stop()
         self._background_timer.stop()

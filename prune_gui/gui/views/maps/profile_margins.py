@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QCheckBox
-
 from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.icon_toggle import IconToggle
 from prune_gui.gui.views.maps.map_content import Profiler
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.language import tr
@@ -26,17 +25,18 @@ class ProfileMargins:
         canvas: shows the picture.
         lane: lane of the jobs.
         run_job: runs the jobs.
+        tip: tool tip of the box.
 
     Attributes:
         box: turns the profiles on and off. While they are off, `request` does nothing.
     """
 
-    def __init__(self, canvas: MapCanvas, lane: str, run_job: RunJob) -> None:
+    def __init__(self, canvas: MapCanvas, lane: str, run_job: RunJob, tip: str) -> None:
         self._canvas = canvas
         self._lane = lane
         self._run_job = run_job
         self._key: tuple[Hashable, ParameterLayout] | None = None
-        self.box = QCheckBox(tr("Profiles"))
+        self.box = IconToggle("profiles", tr("Profiles"), tip)
         self.box.setChecked(True)
         self.box.toggled.connect(lambda on: canvas.margins.set_visible(visible=on))
         canvas.margins.set_visible(visible=True)

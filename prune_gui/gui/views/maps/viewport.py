@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from PySide6.QtCore import QRectF
 
 from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.session import Settings
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
@@ -48,17 +50,31 @@ class ViewState:
     pinned: tuple[int, int] | None = None
 
 
+def head_key(name: str) -> str:
+    """Return a key that is equal for parameters of the same module in every block of a network."""
+    return re.sub(r"\d+", "*", name.rpartition(".")[0])
+
+
 class Viewport:
     """The visible region of all views. The view in front sets it; others read it when shown.
 
     Attributes:
         choice: the last layout that the user chose; None before the first.
         view_state: the last visible region and pin; None before the first.
+        square_cells: whether rows are as high as columns are wide; kept between runs.
+        head_counts: the number of heads that the user chose, by `head_key`.
     """
 
     def __init__(self) -> None:
         self.choice: LayoutChoice | None = None
         self.view_state: ViewState | None = None
+        self.square_cells = Settings.load().square_cells
+        self.head_counts: dict[str, int] = {}
+
+    def keep_square_cells(self, *, on: bool) -> None:
+        """Choose whether rows are as high as columns are wide, also for later runs."""
+        self.square_cells = on
+        Settings.update(lambda settings: settings.model_copy(update={"square_cells": on}))
 
     def within(self, layout: ParameterLayout) -> ViewState | None:
         """Return the view state if it belongs to layouts of this size."""

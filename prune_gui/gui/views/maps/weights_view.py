@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.tile_render import RenderedView
@@ -61,19 +61,25 @@ class WeightsContent(MapContent):
             self._quantity.addItem(f"{title}…" if quantity == "difference" else title, quantity)
         self._choose_file = QPushButton(tr("File…"))
         self._choose_file.setToolTip(tr(CHOOSE))
+        self._full_range = QCheckBox(tr("Full range"))
+        self._full_range.setToolTip(
+            tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers")
+        )
         self._other = ""
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
         self.bar = RampBar()
+        self.scale = [self.bar, QWidget()]
         self.name = tr("Weights")
         self.picture_name = tr("Picture of the weights")
         self.profiles_tip = tr("Show the mean of the finite values in each row and column")
-        self.controls = [self._quantity, self._step, self._choose_file]
+        self.controls = [self._quantity, self._step, self._choose_file, self._full_range]
         self._step.hide()
         self._choose_file.hide()
         self._quantity.activated.connect(self._choose)
         self._step.currentIndexChanged.connect(self.changed)
         self._choose_file.clicked.connect(self._ask_for_file)
+        self._full_range.toggled.connect(self.changed)
 
     def compare_with(self, path: Path) -> None:
         """Show the difference to another checkpoint."""
@@ -110,6 +116,7 @@ class WeightsContent(MapContent):
             self._other if quantity == "difference" else "",
             self._auxiliary_files(),
             self._reach_cache,
+            self._full_range.isChecked(),
         )
 
     def _auxiliary_files(self) -> AuxiliaryFiles:
@@ -145,10 +152,13 @@ class WeightsContent(MapContent):
 
     def legend(self, subject: Subject, colours: Colours, rendered: RenderedView) -> str:
         """Return the quantity and the special colours as rich text."""
-        style = self.painter(subject, colours).style
+        painter = self.painter(subject, colours)
+        style, (limit, highest) = painter.style, painter.limits
         single = rendered.tile_grid.cell == (1, 1)
         title_text = tr("{quantity} of each weight", quantity=tr(style.title))
         parts = [title_text if single else style.reduced]
+        if highest > limit:
+            parts.append(unbroken(tr("end colours: numbers up to {value:.3g}", value=highest)))
         [non_finite] = rendered.painted.rare
         if non_finite is None or len(non_finite):
             text = unbroken(tr("NaN or infinite"))
@@ -163,9 +173,9 @@ class WeightsContent(MapContent):
     def update_bar(self, subject: Subject, colours: Colours) -> None:
         """Show the ramp of the quantity, as far as the numbers reach."""
         painter = self.painter(subject, colours)
-        self.bar.show_ramp(painter.ramp, self._reach_cache.get(painter.numbers_key) or 0.0)
+        self.bar.show_ramp(painter.ramp, painter.limits[0])
 
-    def profile_titles(self) -> Titles:
+    def profile_titles(self, _subject: Subject) -> Titles:
         """Return the titles of the means."""
         quantity: Quantity = self._quantity.currentData()
         mean = tr(QUANTITIES[quantity].profile)

@@ -17,13 +17,17 @@ from prune_gui.audit.rendering.stacked_bars import ChannelBars
 from prune_gui.audit.view_data.channel_data import ChannelData
 from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
+from prune_gui.gui.views.overflow_mark import OverflowMark
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import tr
+from prune_gui.recipe.pruned_by_codes import KEPT
 
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
 HEADROOM: Final = 1.05
 """Height of the plot, as a multiple of the tallest bar."""
+MAX_ARROWS: Final = 200
+"""Maximum number of bars with an arrow that points beyond the plot; more would cover the bars."""
 MAX_BARS_WITH_GAPS: Final = 200
 """Maximum number of bars that have gaps between them."""
 MINIMUM_LINE_ALPHA: Final = 110
@@ -42,11 +46,19 @@ KEY_STEPS: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRow:
-    """The channels in the order on the screen, and the bars of the visible ones."""
+    """The channels in the order on the screen, and the bars of the visible ones.
+
+    Attributes:
+        measured: the channels.
+        order: the channel at each position.
+        bars: of the visible channels.
+        top: upper end of the axis of heights.
+    """
 
     measured: ChannelData
     order: NDArray[np.intp]
     bars: ChannelBars
+    top: float
 
 
 class ChannelPlot(Plot):
@@ -77,7 +89,7 @@ class ChannelPlot(Plot):
         self.setMouseEnabled(x=True, y=False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._row: ChannelRow | None = None
-        self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
+        self._items: list[pg.GraphicsObject] = []
         self._chosen: list[pg.BarGraphItem] = []
         self._band = pg.LinearRegionItem(movable=False)
         self._current = pg.InfiniteLine()
@@ -85,11 +97,16 @@ class ChannelPlot(Plot):
             angle=0, movable=True, label="", labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2}
         )
         self._cut.setToolTip(tr("Drag to change how many channels the draft prunes"))
+        self._own_cut = pg.InfiniteLine(
+            angle=0, label="", labelOpts={"position": 0.02, "anchors": [(0, 0)] * 2}
+        )
+        self._own_cut.setToolTip(tr("The maximum sparsity of the step stops it here"))
         self._cut.sigDragged.connect(lambda line: self.cut_dragged.emit(max(0.0, line.value())))
-        for z, item in enumerate((self._band, self._current, self._cut), start=10):
+        for z, item in enumerate((self._band, self._current, self._own_cut, self._cut), start=10):
             item.setZValue(z)
             item.hide()
             self.addItem(item, ignoreBounds=True)
+        self._overflow = OverflowMark(self, "top")
         self._box.clicked.connect(self._click)
         self._box.banded.connect(self._draw_band)
 
@@ -110,8 +127,10 @@ class ChannelPlot(Plot):
         self._items = self._bars(row, colours)
         for item in self._items:
             self.addItem(item, ignoreBounds=True)
-        top = row.measured.highest
-        self.setYRange(-DEAD_STRIP_SHARE * top, HEADROOM * top, padding=0)
+        self.setYRange(-DEAD_STRIP_SHARE * row.top, HEADROOM * row.top, padding=0)
+        norms = row.measured.norms
+        beyond = int(np.count_nonzero(np.isfinite(norms) & (norms > HEADROOM * row.top)))
+        self._overflow.show_count(beyond, row.measured.highest, colours)
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
@@ -127,7 +146,7 @@ class ChannelPlot(Plot):
         self._chosen = []
         if self._row is None:
             return
-        bars, top = self._row.bars, self._row.measured.highest
+        bars, top = self._row.bars, self._row.top
         marked = bars.any_of(chosen)
         if marked.any():
             shade = QColor(self.palette().color(QPalette.ColorRole.Accent))
@@ -170,21 +189,29 @@ class ChannelPlot(Plot):
         else:
             super().keyPressEvent(event)
 
-    def _bars(self, row: ChannelRow, colours: Colours) -> list[pg.BarGraphItem | pg.PlotCurveItem]:
-        bars, top = row.bars, row.measured.highest
+    def _bars(self, row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
+        bars, top = row.bars, row.top
         gap = 0.1 if len(bars.dead) <= MAX_BARS_WITH_GAPS else 0.0
         left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
-        items = [
-            pg.BarGraphItem(
-                x0=left,
-                x1=right,
-                y0=bars.tops[part],
-                y1=bars.tops[part + 1],
-                pen=None,
-                brush=colours.of(code, row.measured.subject.draft),
+        items = []
+        for part, code in enumerate(row.measured.channels.codes):
+            shade = colours.of if code == KEPT else colours.light_of
+            colour = shade(code, row.measured.subject.draft)
+            y0, y1 = bars.tops[part], bars.tops[part + 1]
+            items.append(pg.BarGraphItem(x0=left, x1=right, y0=y0, y1=y1, pen=None, brush=colour))
+        beyond = bars.tops[-1] > HEADROOM * top
+        if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:
+            middles = ((left + right) / 2)[beyond]
+            items.append(
+                pg.ScatterPlotItem(
+                    middles,
+                    np.full(len(middles), top),
+                    symbol="t1",
+                    size=9,
+                    pen=None,
+                    brush=colours.foreground,
+                )
             )
-            for part, code in enumerate(row.measured.channels.codes)
-        ]
         if bars.dead.any():
             dead = bars.dead
             y0, y1 = -DEAD_STRIP_SHARE * top, -DEAD_STRIP_SHARE * top / 4
@@ -216,18 +243,27 @@ class ChannelPlot(Plot):
         return items
 
     def _show_cut(self, measured: ChannelData, colours: Colours) -> None:
-        cut = measured.cut
-        self._cut.setVisible(cut is not None)
-        if cut is None:
+        own, shared = measured.cut, measured.shared_cut
+        self._cut.setVisible(own is not None)
+        self._own_cut.setVisible(shared is not None)
+        if own is None:
             return
         self._cut.setPen(pen(colours.cut, width=2))
         self._cut.setHoverPen(pen(colours.draft, width=4))
-        self._cut.label.setColor(colours.cut)
-        self._cut.label.fill = pg.mkBrush(colours.background)
+        self._own_cut.setPen(pen(colours.cut, dashed=True))
+        for line in (self._cut, self._own_cut):
+            line.label.setColor(colours.cut)
+            line.label.fill = pg.mkBrush(colours.background)
         self._cut.setBounds((0.0, measured.highest))
         if not self._cut.moving:
-            self._cut.setValue(cut)
-        self._cut.label.setFormat(tr("draft: up to {value:.4g}", value=float(self._cut.value())))
+            self._cut.setValue(own if shared is None else shared)
+        value = float(self._cut.value())
+        if shared is None:
+            self._cut.label.setFormat(tr("draft: up to {value:.4g}", value=value))
+            return
+        self._cut.label.setFormat(tr("draft, all targets: up to {value:.4g}", value=value))
+        self._own_cut.setValue(own)
+        self._own_cut.label.setFormat(tr("draft, limited here: up to {value:.4g}", value=own))
 
     def _position(self, x: float) -> int:
         end = 0 if self._row is None else len(self._row.order) - 1

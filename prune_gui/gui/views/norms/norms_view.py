@@ -24,9 +24,10 @@ from prune_gui.audit.view_data.channel_data import (
     describe_channel,
     drafted_cut,
     measure,
+    norm_rule,
     table_of,
 )
-from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
+from prune_gui.audit.view_data.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.axes import dim_labels, dim_names
 from prune_gui.gui.views.norms.channel_plot import (
@@ -62,6 +63,7 @@ class NormsView(View[Subject]):
     """
 
     lane = "norms"
+    busy_text = deferred("Computing the norms of {name}…")
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -75,19 +77,27 @@ class NormsView(View[Subject]):
         self._dim_box.setAccessibleName(tr("Dimension of the channels"))
         self._sorted = QCheckBox(tr("&Sorted"))
         self._sorted.setToolTip(tr("Sort the channels by norm, smallest first"))
+        self._full_range_box = QCheckBox(tr("Full range"))
+        self._full_range_box.setToolTip(
+            tr("Show the axis up to the outermost numbers; else 99.9 % of them")
+        )
         self._selection_bar = SelectionBar()
         self._channel = ElidedLabel(tr("Channel under the cursor"))
         self._warnings = QLabel(textFormat=Qt.TextFormat.RichText)
         self._channel.say(tr(HINT))
         self._warnings.setAccessibleName(tr("Dead channels and non-finite norms"))
         self._warnings.setToolTip(tr("All kept weights of a dead channel are zero"))
-        controls = _side_by_side([self._dim_box, self._norm_box, self._sorted], self._selection_bar)
+        controls = _side_by_side(
+            [self._dim_box, self._norm_box, self._sorted],
+            [self._selection_bar, self._full_range_box],
+        )
         self._lay_out([controls], self._plot, [self._channel, self._warnings])
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle_timer.timeout.connect(self.refresh)
         self._dim_box.currentIndexChanged.connect(self.refresh)
         self._norm_box.changed.connect(self.refresh)
-        self._sorted.toggled.connect(self.refresh)
+        for box in (self._sorted, self._full_range_box):
+            box.toggled.connect(self.refresh)
         self._selection_bar.banding_changed.connect(self._set_banding)
         self._selection_bar.prune_wanted.connect(self._prune)
         self._selection_bar.protect_wanted.connect(self._protect)
@@ -120,10 +130,11 @@ class NormsView(View[Subject]):
             and self._dim_box.currentData() != drafted.dim
         ):
             self._norm_box.leave_ranks()  # the draft ranks along another dimension
-        dim, n, ascending = (
+        dim, n, ascending, full = (
             self._dim_box.currentData(),
             self._norm_box.order,
             self._sorted.isChecked(),
+            self._full_range_box.isChecked(),
         )
         shape = subject.info.shape or (1,)
         before = self._row.measured if self._row else None
@@ -135,8 +146,10 @@ class NormsView(View[Subject]):
         def work(monitor: Monitor) -> ChannelRow:
             measured = measure(subject, dim, n, before, monitor)
             order = in_order(measured.norms, ascending=ascending)
-            bars = channel_bars(measured.norms, measured.channels, order, positions, max_bars)
-            return ChannelRow(measured, order, bars)
+            is_dead = measured.channels.dead
+            bars = channel_bars(measured.parts, is_dead, order, positions, max_bars)
+            top = measured.highest if full else measured.inner_limit
+            return ChannelRow(measured, order, bars, top)
 
         self._run_picture_job(subject, work, self._show)
 
@@ -180,13 +193,7 @@ class NormsView(View[Subject]):
         self._plot.label("bottom", axis_label)
         self._plot.plotItem.getAxis("bottom").end = channels
         self._plot.label("left", _height(row.measured))
-        self._legend.show_subject(subject, colours)
-        if (channels_per_bar := row.bars.max_channels) > 1:
-            shared = tr(
-                "bar: maximum of {count:,} channels; line: minimum",
-                count=channels_per_bar,
-            )
-            self._legend.setText(SEPARATOR.join((self._legend.text(), shared)))
+        self._legend.setText(_legend(row, colours))
         self._warnings.setText(_warnings(row.measured, colours))
 
     def _choose(self, chosen: ChannelSelection) -> None:
@@ -310,15 +317,35 @@ def _warnings(measured: ChannelData, colours: Colours) -> str:
     )
 
 
+def _legend(row: ChannelRow, colours: Colours) -> str:
+    """Return the meaning of the colours, and of the heights, as rich text."""
+    measured = row.measured
+    parts = [legend(measured.subject, colours)]
+    if measured.n is not None and len(measured.channels.codes) > 1:
+        rule = norm_rule(measured.n)
+        parts.append(
+            unbroken(tr("solid: norm of the kept weights; light: the rest"))
+            + SEPARATOR
+            + unbroken(rule)
+        )
+    if (channels_per_bar := row.bars.max_channels) > 1:
+        parts.append(
+            unbroken(
+                tr("bar: maximum of {count:,} channels; line: minimum", count=channels_per_bar)
+            )
+        )
+    return SEPARATOR.join(parts)
+
+
 def _height(measured: ChannelData) -> str:
     """Return the label of the axis of heights."""
     if measured.n is None:
-        return tr("ranking value of the draft, coloured by share of weights")
-    return tr("{order:g}-norm in the file, coloured by share of weights", order=measured.n)
+        return tr("ranking value of the draft")
+    return tr("{order:g}-norm of the channel", order=measured.n)
 
 
-def _side_by_side(boxes: Sequence[QWidget], button_bar: QWidget) -> QWidget:
-    """Return a widget with boxes and a button bar side by side, wrapped if the space is narrow."""
+def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
+    """Return a widget with boxes and more widgets side by side, wrapped if the space is narrow."""
     both, left = QWidget(), QWidget()
     row = QHBoxLayout(left)
     row.setContentsMargins(0, 0, 0, 0)
@@ -326,7 +353,7 @@ def _side_by_side(boxes: Sequence[QWidget], button_bar: QWidget) -> QWidget:
         row.addWidget(box)
     flow = QFlowLayout(both)
     flow.setContentsMargins(0, 0, 0, 0)
-    for part in (left, button_bar):
+    for part in (left, *more):
         flow.addWidget(part)
     policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
     policy.setHeightForWidth(True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import create_model
-from PySide6.QtCore import QLocale
+from PySide6.QtCore import QLocale, Qt
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QSlider
 
 from prune_gui.gui.panels.draft.amount_field import AmountField
@@ -100,8 +100,37 @@ def test_the_form_returns_the_method_that_it_shows(form, name, data):
 def test_every_method_has_a_summary_and_a_row_for_each_field(form, name):
     assert summary(METHODS[name]).endswith(".")
     form.use(METHODS[name])
-    own_first = sorted(METHODS[name].model_fields, key=ScoredMethod.model_fields.__contains__)
-    assert list(form._fields) == own_first
+    assert set(form._fields) == set(METHODS[name].model_fields)
+    main = [name for name, field in form._fields.items() if not form.fold.isAncestorOf(field)]
+    assert list(form._fields)[: len(main)] == main
+    if not issubclass(METHODS[name], ScoredMethod):
+        return
+    assert list(form._fields)[-2:] == ["importance", "moved_from"]
+
+
+def test_more_counts_the_changed_fields_below_it(form):
+    form.use(METHODS["l1_unstructured"])
+    assert form.fold.button.text() == "&More"
+    form.show_method(METHODS["l1_unstructured"](amount=0.2, max_sparsity=0.9, amount_of="total"))
+    assert form.fold.button.text() == "&More (2 changed)"
+    form._fields["max_sparsity"].box.setValue(100)
+    assert form.fold.button.text() == "&More (1 changed)"
+
+
+def test_more_stays_open_when_the_method_changes_and_opens_for_an_error(form, qtbot):
+    form.show()
+    form.use(METHODS["l1_unstructured"])
+    qtbot.waitUntil(form.fold.button.isVisible)
+    assert not form._fields["importance"].isVisible()
+    qtbot.mouseClick(form.fold.button, Qt.MouseButton.LeftButton)
+    assert form._fields["importance"].isVisible()
+    form.use(METHODS["ln_structured"])
+    qtbot.waitUntil(form._fields["n"].isVisible)
+    qtbot.mouseClick(form.fold.button, Qt.MouseButton.LeftButton)
+    assert not form._fields["n"].isVisible()
+    form._fields["n"].set_value("two")
+    assert form.method() is None
+    assert form._messages["n"].isVisible()
 
 
 def test_values_of_fields_that_two_methods_share_are_kept(form):
@@ -220,6 +249,15 @@ def test_a_problem_of_two_fields_is_shown_below_the_second(form):
     assert message(form, "importance") == ""
 
 
+def test_a_share_above_100_percent_is_shown_below_its_field(form):
+    form.use(METHODS["l1_unstructured"])
+    form._fields["max_sparsity"].box.setValue(150)
+    assert form.method() is None
+    assert message(form, "max_sparsity").startswith("150 % is too much")
+    form._fields["max_sparsity"].box.setValue(90)
+    assert form.method() == METHODS["l1_unstructured"](max_sparsity=0.9)
+
+
 def test_m_smaller_than_n_is_shown_below_m(form):
     form.use(METHODS["n_m"])
     form._fields["n"]._box.setValue(5)
@@ -270,7 +308,7 @@ class TestAmount:
     def test_slider_and_box_follow_each_other(self, field):
         slider, box = field.findChild(QSlider), field.findChild(QDoubleSpinBox)
         slider.setValue(125)
-        assert (field.value(), box.text()) == (0.125, "12.5")
+        assert (field.value(), box.text()) == (0.125, "12.5 %")
         box.setValue(37.5)
         assert (field.value(), slider.value()) == (0.375, 375)
 
@@ -282,12 +320,33 @@ class TestAmount:
         assert box.text() == "12.05"
         assert field.value() == pytest.approx(0.1205)
 
-    @pytest.mark.parametrize("typed", ["0,5", "0.5", "00.50"])
-    def test_comma_and_point_are_both_decimal_signs_of_a_share(self, field, qtbot, typed):
+    @pytest.mark.parametrize(
+        ("typed", "share"),
+        [
+            *((text, 0.9) for text in ("90", "90 %", "0.9", "0,9", "90.00")),
+            *((text, 0.009) for text in ("0.9 %", "00.90%")),
+            ("12.05", 0.1205),
+            ("1.0", 1.0),
+            ("1", 0.01),
+        ],
+    )
+    def test_a_share_is_typed_as_a_percentage_or_a_fraction(self, field, qtbot, typed, share):
         box = field.findChild(QDoubleSpinBox)
         box.selectAll()
         qtbot.keyClicks(box, typed)
-        assert field.value() == pytest.approx(0.005)
+        assert field.value() == pytest.approx(share)
+        qtbot.keyClick(box, Qt.Key.Key_Return)
+        assert box.text() == f"{share * 100:g} %"
+
+    def test_more_than_100_percent_stays_and_is_an_error(self, field, qtbot):
+        box = field.findChild(QDoubleSpinBox)
+        box.selectAll()
+        qtbot.keyClicks(box, "150")
+        assert field.error() == "150 % is too much: a share is at most 100 %."
+        qtbot.keyClick(box, Qt.Key.Key_Return)
+        assert box.text() == "150 %"
+        qtbot.keyClick(box, Qt.Key.Key_Up)
+        assert (box.text(), field.error()) == ("100 %", "")
 
     @pytest.mark.usefixtures("decimal_comma")
     @pytest.mark.parametrize("typed", ["12,05", "12.05"])
@@ -296,7 +355,7 @@ class TestAmount:
         qtbot.addWidget(field)
         box = field.findChild(QDoubleSpinBox)
         field.set_value(0.125)
-        assert box.text() == "12,5"
+        assert box.text() == "12,5 %"
         box.selectAll()
         qtbot.keyClicks(box, typed)
         assert box.text() == "12,05"
@@ -304,7 +363,7 @@ class TestAmount:
 
     def test_a_number_of_units_is_an_integer_without_a_slider(self, field):
         kind = field.findChild(QComboBox)
-        assert [kind.itemText(i) for i in range(2)] == ["%", "weights"]
+        assert [kind.itemText(i) for i in range(2)] == ["share", "weights"]
         kind.setCurrentIndex(1)
         kind.activated.emit(1)
         assert field.value() == 1
@@ -323,8 +382,8 @@ def test_digits_of_any_script_are_accepted(form):
     amount._box.lineEdit().insert("۶۰")
     assert amount.value() == 0.6
     assert amount._box.text() == "60"
-    most._line.clear()
-    most._line.insert("٠٫٩")  # noqa: RUF001
+    most.box.selectAll()
+    most.box.lineEdit().insert("٠٫٩")  # noqa: RUF001
     assert form.method().max_sparsity == 0.9
     form.use(METHODS["n_m"])
     keep = form._fields["n"]

@@ -8,13 +8,15 @@ from itertools import pairwise
 import pytest
 import torch
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtWidgets import QComboBox, QSlider
+from PySide6.QtWidgets import QComboBox, QSlider, QStyleOptionViewItem
 from safetensors.torch import save_file
 from waiting import change
 
+from prune_gui.gui.panels.draft.number_box import NumberBox
 from prune_gui.gui.panels.stack.model import StepRole
+from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.selector import patterns_in
-from prune_gui.session.draft_request import CutRequest
+from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 
 @pytest.fixture
@@ -33,7 +35,6 @@ def slide(draft, percent):
 
 def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
     assert workbench.draft.current is None
-    assert not draft.commit.isEnabled()
     slide(draft, 25)
     assert draft.preview.isChecked()
     settle()
@@ -52,27 +53,88 @@ def test_adding_a_step_ends_the_draft(draft, workbench, settle):
     assert workbench.shown.total[0] == 35_744
 
 
-def test_a_step_is_added_only_once_its_outcome_is_known(draft, workbench, settle):
-    slide(draft, 40)
-    draft.add()
+def test_a_valid_step_can_be_added_without_a_preview(draft, workbench, qtbot):
+    qtbot.mouseClick(draft.commit, Qt.MouseButton.LeftButton)
+    [step] = workbench.session.steps
+    assert (step.method.amount, step.targets) == (0.5, draft.targets.patterns())
+
+
+def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
+    assert "Add this step" in draft.commit.toolTip()
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "size>")
+    assert not draft.commit.isEnabled()
+    assert "write a number after size" in draft.commit.toolTip()
+    qtbot.keyClicks(draft.targets.line, "1k")
+    assert draft.commit.isEnabled()
+    draft.method.setCurrentIndex(draft.method.findData("threshold"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    assert not draft.commit.isEnabled()
+    assert draft.commit.toolTip() == "Correct the highlighted settings first."
     assert workbench.session.steps == ()
+
+
+def changed(draft, settle):
+    """Change the draft to a step that is not the initial one."""
+    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.set_value("n", 1)
     settle()
-    draft.add()
-    assert len(workbench.session.steps) == 1
+
+
+def is_initial(draft):
+    return (
+        draft.form.method() == METHODS["l1_unstructured"]() and draft.targets.following.isChecked()
+    )
+
+
+def test_opening_a_file_resets_the_draft(draft, workbench, open_file, demo_checkpoint, settle):
+    changed(draft, settle)
+    open_file(demo_checkpoint)
+    assert is_initial(draft)
+    assert workbench.draft.current is None
+
+
+def test_ending_the_editing_resets_the_draft(draft, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step("ln_structured", "*.conv1.weight")))
+    for end in (draft.stop_editing, draft.add):
+        draft.edit(0)
+        assert not is_initial(draft)
+        end()
+        assert is_initial(draft)
+
+
+@pytest.mark.parametrize("lose", ["follow", "add", "protect"])
+def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
+    draft, workbench, demo_window, settle, qtbot, lose
+):
+    workbench.choose("features.conv2.weight")
+    draft.change(ChannelRequest(0, frozenset([1, 5])))
+    settle()
+    assert draft.form.method() == METHODS["channels"](channels=(1, 5))
+    if lose == "follow":
+        tree = demo_window.tree
+        tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+        draft.targets.following.click()
+    elif lose == "add":
+        draft.add()
+    else:
+        draft.change(ChannelRequest(0, frozenset([1, 5]), protect=True))
+    qtbot.waitUntil(lambda: is_initial(draft))
 
 
 def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(draft, settle):
     draft.form.set_value("amount_of", "reach")
     draft.form.set_value("max_sparsity", 0.3)
     settle()
-    messages = (draft._outcome, draft._remarks)
+    messages = (draft._outcome, draft._limits)
     said = [message.text() for message in messages]
     assert all(said)
     slide(draft, 80)
     assert [message.text() for message in messages] == said
     assert all(message._fading.isActive() for message in messages)
     settle()
-    assert draft._remarks.text() != said[1]
+    assert draft._limits.text() != said[1]
     assert not any(message._fading.isActive() for message in messages)
 
 
@@ -125,6 +187,43 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
 
 
+def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    chips, line = draft.targets.chips, draft.targets.line
+    chips.setFocus()
+    qtbot.keyClicks(chips, "*")
+    qtbot.waitUntil(line.hasFocus)
+    qtbot.keyClicks(line, ".weight, !*conv1*")
+    qtbot.keyClick(line, Qt.Key.Key_Return)
+    assert chips.hasFocus()
+    assert chips.shown() == ["*.weight", "!*conv1*"]
+    qtbot.mouseClick(chips._chips[0].remove, Qt.MouseButton.LeftButton)
+    assert draft.targets.patterns() == ("!*conv1*",)
+    qtbot.keyClick(chips, Qt.Key.Key_Delete)
+    assert (chips.shown(), draft.targets.patterns()) == ([], ())
+    assert not draft.targets.following.isChecked()
+
+
+def test_a_clicked_chip_is_selected_for_editing(demo_window, draft, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    draft.targets.show_patterns(("a.b", "b", "!b"))
+    qtbot.mouseClick(draft.targets.chips._chips[1], Qt.MouseButton.LeftButton)
+    qtbot.keyClicks(draft.targets.line, "new")
+    assert draft.targets.patterns() == ("a.b", "new", "!b")
+
+
+def test_globs_that_do_not_fit_are_counted(draft):
+    globs = tuple(f"encoder.layer.{number}.attention.weight" for number in range(50))
+    draft.targets.show_patterns(globs)
+    chips = draft.targets.chips
+    assert 1 <= len(chips.shown()) < 50
+    assert chips._add.text() == f"+{50 - len(chips.shown())}"
+    assert chips._add.geometry().right() < chips.width()
+    assert all(glob in chips.toolTip() for glob in globs)
+
+
 def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
     tree = demo_window.tree
     tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
@@ -174,7 +273,7 @@ def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench,
     assert len(workbench.shown.recipe.steps) == 2
     draft.add()
     assert [step.method.amount for step in workbench.session.steps] == [0.2, 0.25]
-    assert workbench.session.history.undo_label == "Edit step 1"
+    assert workbench.session.history.undo_label == "Edit step 1: 50 % → 20 %"
     assert not draft.editing
 
 
@@ -233,6 +332,23 @@ def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_che
     qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
 
 
+def test_dragging_the_cut_of_a_step_edits_the_step(draft, workbench, settle, qtbot, make_step):
+    for amount in (0.5, 0.25):
+        workbench.edit(lambda session, a=amount: session.add(make_step(amount=a)))
+    workbench.choose("features.conv2.weight")
+    settle()
+    weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
+    threshold = float(weights.flatten().sort().values[999])
+    draft.change(CutRequest("weight", threshold, step=1))
+    assert draft.editing
+    qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
+    settle()
+    assert workbench.draft_number == 1
+    draft.add()
+    amounts = [step.method.amount for step in workbench.session.steps]
+    assert amounts == [1000 / weights.numel(), 0.25]
+
+
 def test_a_dragged_cut_sets_the_threshold(draft, workbench, settle, qtbot):
     workbench.choose("features.conv2.weight")
     draft.method.setCurrentIndex(draft.method.findData("threshold"))
@@ -275,16 +391,17 @@ def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path)
 def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     draft.method.setCurrentIndex(draft.method.findData(method))
     draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.fold.open()
     qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
-    draft.targets.line.setFocus()
-    heights = []
+    draft.targets.chips.setFocus()
+    tops = []
     while draft.focusWidget() is not draft.preview:
         at = draft.focusWidget()
-        heights.append(at.mapTo(draft, at.rect().center()).y())
+        tops.append(at.mapTo(draft, at.rect().topLeft()).y())
         assert draft.focusNextChild()
     same_row = draft.fontMetrics().height() // 2
-    assert all(lower > upper - same_row for upper, lower in pairwise(heights))
-    assert len(heights) > len(draft.form._fields)
+    assert all(lower > upper - same_row for upper, lower in pairwise(tops))
+    assert len(tops) > len(draft.form._fields)
 
 
 def test_commas_in_brackets_do_not_separate_globs():
@@ -383,11 +500,49 @@ class TestStack:
         workbench.edit(lambda session: session.remove(1))
         assert removed == [(1, 1)]
 
+    @pytest.mark.parametrize("begin", ["double click", "F2"])
+    def test_an_amount_is_edited_in_its_card_as_one_undo_entry(
+        self, stack, workbench, demo_window, settle, qtbot, begin
+    ):
+        settle()
+        index = stack._model.index(1)
+        stack.list.setCurrentIndex(index)
+        if begin == "F2":
+            demo_window.menu_actions["edit_amount"].trigger()
+        else:
+            option = QStyleOptionViewItem()
+            stack.list.initViewItemOption(option)
+            option.rect = stack.list.visualRect(index)
+            at = stack.list._delegate.amount_rect(option, index).center()
+            qtbot.mouseDClick(stack.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
+        assert not demo_window.draft.editing
+        [editor] = stack.list.findChildren(NumberBox)
+        assert editor.text() == "20 %"
+        qtbot.keyClicks(editor, "0.7")
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+        qtbot.waitUntil(lambda: self.amounts(workbench) == [0.1, 0.7, 0.3])  # committed queued
+        assert workbench.session.history.undo_label == "Edit step 2: 20 % → 70 %"
+        workbench.edit(lambda session: session.undo())
+        assert self.amounts(workbench) == [0.1, 0.2, 0.3]
+
+    def test_an_amount_above_100_percent_is_refused_in_its_card(self, stack, workbench):
+        failed = []
+        workbench.failed.connect(lambda _, error: failed.append(str(error)))
+        index = stack._model.index(1)
+        assert not stack._model.setData(index, 1.5, Qt.ItemDataRole.EditRole)
+        assert failed == ["150 % is too much: a share is at most 100 %."]
+        assert self.amounts(workbench) == [0.1, 0.2, 0.3]
+
+    def test_a_step_without_an_amount_has_none_to_edit(self, stack, workbench, make_step):
+        workbench.edit(lambda session: session.add(make_step("n_m")))
+        assert stack.current == 3
+        assert not stack.has_amount
+
     def test_double_click_loads_a_step_into_the_form(self, stack, demo_window):
         stack.list.activated.emit(stack._model.index(1))
         assert demo_window.draft.editing
         kind = demo_window.draft.form._fields["amount"].findChild(QComboBox)
-        assert kind.currentText() == "%"
+        assert kind.currentText() == "share"
         assert demo_window.draft.form.method().amount == 0.2
 
     def test_notes_of_a_step_are_shown_in_additional_lines(
@@ -397,11 +552,11 @@ class TestStack:
         workbench.edit(lambda session: session.add(step))
         settle()
         rows = [stack._model.index(row) for row in range(4)]
-        assert [index.data(StepRole.NOTES) for index in rows[:3]] == [[], [], []]
-        assert rows[3].data(StepRole.NOTES)[0].startswith("limited to 60 % by max_sparsity")
+        assert [index.data(StepRole.LIMITS) for index in rows[:3]] == [[], [], []]
+        assert rows[3].data(StepRole.LIMITS)[0].startswith("limited to 60 % by max sparsity")
         stack.list.executeDelayedItemsLayout()
         plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
-        assert noted == plain + stack.list.fontMetrics().height()
+        assert noted > plain + stack.list.fontMetrics().height()
 
 
 def test_targets_accept_conditions_and_incomplete_ones_show_what_is_missing(draft, qtbot):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.gui.panels.modules.columns import MAX_NAME_SHARE
 from prune_gui.gui.panels.modules.model import TreeColumn
 from prune_gui.gui.panels.modules.panel import TreePanel
@@ -18,20 +19,24 @@ def panel(workbench, open_file, demo_checkpoint, qtbot):
     return panel
 
 
+@pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("width", [240, 300, 360, 432, 500, 700, 1200])
-def test_the_columns_fit_the_width_and_names_have_priority(panel, qtbot, width):
+def test_the_columns_fit_the_width_and_names_have_priority(panel, workbench, qtbot, width, zeros):
     view = panel.tree
+    workbench.zero_counter.stop()
+    view.model().show_zeros(FileZeros({"features.conv1.weight": 1}), wanted=zeros)
+    columns = [column for column in TreeColumn if zeros or column != TreeColumn.ZEROS]
     panel.resize(width, 400)
 
     def fits():
         shown = [column for column in TreeColumn if not view.isColumnHidden(column)]
         room, names = view.viewport().width(), view.columnWidth(TreeColumn.NAME)
-        assert shown == list(TreeColumn)[: len(shown)]
+        assert shown == columns[: len(shown)]
         assert sum(map(view.columnWidth, shown)) <= room
         assert names >= min(view.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * room))
 
     qtbot.waitUntil(fits)
-    assert width < 700 or not view.isColumnHidden(TreeColumn.PARAMETERS)
+    assert width < 700 + 100 * zeros or not view.isColumnHidden(TreeColumn.PARAMETERS)
 
 
 def test_a_column_is_shown_again_with_the_width_set_by_the_user(panel, qtbot):

@@ -8,7 +8,7 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QStyleOptionViewItem, QTreeView
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.panels.modules.delegates import RowDelegate, SparsityBar
+from prune_gui.gui.panels.modules.delegates import RowDelegate, ShareBar
 from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.session import ModuleIndex
@@ -29,7 +29,7 @@ def tree(qtbot):
     qtbot.addWidget(made)
     made.setModel(model)
     made.setItemDelegate(RowDelegate(made, model))
-    made.setItemDelegateForColumn(TreeColumn.SPARSITY, SparsityBar(made, model))
+    made.setItemDelegateForColumn(TreeColumn.SPARSITY, ShareBar(made, model))
     made.expandAll()
     made.resize(700, 200)
     made.show()

@@ -6,6 +6,8 @@ import pytest
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
+from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
@@ -149,3 +151,21 @@ def test_the_icon_changes_when_a_parameter_becomes_pruned(model):
     del changed[:]
     model.count({"embed.weight": (4, 40)})
     assert set(changed) == {TreeColumn.SPARSITY}
+
+
+def test_zeros_in_the_file_are_summed_once_all_parameters_of_a_module_are_counted(model):
+    def texts():
+        paths = ("layer.2.query.weight", "layer.2.query", "embed.ids")
+        return tuple(cell(model, path, TreeColumn.ZEROS) for path in paths)
+
+    assert texts() == ("", "", "")
+    patterns = {"layer.2.query.weight": ZeroPatterns(8, 16, (4, 4), "2:4")}
+    model.show_zeros(FileZeros({"layer.2.query.weight": 8}, patterns), wanted=True)
+    assert texts() == ("50.0 %", "", "")
+    counts = {"layer.2.query.weight": 8, "layer.2.query.bias": 0}
+    model.show_zeros(FileZeros(counts, patterns), wanted=True)
+    assert texts() == ("50.0 %", "40.0 %", "")
+    assert model.row(model.find("layer.2.query")).zero_share == 0.4
+    tip = cell(model, "layer.2.query.weight", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert "zeros in the file: 2:4" in tip
+    assert model.table("").columns["zero in the file"].sum() == 8

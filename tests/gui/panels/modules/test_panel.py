@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 import torch
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
@@ -81,39 +82,95 @@ def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workben
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
 
 
-def test_enter_in_the_filter_selects_the_matches_as_targets(demo_window, qtbot):
-    tree, draft = demo_window.tree, demo_window.draft
+@pytest.mark.parametrize("offer", ["below the filter", "in the form"])
+def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot, offer):
+    tree, targets = demo_window.tree, demo_window.draft.targets
+    assert not tree._use_found.isVisible()
+    assert not targets.use_filtered.isEnabled()
     qtbot.keyClicks(tree.filter, "weight type:Linear")
-    qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    assert tree._use_found.text() == "Use these 2 as targets"
+    button = tree._use_found if offer == "below the filter" else targets.use_filtered
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     found = {"classifier.hidden.weight", "classifier.output.weight"}
-    assert tree.prunable_selection == found
-    names = demo_window.workbench.session.checkpoint.tensors.values()
-    qtbot.waitUntil(lambda: {one.name for one in select(draft.targets.patterns(), names)} == found)
+    tensors = demo_window.workbench.session.checkpoint.tensors.values()
+    qtbot.waitUntil(lambda: {one.name for one in select(targets.patterns(), tensors)} == found)
+    tree.filter.clear()
+    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    assert {one.name for one in select(targets.patterns(), tensors)} == found
+    assert not tree._use_found.isVisible()
+    assert not targets.use_filtered.isEnabled()
 
 
-def test_enter_in_an_empty_filter_selects_nothing(demo_window, qtbot):
-    qtbot.keyClick(demo_window.tree.filter, Qt.Key.Key_Return)
-    assert not demo_window.tree.prunable_selection
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Down])
+def test_a_key_goes_from_the_filter_to_the_first_match(demo_window, qtbot, key):
+    tree = demo_window.tree
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    tree.filter.setFocus()
+    qtbot.keyClicks(tree.filter, "weight type:Linear")
+    qtbot.keyClick(tree.filter, key)
+    assert tree.tree.hasFocus()
+    assert demo_window.workbench.chosen == "classifier.hidden.weight"
+    qtbot.keyClick(tree.tree, Qt.Key.Key_Down)
+    qtbot.keyClick(tree.tree, Qt.Key.Key_Down)
+    assert demo_window.workbench.chosen == "classifier.output.weight"
 
 
 def test_selected_matches_exclude_biases_norms_and_embeddings_unless_alone(
-    window, open_file, tmp_path, qtbot
+    window, open_file, tmp_path
 ):
     names = ("embeddings.weight", "encoder.norm.bias", "encoder.dense.weight", "encoder.dense.bias")
     shapes = ((9, 4), (4,), (4, 4), (4,))
     tensors = {name: torch.ones(shape) for name, shape in zip(names, shapes, strict=True)}
     save_file(tensors, tmp_path / "model.safetensors")
     open_file(tmp_path / "model.safetensors")
-    tree, selections = window.tree, []
-    tree.selected.connect(selections.append)
+    tree, counts, targets = window.tree, [], []
+    tree.found.connect(counts.append)
+    tree.targeted.connect(targets.append)
     for text in ("e", "embeddings", "bias"):
         tree.filter.setText(text)
-        qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
-    assert [set(some) for some in selections[-3:]] == [{names[2]}, {names[0]}, {names[1], names[3]}]
+        tree.target_matches()
+    assert counts == [1, 1, 2]
+    assert [set(some) for some in targets] == [{names[2]}, {names[0]}, {names[1], names[3]}]
 
 
-def test_selecting_filtered_modules_covers_only_the_shown_parameters(demo_window, qtbot):
+def test_selecting_filtered_modules_covers_only_the_shown_parameters(demo_window):
     tree = demo_window.tree
     tree.filter.setText("classifier bias")
-    qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    tree.tree.selectAll()
     assert tree.prunable_selection == {"classifier.hidden.bias", "classifier.output.bias"}
+
+
+def test_the_tree_shows_the_parameter_that_the_views_show(demo_window, workbench, qtbot):
+    tree = demo_window.tree
+    tree.tree.collapseAll()
+    targeted = []
+    tree.selected.connect(targeted.append)
+    workbench.choose("classifier.output.weight")
+    current = tree.tree.currentIndex()
+    assert tree._model.node(current).path == "classifier.output.weight"
+    assert tree.tree.viewport().rect().intersects(tree.tree.visualRect(current))
+    assert tree.tree.isExpanded(tree._model.find("classifier.output"))
+    assert tree.tree.selection.rows() == []
+    assert targeted == []
+
+
+def test_a_module_that_the_user_selects_stays_current(demo_window, workbench, qtbot):
+    tree = demo_window.tree
+    tree.tree.collapseAll()
+    module = tree._model.find("classifier")
+    tree.tree.scrollTo(module)
+    tree.tree.setFocus()
+    center = tree.tree.visualRect(module).center()
+    qtbot.mouseClick(tree.tree.viewport(), Qt.MouseButton.LeftButton, pos=center)
+    assert workbench.chosen.startswith("classifier.")
+    assert tree.tree.currentIndex() == module
+    assert not tree.tree.isExpanded(module)
+
+
+def test_a_file_opens_on_the_parameter_that_most_steps_of_its_recipe_target(
+    window, open_file, demo_checkpoint, workbench
+):
+    open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
+    assert workbench.chosen == "features.conv3.weight"
+    assert len(workbench.subject.counts()) == 4  # kept, and pruned by each of three steps

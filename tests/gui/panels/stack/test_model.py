@@ -33,8 +33,18 @@ def noted(model, workbench, make_step, settle):
 
 
 def notes(model):
-    """Return for each step whether it has notes."""
-    return [bool(model.index(row).data(StepRole.NOTES)) for row in range(model.rowCount())]
+    """Return for each step whether a limit is noted."""
+    return [bool(model.index(row).data(StepRole.LIMITS)) for row in range(model.rowCount())]
+
+
+def test_a_limit_at_work_is_information_and_an_empty_layer_a_warning(
+    noted, workbench, make_step, settle
+):
+    roles = (StepRole.LIMITS, StepRole.WARNINGS)
+    assert [len(noted.index(1).data(role)) for role in roles] == [1, 0]
+    workbench.edit(lambda session: session.replace(1, make_step(amount=1.0)))
+    settle()
+    assert [len(noted.index(1).data(role)) for role in roles] == [0, 1]
 
 
 def test_a_note_stays_until_the_outcome_of_the_edited_step_is_known(
@@ -77,7 +87,9 @@ def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_ch
     assert seen == [False, True]
 
 
-def test_an_outdated_note_is_faint(noted, workbench, make_step, qtbot, qapp):
+def test_an_outdated_warning_is_faint(noted, workbench, make_step, settle, qtbot, qapp):
+    workbench.edit(lambda session: session.replace(1, make_step(amount=1.0)))
+    settle()
     theme = Theme(qapp, "light")
     view = QListView()
     qtbot.addWidget(view)

@@ -512,3 +512,19 @@ def test_an_unchanged_view_is_not_rendered_again(compare, bench, monkeypatch):
 def test_without_a_parameter_the_view_says_what_to_do(bench, shown):
     view = shown(CompareView(bench, Viewport()))
     assert "Open a checkpoint" in view._message.text()
+
+
+def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
+    compare, bench, checkpoint, tmp_path
+):
+    mask = torch.arange(48).reshape(8, 6) % 2 == 0
+    save_file({"fc.weight": mask}, tmp_path / "masks.safetensors")
+    other = torch.arange(48, dtype=torch.uint8).reshape(8, 6) % 4 // 3
+    save_file({"fc.weight": other}, tmp_path / "others.safetensors")
+    bench.comparison.open(tmp_path / "masks.safetensors")
+    bench.until_idle()
+    assert _row(compare, "fc.weight")[:3] == ["0", "24", "0"]
+    assert compare._pair.left.isVisible()
+    bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
+    assert compare._pair.left.isVisible()
+    assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.statistics.step_cuts import StepCut
 from prune_gui.gui.views.distribution.cut_line import (
     CutLine,
     Scale,
@@ -32,8 +33,9 @@ def draw(plot):
     def draw_cuts(*steps, draft):
         cuts = [CutLine(plot) for _ in range(len(steps) + 1)]
         for number, (cut, value) in enumerate(zip(cuts, (*steps, draft), strict=True), start=1):
-            limit = 1.0 if cut is cuts[-1] else None
-            cut.show_cut(value, f"step {number}", LIGHT, Scale(signed=False), limit=limit)
+            scale, drafted = Scale(signed=False), cut is cuts[-1]
+            value_cut, text = StepCut(value), f"step {number}"
+            cut.show_cut(value_cut, text, LIGHT, scale, limit=1.0, drafted=drafted)
         arrange_labels(plot, cuts)
         return cuts
 

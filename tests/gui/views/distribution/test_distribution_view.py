@@ -46,12 +46,12 @@ def _threshold(bench):
     return float(weights[~subject.resolution.mask("fc.weight")].abs().max())
 
 
-def dragged_weights(distribution):
-    """Return a list that receives the weights to which a cut is dragged."""
+def dragged_weights(distribution, step=None):
+    """Return a list that receives the weights to which the cut of `step` is dragged."""
     values = []
 
     def note(request):
-        assert request == CutRequest("weight", request.value)
+        assert request == CutRequest("weight", request.value, step)
         values.append(request.value)
 
     distribution.draft_wanted.connect(note)
@@ -83,17 +83,16 @@ def test_the_negative_line_moves_the_same_cut(distribution, bench, hand):
     assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
 
 
-def test_the_cut_of_a_step_cannot_be_dragged(distribution, bench, hand):
+def test_the_cut_of_a_step_can_be_dragged(distribution, bench, hand):
     bench.add(bench.step(amount=0.5, targets=["fc.weight"]))
     at = _threshold(bench)
-    values = dragged_weights(distribution)
+    values = dragged_weights(distribution, step=1)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, at, 1),
         hand.point(distribution._plot, at + 0.5, 1),
     )
-    assert list(distribution._cuts) == [1]
-    assert values == []
+    assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("width", [420, 700])
@@ -126,6 +125,21 @@ def test_a_step_without_a_cut_has_no_line(distribution, bench):
     assert list(distribution._cuts) == [2]
     bench.draft_step(None)
     assert distribution._cuts == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "why"),
+    [
+        ("l1_unstructured", {"scope": "row"}, "Step 1 cuts each row by itself"),
+        ("n_m", {"m": 2, "n": 1}, "Step 1 cuts each group by itself"),
+        ("l1_unstructured", {}, ""),
+    ],
+)
+def test_the_legend_says_why_a_step_has_no_line(distribution, bench, method, parameters, why):
+    bench.add(bench.step(method, targets=["fc.weight"], **parameters))
+    assert bool(distribution._cuts) == (not why)
+    assert why in distribution._legend.text()
+    assert ("by itself" in distribution._legend.text()) == bool(why)
 
 
 def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench):
@@ -228,7 +242,7 @@ def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, sco
     choose(distribution, bench, "Scores of the draft")
     linear(distribution, bench)
     picture, pruned = distribution._picture_shown, ~bench.found().resolution.mask("fc.weight")
-    assert picture.cuts[1] == pytest.approx(float(scores[1][pruned].max()))
+    assert picture.cuts[1].value == pytest.approx(float(scores[1][pruned].max()))
     assert picture.counts.sum(1).tolist() == [24, 24]
     pruned_counts = np.histogram(scores[1][pruned].numpy(), picture.edges)[0]
     assert picture.counts[1].tolist() == pruned_counts.tolist()
@@ -313,9 +327,9 @@ def test_a_dragged_cut_in_the_curve_sets_the_amount(distribution, bench, draft, 
     draft.show_draft(amount=0.25)
     choose(distribution, bench, how="Cumulative")
     linear(distribution, bench)
-    start = distribution._picture_shown.cuts[1]
+    start = distribution._picture_shown.cuts[1].value
     drag_cut(distribution, bench, hand, start, start + 0.4)
-    at = distribution._picture_shown.cuts[1]
+    at = distribution._picture_shown.cuts[1].value
     weights = bench.session.checkpoint.read("fc.weight").abs()
     assert at == pytest.approx(start + 0.4, abs=0.1)
     assert bench.draft.current.step.method.amount == float((weights <= at).double().mean())
@@ -325,7 +339,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
     draft.show_draft(amount=0.25, importance=scores[0])
     choose(distribution, bench, "Scores of the draft")
     linear(distribution, bench)
-    start = distribution._picture_shown.cuts[1]
+    start = distribution._picture_shown.cuts[1].value
     drag_cut(distribution, bench, hand, start, 1.75)
     amount = bench.draft.current.step.method.amount
     assert amount == pytest.approx(float((scores[1] <= 1.75).double().mean()), abs=0.05)
@@ -335,7 +349,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
 def test_a_cut_can_be_dragged_on_a_logarithmic_axis(distribution, bench, draft, hand):
     draft.show_draft(amount=0.25)
     choose(distribution, bench, "|Weights|")
-    start = distribution._picture_shown.cuts[1]
+    start = distribution._picture_shown.cuts[1].value
     drag_cut(distribution, bench, hand, np.log10(start), 0.0)
     weights = bench.session.checkpoint.read("fc.weight").abs()
     amount = bench.draft.current.step.method.amount
@@ -393,10 +407,10 @@ def test_the_legend_says_why_a_draft_has_no_cut(distribution, bench, method, par
 def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft):
     draft.show_draft("lamp", amount=0.5, targets=["fc.weight", "other.weight"])
     choose(distribution, bench, "Scores of the draft")
-    at = distribution._picture_shown.cuts[1]
+    at = distribution._picture_shown.cuts[1].value
     bench.choose("other.weight")
     bench.until_idle()
-    other = distribution._picture_shown.cuts[1]
+    other = distribution._picture_shown.cuts[1].value
     # Each is the largest pruned score of its own parameter.
     assert at == pytest.approx(other, rel=0.5)
     distribution.draft_wanted.emit(CutRequest("score", at / 2))
@@ -411,3 +425,88 @@ def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(dist
     bench.draft_step(None)
     bench.add(nothing, bench.step(amount=0.5))
     assert list(distribution._cuts) == [2]
+
+
+def _marks(view):
+    return [mark.toPlainText() for mark in view._marks if mark.isVisible()]
+
+
+@pytest.fixture
+def outliers(distribution, bench, tmp_path):
+    weights = torch.randn(100, 100, generator=torch.Generator().manual_seed(0)) / 10
+    weights[0, 0], weights[0, 1] = 7.0, -5.0
+    save_file({"fc.weight": weights}, tmp_path / "outliers.safetensors")
+    bench.open_and_choose(tmp_path / "outliers.safetensors", "fc.weight")
+    return weights
+
+
+def test_outliers_are_counted_at_the_ends_of_the_axis_unless_the_full_range_is_shown(
+    distribution, bench, outliers
+):
+    low, high = distribution._plot.view.viewRange()[0]
+    assert -1 < low < -0.2
+    assert 0.2 < high < 1
+    below, above = int((outliers < low).sum()), int((outliers > high).sum())
+    assert _marks(distribution) == [
+        f"◂ {below} beyond\ndown to -5",
+        f"{above} beyond ▸\nup to 7",
+    ]
+    _box(distribution, "Full range").click()
+    assert distribution._plot.view.viewRange()[0] == pytest.approx([-7, 7])
+    assert _marks(distribution) == []
+
+
+def test_bins_stay_narrow_despite_outliers_and_are_kept_while_the_draft_changes(
+    distribution, bench, outliers
+):
+    picture = distribution._picture_shown
+    assert np.diff(picture.edges).max() < 0.02
+    bench.draft_step(bench.step(amount=0.5))
+    assert distribution._picture_shown.same_axis(picture)
+    counts = np.histogram(outliers.double().numpy(), picture.edges)[0]
+    assert distribution._picture_shown.sums.tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("numbers", ["Weights", "|Weights|"])
+def test_a_limited_parameter_shows_its_own_cut_and_that_of_all_targets(
+    distribution, bench, outliers, tmp_path, numbers
+):
+    tensors = {"fc.weight": outliers, "other.weight": outliers * 10}
+    save_file(tensors, tmp_path / "two.safetensors")
+    bench.open_and_choose(tmp_path / "two.safetensors", "fc.weight")
+    choose(distribution, bench, numbers)
+    limited = {"amount": 0.5, "scope": "global", "max_sparsity": 0.6, "targets": ["*"]}
+    bench.draft_step(bench.step(**limited))
+    [cut], [own] = distribution._cuts.values(), distribution._own_cuts.values()
+    assert cut.label.toPlainText().startswith("draft, all targets: |w| ≤ ")
+    assert own.label.toPlainText().startswith("draft, limited here: ")
+    assert own.at < cut.at
+    assert cut._positive.movable
+    assert not own._positive.movable
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert distribution._own_cuts == {}
+
+
+def test_the_label_of_a_threshold_excludes_the_threshold(distribution, bench):
+    bench.draft_step(bench.step("threshold", value=0.5))
+    assert distribution._cuts[1].label.toPlainText() == "draft: |w| < 0.5"
+    bench.draft_step(bench.step(amount=0.5))
+    assert distribution._cuts[1].label.toPlainText().startswith("draft: |w| ≤ ")
+
+
+def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
+    distribution, bench, outliers, tmp_path
+):
+    zeroed = outliers.masked_fill(outliers.abs() < 0.07, 0.0)
+    save_file({"fc.weight": zeroed}, tmp_path / "zeros.safetensors")
+    bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
+    sums, mark = np.sort(distribution._picture_shown.sums), distribution._peak_mark
+    assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
+    assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
+    _box(distribution, "Full range").click()
+    assert distribution._plot.view.viewRange()[1][1] > sums[-1]
+    assert not mark.isVisible()
+    _box(distribution, "Full range").click()
+    choose(distribution, bench, how="Log counts")
+    assert not mark.isVisible()

@@ -6,7 +6,7 @@ import io
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QGraphicsView, QLabel, QTableView
+from PySide6.QtWidgets import QCheckBox, QComboBox, QGraphicsView, QLabel, QTableView
 from safetensors.torch import save_file
 
 from prune_gui.audit.column import Column
@@ -16,12 +16,18 @@ from prune_gui.gui.views.layers import layers_view
 from prune_gui.gui.views.layers.layers_view import LayersView
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.session import Settings
 
 LEFT = Qt.MouseButton.LeftButton
 TITLES = [column.title for column in layer_columns.LAYER_COLUMNS]
 NAME, SPARSITY, ENERGY, PARAMETERS, WARNINGS = map(
     TITLES.index, ("Name", "Sparsity", "Kept energy", "Parameters", "Warnings")
 )
+
+
+@pytest.fixture(autouse=True)
+def biases_are_listed():
+    Settings(list_biases=True).save()
 
 
 @pytest.fixture
@@ -300,3 +306,51 @@ def test_the_treemap_has_no_legend_of_bar_colours(layers, bench):
     assert layers.legend() == ""
     pick(bench, layers, "Kind of picture", "Bars")
     assert "step&nbsp;2" in layers.legend()
+
+
+def test_biases_and_norms_are_listed_if_asked_for_or_if_a_weight_of_them_is_pruned(
+    layers, bench, checkpoint, shown
+):
+    every = cells(layers, NAME)
+    box = next(box for box in layers.findChildren(QCheckBox) if box.text() == "Biases and norms")
+    box.click()
+    bench.until_idle()
+    tensors = bench.session.checkpoint.tensors
+    matrices = [name for name in every if len(tensors[name].shape) > 1]
+    assert 0 < len(matrices) < len(every)
+    assert cells(layers, NAME) == matrices
+    assert not Settings.load().list_biases
+    bench.choose("fc.bias")
+    bench.until_idle()
+    assert bench.chosen == "fc.bias"
+    assert not table(layers).selectionModel().hasSelection()
+    bench.draft_step(bench.step(amount=0.5, targets=["fc.bias"]))
+    assert cells(layers, NAME) == [name for name in every if name in {*matrices, "fc.bias"}]
+    box.click()
+    bench.until_idle()
+    assert cells(layers, NAME) == every
+
+
+def test_it_is_remembered_whether_biases_and_norms_are_listed(bench, shown):
+    assert shown(LayersView(bench))._small_box.isChecked()
+    Settings().save()
+    assert not shown(LayersView(bench))._small_box.isChecked()
+
+
+def test_modules_include_their_biases(layers, bench):
+    layers._small_box.setChecked(False)
+    pick(bench, layers, "What a row is", "By module, depth 1")
+    row = cells(layers, NAME).index("fc")
+    assert cells(layers, PARAMETERS)[row] == "56"
+    assert not layers._small_box.isEnabled()
+
+
+def test_numbers_are_not_cut_off_beside_the_names(layers, bench):
+    header, view = table(layers).horizontalHeader(), table(layers)
+    layers.resize(480, 600)
+    bench.files.open(bench.session.checkpoint.path)
+    bench.until_idle()
+    for column in (SPARSITY, ENERGY):
+        assert header.sectionSize(column) >= header.sectionSizeHint(column)
+        end = header.sectionViewportPosition(column) + header.sectionSize(column)
+        assert end <= view.viewport().width()

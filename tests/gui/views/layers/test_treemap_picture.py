@@ -1,9 +1,12 @@
 """The treemap widget."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, QRectF, Qt
+from PySide6.QtGui import QColor, QHelpEvent
+from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint import TensorInfo
@@ -85,3 +88,43 @@ def test_a_treemap_is_scaled_until_a_new_one_is_ready(picture, share_of, qtbot):
     area_share = picture.available_size[0] * picture.available_size[1] / (500 * 900)
     assert share_of(picture, LIGHT.share(1.0)) == pytest.approx(0.6 * area_share, rel=0.15)
     qtbot.mouseMove(picture, QPoint(490, 860))
+
+
+def test_the_tool_tip_names_the_cell_and_its_sparsity(picture, monkeypatch):
+    tips = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _, text, __: tips.append(text))
+    at = middle(picture, "encoder.key.weight")
+    event = QHelpEvent(QEvent.Type.ToolTip, at, picture.mapToGlobal(at))
+    QApplication.sendEvent(picture, event)
+    assert tips == ["encoder.key.weight: 50 % pruned"]
+
+
+def test_a_name_that_does_not_fit_is_elided_or_runs_upwards(picture):
+    written = []
+    painter = SimpleNamespace(
+        setPen=lambda _: None,
+        save=lambda: None,
+        translate=lambda _: None,
+        rotate=lambda angle: written.append(angle),
+        drawText=lambda _, text: written.append(text),
+        restore=lambda: None,
+    )
+    [cell] = [cell for cell in picture._map.cells if cell.node.path == "encoder.query.weight"]
+    for width, height in ((300, 30), (60, 30), (30, 60), (40, 30), (12, 12)):
+        picture._write(painter, QRectF(0, 0, width, height), cell, QColor("white"))
+    assert written[:6] == [0, "encoder.query.weight", 0, "query", -90, "query"]
+    assert written[6] == 0
+    assert "…" in written[7]
+    assert len(written) == 8
+
+
+def test_numbered_modules_are_named(qtbot, shown, share_of):
+    infos = [TensorInfo(f"layer.{i}.{k}", (40, 40), "float32") for i in "01" for k in "ab"]
+    counts = {info.name: (0, 1600) for info in infos}
+    treemap = shown(TreemapPicture())
+    data = make_treemap(infos, SimpleNamespace(counts=counts), treemap.available_size)
+    treemap.show_map(data, LIGHT)
+    named = share_of(treemap, LIGHT.background)
+    without = [cell for cell in data.modules if not cell.node.path[-1:].isdecimal()]
+    treemap.show_map(replace(data, modules=tuple(without)), LIGHT)
+    assert named > share_of(treemap, LIGHT.background)

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
+from PySide6.QtWidgets import QComboBox, QPushButton
 from safetensors.torch import save_file
 
 from prune_gui.audit.rendering import tile_pipeline, tiles
 from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.rendering.mask_levels import Contrast
 from prune_gui.audit.rendering.tile_render import render_tiles
+from prune_gui.audit.view_data.element_text import PENDING
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
+from prune_gui.gui.views.maps import element_reader
 from prune_gui.gui.views.maps.mask_view import mask_view
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.monitor import Monitor
@@ -29,10 +32,7 @@ def _sight(mask):
 
 
 def _entry(mask):
-    [label] = [
-        label for label in mask.findChildren(QLabel) if label.accessibleName().startswith("Weight")
-    ]
-    return label.text()
+    return mask._elements.inspector.texts
 
 
 @pytest.fixture
@@ -49,10 +49,8 @@ def _click(mask, hand, qtbot, x, y):
 
 
 def _pinned(mask):
-    [label] = [
-        label for label in mask.findChildren(QLabel) if label.accessibleName() == "Pinned weight"
-    ]
-    return label.text() if label.isVisible() else None
+    texts = mask._elements.inspector.texts
+    return texts if texts[3] == "pinned (Esc)" else None
 
 
 def test_a_new_parameter_is_shown_whole(mask, bench):
@@ -71,26 +69,33 @@ def test_colour_shares_match_the_mask(mask, bench, share_of):
     assert kept == pytest.approx(pruned, rel=0.1)
 
 
-def test_the_element_under_the_cursor_is_described(mask, bench, hand):
+def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     bench.add(bench.step(amount=1.0))
     hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    text = f"[2, 3]   {value:.6g}   pruned by step 1   score {abs(value):.4g}, "
-    assert _entry(mask).startswith(text)
-    assert "margin -" in _entry(mask)
+    score, step = f"{abs(value):.6g}", "step 1: L1 unstructured"
+    assert _entry(mask)[:6] == [
+        "[2, 3]",
+        f"{value:.6g}",
+        "pruned by step 1",
+        "click to pin",
+        step,
+        score,
+    ]
+    qtbot.waitUntil(lambda: _entry(mask)[7].endswith(" of 48"))
     bench.edit(lambda session: session.undo())
     bench.until_idle()
-    assert _entry(mask).endswith("kept")
+    assert _entry(mask)[2:] == ["kept", "click to pin"]
 
 
 def test_outside_the_parameter_nothing_is_described(mask, bench, hand):
     hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
     bench.until_idle()
-    assert _entry(mask)
+    assert _entry(mask)[0] == "[2, 3]"
     mask.one_to_one()
     hand.hover(mask._plot, hand.point(mask._plot, 40, 2))
-    assert _entry(mask) == ""
+    assert _entry(mask) == ["", "point at a weight", "", ""]
 
 
 def test_the_index_has_every_dimension(mask, bench, hand):
@@ -98,14 +103,14 @@ def test_the_index_has_every_dimension(mask, bench, hand):
     bench.until_idle()
     hand.hover(mask._plot, hand.point(mask._plot, 4, 21))
     bench.until_idle()
-    assert _entry(mask).startswith("[3, 1, 3, 1]")
+    assert _entry(mask)[0] == "[3, 1, 3, 1]"
     hand.hover(mask._plot, hand.point(mask._plot, 5, 21))
-    assert _entry(mask) == ""  # between kernels
+    assert _entry(mask)[0] == ""  # between kernels
     mask.findChild(QComboBox, "layout").setCurrentText("flattened")
     bench.until_idle()
     hand.hover(mask._plot, hand.point(mask._plot, 17, 3))
     bench.until_idle()
-    assert _entry(mask).startswith("[3, 1, 3, 1]")
+    assert _entry(mask)[0] == "[3, 1, 3, 1]"
 
 
 def test_dragging_pans_the_picture(mask, bench, hand):
@@ -192,6 +197,7 @@ def in_strips(monkeypatch):
 @pytest.fixture
 def seen(mask, bench, large, in_strips):
     """Return a record of what is on the screen after each picture of a large parameter."""
+    mask.resize(700, 700)
     bench.files.open(large)
     bench.until_idle()
     bench.add(bench.step(amount=0.5))
@@ -244,7 +250,8 @@ def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
         np.testing.assert_array_equal(rendered.painted.pixels[:high], last.painted.pixels[:high])
         assert not rendered.painted.pixels[high:].any()
     assert last.is_complete
-    np.testing.assert_array_equal(mask._plot.whole.image, last.painted.pixels)
+    shown = mask._pixels(last.painted.pixels, last.tile_grid.cell)
+    np.testing.assert_array_equal(mask._plot.whole.image, shown)
 
 
 def test_a_picture_does_not_flicker_while_the_amount_changes(mask, bench, large, in_strips):
@@ -365,13 +372,15 @@ def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot
     bench.until_idle()
     explanation = bench.shown.explain("fc.weight", (2, 3))
     rank = explanation.element_ranks[1].rank
-    assert f"{rank + 1} of 48 in order of score" in _pinned(mask)
-    assert f"the cut at {explanation.element_ranks[1].cut:.6g}" in _pinned(mask)
-    assert _pinned(mask).startswith("Pinned [2, 3]")
+    assert _pinned(mask)[0] == "[2, 3]"
+    assert _pinned(mask)[6:] == [
+        f"{explanation.element_ranks[1].cut:.6g}",
+        f"{rank + 1} of 48",
+    ]
     bench.choose("other.weight")
     bench.until_idle()
     value = float(bench.session.checkpoint.read("other.weight")[2, 3])
-    assert f"{value:.6g}   kept" in _pinned(mask)
+    assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
     qtbot.keyClick(mask._plot, Qt.Key.Key_Escape)
     assert _pinned(mask) is None
 
@@ -387,7 +396,7 @@ def test_profiles_are_shown_in_the_margins(mask, bench):
         "Share pruned of each column, from 0 to 100 %",
         "Share pruned of each row, from 0 to 100 %",
     ]
-    mask.findChild(QCheckBox).click()
+    mask._profiles.box.click()
     bench.until_idle()
     assert not mask._plot.margins._above.isVisible()
 
@@ -457,13 +466,109 @@ def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
     press(Qt.Key.Key_Right, shift)
     assert _pinned(mask) is None
     press(Qt.Key.Key_Space)
-    assert _pinned(mask).startswith("Pinned [2, 3]")
+    assert _pinned(mask)[0] == "[2, 3]"
     press(Qt.Key.Key_Down, shift)
     press(Qt.Key.Key_Left, shift)
-    assert _pinned(mask).startswith("Pinned [3, 2]")
+    assert _pinned(mask)[0] == "[3, 2]"
     assert mask._plot.sight.contains(2, 3)
     for _ in range(9):
         press(Qt.Key.Key_Up, shift)
-    assert _pinned(mask).startswith("Pinned [0, 2]")
+    assert _pinned(mask)[0] == "[0, 2]"
     press(Qt.Key.Key_Space)
     assert _pinned(mask) is None
+
+
+def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
+    mask, bench, hand, qtbot, monkeypatch
+):
+    monkeypatch.setattr(element_reader, "MAX_RESTED_ELEMENTS", 47)
+    bench.add(bench.step(amount=24))
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    assert _entry(mask)[7] == PENDING
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert _pinned(mask)[7].endswith(" of 48")
+
+
+def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):
+    bench.add(*(bench.step(amount=1) for _ in range(5)))
+    inspector, plot = mask._elements.inspector, mask._plot
+    before = plot.geometry(), inspector.geometry(), _sight(mask)
+    hand.hover(plot, hand.point(plot, 3, 2))
+    bench.until_idle()
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert len(_pinned(mask)) == 4 + 5 * 4
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    hand.hover(plot, hand.point(plot, 4, 4))
+    bench.until_idle()
+    assert _pinned(mask)[0] == "[2, 3]"  # the pinned element stays
+    qtbot.keyClick(plot, Qt.Key.Key_Escape)
+    bench.until_idle()
+    assert _entry(mask)[0] == "[4, 4]"
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+
+
+def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
+    bench.open_and_choose(large, "fc.weight")
+    bench.add(bench.step(amount=0.5))
+    bar = mask.content.bar
+    assert bar.isEnabled()
+    assert share_of(mask._plot, LIGHT.steps[0]) == 0
+    pixels = mask._plot.whole.image
+    mask.content._local.click()
+    assert 0 < bar.contrast.low < 0.5 < bar.contrast.high < 1
+    assert not np.array_equal(mask._plot.whole.image, pixels)
+    mask.content._local.click()
+    np.testing.assert_array_equal(mask._plot.whole.image, pixels)
+    mask.content._colour_by.setCurrentIndex(2)
+    assert not bar.isEnabled()
+    mask.content._colour_by.setCurrentIndex(0)
+    mask._plot.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
+    bench.until_idle()
+    assert not bar.isEnabled()
+    assert share_of(mask._plot, LIGHT.steps[0]) > 0.2
+
+
+def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
+    mask, bench, large, qtbot, monkeypatch
+):
+    bench.open_and_choose(large, "fc.weight")
+    bench.add(bench.step(amount=0.5))
+    pixels, bar = mask._plot.whole.image, mask.content.bar
+    requests = []
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    middle = bar.rect().center()
+    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=bar.rect().topLeft())
+    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=middle)
+    qtbot.mouseClick(bar, Qt.MouseButton.LeftButton, pos=middle)
+    assert bar.contrast != Contrast()
+    assert not np.array_equal(mask._plot.whole.image, pixels)
+    qtbot.keyClick(bar, Qt.Key.Key_Home)
+    assert bar.contrast == Contrast()
+    np.testing.assert_array_equal(mask._plot.whole.image, pixels)
+    assert requests == []
+
+
+def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
+    def pixels_per_cell():
+        left, right, top, bottom = _sight(mask)
+        size = mask._plot.view.rect()
+        return size.width() / (right - left), size.height() / (bottom - top)
+
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    mask._square.click()
+    across, down = pixels_per_cell()
+    assert across == pytest.approx(down, rel=1e-3)
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    assert Viewport().square_cells
+    mask._square.click()
+    assert not Viewport().square_cells
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    bench.until_idle()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QCheckBox, QLabel
 from safetensors.torch import save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
@@ -180,3 +180,19 @@ def test_the_profiles_follow_the_quantity(weights, bench):
     for result, axis in zip(_bars(weights), (0, 1), strict=True):
         np.testing.assert_allclose(result, margins.mean(axis), rtol=1e-5)
     assert weights._plot.margins._titles[0].toPlainText().startswith("Mean margin of each column")
+
+
+def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights, bench, tmp_path):
+    values = torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) - 0.5
+    values[3, 4] = 90.0
+    save_file({"fc.weight": values}, tmp_path / "outlier.safetensors")
+    bench.open_and_choose(tmp_path / "outlier.safetensors", "fc.weight")
+    limit = float(weights.content.bar.numbers[2])
+    assert 0.4 < limit <= 0.5
+    assert "end colours: numbers up to 90" in _legend(weights)
+    [box] = [box for box in weights.findChildren(QCheckBox) if box.text() == "Full range"]
+    box.click()
+    bench.until_idle()
+    assert weights.content.bar.numbers[2] == "90"
+    assert "end colours" not in _legend(weights)
+    np.testing.assert_array_equal(_pixels(weights), _expected(values.numpy(), 90.0, signed=True))

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import torch
 from PySide6.QtCore import QLocale, Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
+from PySide6.QtWidgets import QComboBox, QLabel
+from safetensors.torch import save_file
 
 from prune_gui import language
 from prune_gui.audit.rendering.colours import LIGHT
@@ -96,11 +98,12 @@ def test_the_channel_under_the_cursor_is_described(norms, bench, hand):
     hand.hover(norms._plot, hand.point(norms._plot, channel, 0.1))
     text = _label(norms, "Channel")
     assert text.startswith(f"channel {channel}: norm ")
+    assert ", kept 0, 6 of 6" in text
     assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in text
 
 
 def test_sorted_channels_keep_their_indices(norms, bench, hand):
-    norms.findChild(QCheckBox).click()
+    norms._sorted.click()
     bench.until_idle()
     smallest = int(norms._row.measured.norms.argmin())
     hand.hover(norms._plot, hand.point(norms._plot, 0, 0.1))
@@ -119,7 +122,7 @@ def test_channels_share_bars_until_the_user_zooms_in(norms, bench, monkeypatch):
     monkeypatch.setattr(norms_view, "MAX_BARS", 3)
     bench.add(bench.step(amount=0.5))
     assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
-    assert "maximum of 3 channels" in norms.legend()
+    assert "maximum of 3 channels" in norms.legend().replace("&nbsp;", " ")
     norms._plot.setXRange(3.6, 6.4, padding=0)
     bench.until_idle()
     assert norms._row.bars.edges.tolist() == [4, 5, 6, 7]
@@ -157,3 +160,53 @@ def test_buttons_wrap_below_the_boxes_in_a_narrow_view(norms, qtbot):
         norms.resize(width, 500)
         qtbot.waitUntil(lambda below=below: (button_bar.y() >= box.height()) is below)
         assert box.width() >= box.sizeHint().width()
+
+
+def test_a_bar_shows_the_norm_of_the_kept_weights_within_that_of_all(norms, bench):
+    bench.add(bench.step(amount=0.5), bench.step(amount=0.2))
+    resolution, weights = bench.found().resolution, bench.session.checkpoint.read("fc.weight")
+    kept = (weights * resolution.mask("fc.weight")).norm(dim=1).numpy()
+    tops = norms._row.bars.tops
+    assert tops[1] == pytest.approx(kept)
+    assert tops[-1] == pytest.approx(weights.norm(dim=1).numpy())
+    assert np.all(np.diff(tops, axis=0) >= 0)
+    assert "norm² = kept² + pruned²" in norms.legend().replace("&nbsp;", " ")
+    assert norms.table().headers[:3] == ("channel", "2-norm", "kept")
+
+
+def test_the_draft_scores_of_pruned_channels_are_light(norms, bench):
+    bench.draft_step(bench.step("ln_structured", amount=3, n=2, dim=0))
+    measured = norms._row.measured
+    assert sorted(measured.parts[0] == 0) == [False] * 5 + [True] * 3
+    assert norms._row.bars.tops[-1] == pytest.approx(measured.norms)
+
+
+def test_a_channel_beyond_the_axis_is_counted_unless_the_full_range_is_shown(
+    norms, bench, tmp_path
+):
+    weights = torch.rand(200, 4, generator=torch.Generator().manual_seed(0)) + 1
+    weights[7] *= 100
+    save_file({"fc.weight": weights}, tmp_path / "outlier.safetensors")
+    bench.open_and_choose(tmp_path / "outlier.safetensors", "fc.weight")
+    mark, (_, top) = norms._plot._overflow, norms._plot.view.viewRange()[1]
+    assert top < 5
+    assert mark.toPlainText() == f"▴ 1 beyond, up to {float(weights[7].norm()):.3g}"
+    norms._full_range_box.click()
+    bench.until_idle()
+    assert norms._plot.view.viewRange()[1][1] > 100
+    assert not mark.isVisible()
+
+
+def test_a_limited_parameter_shows_its_own_cut_and_that_of_all_targets(norms, bench, tmp_path):
+    weights = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    save_file({"fc.weight": weights, "other.weight": weights * 1.5}, tmp_path / "two.safetensors")
+    bench.open_and_choose(tmp_path / "two.safetensors", "fc.weight")
+    step = {"amount": 4, "n": 2, "dim": 0, "scope": "global", "targets": ["*"]}
+    plot = norms._plot
+    bench.draft_step(bench.step("ln_structured", **step))
+    assert not plot._own_cut.isVisible()
+    bench.draft_step(bench.step("ln_structured", **step, max_sparsity=0.25))
+    assert plot._own_cut.isVisible()
+    assert plot._own_cut.value() < plot._cut.value()
+    assert plot._own_cut.label.format == f"draft, limited here: up to {plot._own_cut.value():.4g}"
+    assert plot._cut.label.format == f"draft, all targets: up to {plot._cut.value():.4g}"

@@ -1,17 +1,18 @@
-"""Descriptions of two elements of a map: the one under the cursor, and the pinned one."""
+"""Reads the element of a map that the inspector describes: the pinned one, or the hovered one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QTimer
 
 from prune_gui.audit.rendering.tile_pipeline import RunJob
-from prune_gui.audit.view_data.element_text import describe, describe_pinned
+from prune_gui.audit.view_data.element_text import describe, describe_ranks
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.element_inspector import ElementInspector
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
@@ -19,9 +20,15 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.explanation import Explanation
 
+REST_MS: Final = 200
+"""Time for which the cursor must rest on an element before its ranks are computed."""
+MAX_RESTED_ELEMENTS: Final = 1 << 26
+"""Limit of the parameters whose ranks are computed when the cursor rests: ranks read all elements.
+In larger parameters, only the pinned element has ranks."""
 
-class ElementLabels:
-    """Describes the element under the cursor, and the one that the user pinned by a click.
+
+class ElementReader:
+    """Reads the element that the user pinned by a click; if there is none, the hovered one.
 
     Args:
         canvas: shows the picture; a click pins an element, and Escape releases it.
@@ -31,8 +38,7 @@ class ElementLabels:
         current_subject: returns the parameter that the view shows; None if there is none.
 
     Attributes:
-        hovered: describes the element under the cursor.
-        pinned: describes the pinned element; hidden if there is none.
+        inspector: describes the element.
     """
 
     def __init__(
@@ -49,18 +55,25 @@ class ElementLabels:
         self._run_job = run_job
         self._current_subject = current_subject
         self._cursor: tuple[int, int] | None = None
-        self.hovered = ElidedLabel(tr("Weight under the cursor"), wrapped=False)
-        self.pinned = ElidedLabel(tr("Pinned weight"), wrapped=True)
-        self.pinned.setContentsMargins(8, 4, 8, 0)
-        self.pinned.hide()
+        self.inspector = ElementInspector()
+        self._rest_timer = QTimer(self.inspector, singleShot=True, interval=REST_MS)
+        self._rest_timer.timeout.connect(self._read_ranks)
         canvas.pointed.connect(self._set_cursor)
         canvas.clicked.connect(self._set_pin)
         canvas.escaped.connect(lambda: self._set_pin(None))
 
     def update(self) -> None:
-        """Describe both elements of a new picture."""
-        self._describe_hovered()
-        self.update_pinned()
+        """Describe the element again: in a new picture, or after another view pinned one."""
+        self._canvas.pin(self._pin)
+        self._rest_timer.stop()
+        if self._pin is not None:
+            self._read_ranks()
+        else:
+            self._read_hovered()
+
+    def stop(self) -> None:
+        """Compute no ranks of the hovered element."""
+        self._rest_timer.stop()
 
     def forget_cursor(self) -> None:
         """Forget the position of the cursor, which another layout does not have."""
@@ -69,29 +82,12 @@ class ElementLabels:
     def _set_cursor(self, cursor: tuple[int, int] | None) -> None:
         if cursor != self._cursor:
             self._cursor = cursor
-            self._describe_hovered()
-
-    def _describe_hovered(self) -> None:
-        shown, cursor = self._shown(), self._cursor
-        if shown is None or cursor is None:
-            self.hovered.say("")
-            return
-        subject, layout = shown
-
-        def read(_: Monitor) -> Element:
-            from prune_gui.audit.statistics.element import element_at  # torch: slow to import
-
-            return element_at(subject.resolution, subject.name, layout, *cursor)
-
-        def show(weight: Element) -> None:
-            if cursor == self._cursor:
-                self.hovered.say(describe(subject, weight))
-
-        self._run_job(f"{self._lane}.entry", subject, read, show)
+            if self._pin is None:
+                self._read_hovered()
 
     def _set_pin(self, cell: tuple[int, int] | None) -> None:
         self._viewport.pin(None if cell == self._pin else cell)
-        self.update_pinned()
+        self.update()
 
     @property
     def _pin(self) -> tuple[int, int] | None:
@@ -99,19 +95,42 @@ class ElementLabels:
         view_state = self._viewport.within(layout) if layout is not None else None
         return view_state.pinned if view_state is not None else None
 
-    def update_pinned(self) -> None:
-        """Describe the pinned element, which another view may have changed."""
-        shown, pin = self._shown(), self._pin
-        self._canvas.pin(pin)
-        self.pinned.setVisible(pin is not None)
-        if shown is None or pin is None:
+    def _read_hovered(self) -> None:
+        """Describe the element under the cursor, and its ranks when the cursor rests."""
+        shown, cursor = self._shown(), self._cursor
+        if shown is None or cursor is None:
+            self._rest_timer.stop()
+            self.inspector.clear()
             return
         subject, layout = shown
-        index = layout.index(*pin)
+        if subject.info.numel <= MAX_RESTED_ELEMENTS:
+            self._rest_timer.start()
+
+        def read(_: Monitor) -> Element:
+            from prune_gui.audit.statistics.element import element_at  # torch: slow to import
+
+            return element_at(subject.resolution, subject.name, layout, *cursor)
+
+        def show(weight: Element) -> None:
+            if cursor == self._cursor and self._pin is None:
+                self.inspector.show_element(describe(subject, weight), pinned=False)
+
+        self._run_job(f"{self._lane}.entry", subject, read, show)
+
+    def _read_ranks(self) -> None:
+        """Describe the element with its ranks."""
+        shown, pin = self._shown(), self._pin
+        cell = pin or self._cursor
+        if shown is None or cell is None:
+            self.inspector.clear()
+            return
+        subject, layout = shown
+        index = layout.index(*cell)
 
         def show(explanation: Explanation) -> None:
-            if pin == self._pin:
-                self.pinned.say(describe_pinned(subject, explanation))
+            if (pin, cell) == (self._pin, self._pin or self._cursor):
+                text = describe_ranks(subject, explanation)
+                self.inspector.show_element(text, pinned=pin is not None)
 
         self._run_job(
             f"{self._lane}.pin",

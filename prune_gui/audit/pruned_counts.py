@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PrunedCounts:
     """What a recipe prunes in a checkpoint.
 
     Attributes:
@@ -44,11 +44,11 @@ class Report:
     total: Row
 
 
-def report(resolution: Resolution) -> Report:
+def pruned_counts(resolution: Resolution) -> PrunedCounts:
     """Return the number of pruned elements per parameter and in total. Reads no weights."""
     tensors = resolution.checkpoint.tensors
     rows = tuple(
         Row(name, tensors[name].shape, tensors[name].dtype, pruned, total)
         for name, (pruned, total) in resolution.counts.items()
     )
-    return Report(rows, Row("total", (), "", *resolution.total))
+    return PrunedCounts(rows, Row("total", (), "", *resolution.total))

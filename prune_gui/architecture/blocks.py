@@ -1,0 +1,255 @@
+"""The repeated blocks of a network, and the roles of the parameters in them, found from the names.
+
+A block is a numbered module, such as "encoder.layer.3". Blocks whose paths differ only in their
+numbers form a family; a parameter has the same role in all blocks of a family.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from prune_gui.architecture.projections import (
+    ATTENTION,
+    FUSED_PARAMETERS,
+    Projection,
+    projection,
+)
+from prune_gui.checkpoint.gc_paused import gc_paused
+
+NUMBER: Final = re.compile(r"\d+")
+NUMBERED: Final = re.compile(r"\D*\d+")
+"""A component of a path that may number a block: "0", "layer_0", "denselayer2"."""
+MIN_MATRICES: Final = 2.0
+"""Mean number of matrices of a block. Numbered modules with fewer are layers, not blocks."""
+MIN_NAMED_SIBLINGS: Final = 3.0
+"""Mean number of siblings numbered in their names, so that "attn1" and "attn2" are not blocks."""
+LOOSE_COLUMNS: Final = 6
+"""Maximum number of parameters in one row outside of blocks."""
+ATTENTION_PROJECTIONS: Final = frozenset(
+    {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
+)
+_RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
+
+
+class Role(NamedTuple):
+    """A column of a section.
+
+    Attributes:
+        group: path of the enclosing module in the block, such as "self_attn" for all projections of
+            an attention; "" for the block itself.
+        label: the projection, or the last component of the path: "q", "conv1", "conv1.bias".
+    """
+
+    group: str
+    label: str
+
+
+class Row(NamedTuple):
+    """A row of a section.
+
+    Attributes:
+        label: the numbers of the block, "3" or "1.0"; outside of blocks the module, or "".
+        names: the parameter in each column, or None. Outside of blocks: one after the other.
+        captions: outside of blocks the name of each parameter below the module; else empty.
+    """
+
+    label: str
+    names: tuple[str | None, ...]
+    captions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The blocks of one family, or all parameters outside of blocks.
+
+    Attributes:
+        title: the path of the blocks with "*" for numbers, "encoder.layer.*"; "" outside of blocks.
+        roles: one per column; empty outside of blocks.
+        rows: the blocks in the order of their numbers.
+    """
+
+    title: str
+    roles: tuple[Role, ...]
+    rows: tuple[Row, ...]
+
+
+@gc_paused()
+def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) -> list[Section]:
+    """Arrange parameters by blocks and roles; those outside of blocks come last.
+
+    Takes time linear in the number of parameters. Only matrices decide what a block is.
+
+    Args:
+        shapes: the shape of each parameter by name, in the order of the file.
+        vectors: whether to include parameters with less than two dimensions (biases, norms).
+    """
+    matrices = [name for name, shape in shapes.items() if len(shape) > 1]
+    families = _families(matrices)
+    members: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    loose = []
+    for name in shapes if vectors else matrices:
+        # The innermost block counts.
+        for block in _numbered_prefixes(name):
+            if (pattern := _pattern(block)) in families:
+                members[pattern].append((block, name))
+                break
+        else:
+            loose.append(name)
+    result = [_section(pattern, found) for pattern, found in members.items()]
+    return [*result, Section("", (), tuple(_loose_rows(loose)))] if loose else result
+
+
+def _families(matrices: Sequence[str]) -> set[str]:
+    """Return the patterns of the families; a matrix belongs to the innermost one only."""
+    by_depth: dict[int, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for name in matrices:
+        for block in _numbered_prefixes(name):
+            by_depth[block.count(".")][_pattern(block)].append((block, name))
+    families: set[str] = set()
+    claimed: set[str] = set()
+    for depth in sorted(by_depth, reverse=True):
+        for pattern, members in by_depth[depth].items():
+            free = [(block, name) for block, name in members if name not in claimed]
+            if _is_family(free):
+                families.add(pattern)
+                claimed.update(name for _, name in free)
+    return families
+
+
+def _is_family(members: Sequence[tuple[str, str]]) -> bool:
+    """Return whether numbered modules are blocks: several alike, with several matrices each."""
+    blocks = {block for block, _ in members}
+    if len(blocks) < 2 or len(members) < MIN_MATRICES * len(blocks):
+        return False
+    roles = Counter(name[len(block) :] for block, name in members)
+    if 2 * max(roles.values()) <= len(blocks):
+        return False
+    if all(block.rpartition(".")[2].isdecimal() for block in blocks):
+        return True
+    parents = {block.rpartition(".")[0] for block in blocks}
+    return len(blocks) >= MIN_NAMED_SIBLINGS * len(parents)
+
+
+def _numbered_prefixes(name: str) -> Iterator[str]:
+    """Yield the paths of the numbered modules around a parameter, innermost first."""
+    module = name.rpartition(".")[0]
+    while module:
+        parent, _, last = module.rpartition(".")
+        if last[-1:].isdecimal() and NUMBERED.fullmatch(last):
+            yield module
+        module = parent
+
+
+@lru_cache(maxsize=1 << 12)
+def _pattern(block: str) -> str:
+    return NUMBER.sub("*", block)
+
+
+def _numbers(path: str) -> tuple[int, ...]:
+    return tuple(map(int, NUMBER.findall(path)))
+
+
+def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
+    """Arrange the parameters of a family; `members` are blocks and names."""
+    blocks: dict[str, dict[str, str]] = defaultdict(dict)
+    for block, name in members:
+        blocks[block][name[len(block) + 1 :]] = name
+    roles = _ordered({path: name for block in blocks.values() for path, name in block.items()})
+    rows = [
+        Row(".".join(map(str, _numbers(block))), tuple(map(blocks[block].get, roles)))
+        for block in sorted(blocks, key=_numbers)
+    ]
+    return Section(pattern, tuple(roles.values()), tuple(rows))
+
+
+def _ordered(examples: Mapping[str, str]) -> dict[str, Role]:
+    """Return the role of each path in a block, in the order of the columns.
+
+    Attention comes first, then the other projections, then the rest in the order of the file.
+
+    Args:
+        examples: a parameter for each path, in the order of the file.
+    """
+    roles = {path: _role(path, name) for path, name in examples.items()}
+    ranks = {path: _rank(name) for path, name in examples.items()}
+    group_ranks: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for index, (path, role) in enumerate(roles.items()):
+        group_ranks[role.group] = min(ranks[path], group_ranks.get(role.group, ranks[path]))
+        for starred in (_pattern(role.group), _pattern(_module(path))):
+            first.setdefault(starred, index)
+
+    def key(path: str) -> tuple[object, ...]:
+        group, module = roles[path].group, _module(path)
+        of_group = group_ranks[group], first[_pattern(group)], _numbers(group), group
+        of_module = ranks[path], first[_pattern(module)], _numbers(module), module
+        return *of_group, *of_module, path != f"{module}.weight"
+
+    return {path: roles[path] for path in sorted(roles, key=key)}
+
+
+def _role(path: str, name: str) -> Role:
+    module, _, leaf = path.rpartition(".")
+    group, _, last = module.rpartition(".")
+    kind = projection(name)
+    if kind in ATTENTION_PROJECTIONS:
+        parts = module.split(".")
+        found = next((i for i, part in enumerate(parts) if ATTENTION.search(part)), len(parts) - 2)
+        group = ".".join(parts[: found + 1])
+    if leaf in FUSED_PARAMETERS:
+        leaf = leaf.rpartition("_")[2]
+    label = kind.value if kind else last
+    if leaf == "weight" and label:
+        return Role(group, label)
+    return Role(group, f"{label}.{leaf}" if label else leaf)
+
+
+def _rank(name: str) -> int:
+    kind = projection(name)
+    return len(_RANKS) if kind is None else _RANKS[kind]
+
+
+def _module(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
+    """Yield a row per module that has several of the parameters, then one for all others."""
+    depth = _common_depth(names)
+    by_stage: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        parts = name.split(".")
+        by_stage[".".join(parts[: depth + 1]) if len(parts) > depth + 1 else ""].append(name)
+    singles = [name for stage, found in by_stage.items() if len(found) == 1 for name in found]
+    singles += by_stage.pop("", []) if len(by_stage.get("", [])) > 1 else []
+    for stage, found in by_stage.items():
+        if len(found) > 1:
+            yield from _wrapped(stage, found, len(stage) + 1)
+    yield from _wrapped("", singles, len(".".join(names[0].split(".")[:depth])) + bool(depth))
+
+
+def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[Row]:
+    """Yield rows of about equal length; only the first has the label."""
+    lines = math.ceil(len(names) / LOOSE_COLUMNS)
+    columns = math.ceil(len(names) / max(1, lines))
+    for start in range(0, len(names), max(1, columns)):
+        of_row = tuple(names[start : start + columns])
+        captions = tuple(name[skip:].removesuffix(".weight") for name in of_row)
+        yield Row("" if start else label, of_row, captions)
+
+
+def _common_depth(names: Iterable[str]) -> int:
+    """Return the number of components that the paths of all modules have in common."""
+    modules = [name.split(".")[:-1] for name in names]
+    shared = 0
+    for parts in zip(*modules, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return min(shared, min(map(len, modules)) - 1) if shared else 0

@@ -1,0 +1,1 @@
+"""Reports on pruned checkpoints: an HTML page and a CSV table to read, print and send."""

@@ -1,0 +1,165 @@
+"""`prune-gui report`: a page that says what was pruned in one checkpoint or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prune_gui.cli.options import as_json, file, one_state
+from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line
+from prune_gui.errors import one_line
+
+if TYPE_CHECKING:
+    from prune_gui.audit.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
+    from prune_gui.checkpoint import Checkpoint
+
+
+@click.command()
+@click.argument("files", type=file, nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--out", type=file, required=True, help="HTML file to write.")
+@click.option(
+    "--reference",
+    type=file,
+    help="The checkpoint before pruning, for kept energy, norms before and the zeros by step.",
+)
+@click.option("--csv", "table", type=file, help="CSV file to write, with all layers.")
+@click.option("--paths", is_flag=True, help="Name the folders of the files in the report.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+@one_state
+@as_json
+def report(
+    files: Sequence[Path],
+    out: Path,
+    reference: Path | None,
+    table: Path | None,
+    state: str | None,
+    *,
+    paths: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write a page that says what was pruned in checkpoints, to read, print and send.
+
+    The page is one HTML file without scripts that needs no network. Several FILEs are shown side
+    by side, with the overlap of their zeros.
+    """
+    from prune_gui.audit.report.collecting import report_on_files  # torch: slow to import
+    from prune_gui.audit.report.writing import check_targets, write
+    from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.monitor import Monitor
+
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_checkpoint(path, state)) for path in files]
+        before = stack.enter_context(open_checkpoint(reference)) if reference else None
+        sources = (*opened, before) if before else opened
+        check_targets(out, table, sources, overwrite=overwrite)
+        with job("Counting zeros") as (progress, stop):
+            monitor = Monitor(progress, stop)
+            result = report_on_files(opened, before, monitor, with_folders=paths)
+        write(result, out, table, overwrite=overwrite)
+        if as_json:
+            print_json(_report_json(result, out, table))
+            return
+        for line in _lines(opened, result):
+            print_line(line)
+        for path in (out, table):
+            if path is not None:
+                print_line(f"Wrote {path} ({path.stat().st_size:,} bytes)")
+
+
+def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
+    lines = [
+        (
+            f"{each.label}  {one_line(str(checkpoint.path), MAX_NAME_LENGTH)}",
+            f"{each.zeros:,}",
+            f"{each.total:,}",
+            f"{each.sparsity:.1%}",
+            "" if each.kept_energy is None else f"{each.kept_energy:.2%}",
+        )
+        for checkpoint, each in zip(checkpoints, result.files, strict=True)
+    ]
+    yield from aligned([("File", "Zeros", "Elements", "Sparsity", "Kept energy"), *lines])
+    for pair in result.pairs:
+        total = pair.total
+        if not pair.layers:
+            yield f"{pair.left} and {pair.right}: no layers in common"
+            continue
+        yield (
+            f"{pair.left} and {pair.right}: IoU {total.iou:.3f}, {total.left:,} revived, "
+            f"{total.right:,} newly zero"
+        )
+
+
+def _report_json(result: Report, out: Path, table: Path | None) -> dict[str, object]:
+    return {
+        "report": str(out),
+        "csv": str(table) if table else None,
+        "files": [_file_json(each) for each in result.files],
+        "pairs": [_pair_json(pair) for pair in result.pairs],
+        "versions": dict(result.versions),
+    }
+
+
+def _file_json(each: FileRecord) -> dict[str, object]:
+    return {
+        "label": each.label,
+        "name": each.name,
+        "folder": each.folder or None,
+        "format": each.format,
+        "fingerprint": each.fingerprint,
+        "parameters": each.total,
+        "zeros": each.zeros,
+        "sparsity": each.sparsity,
+        "kept_energy": each.kept_energy,
+        "steps": [_step_json(step) for step in each.steps or each.recorded],
+        "steps_repeated": each.retraced,
+        "warnings": list(each.warnings),
+        "layers": [_layer_json(layer) for layer in each.layers],
+    }
+
+
+def _step_json(step: StepRecord) -> dict[str, object]:
+    return {
+        "method": step.method,
+        "settings": step.settings,
+        "targets": step.targets,
+        "enabled": step.enabled,
+        "pruned": step.pruned,
+        "total": step.total,
+        "notes": list(step.notes),
+    }
+
+
+def _layer_json(layer: Layer) -> dict[str, object]:
+    return {
+        "name": layer.name,
+        "shape": list(layer.shape),
+        "dtype": layer.dtype,
+        "elements": layer.total,
+        "zeros": layer.zeros,
+        "zeros_by_step": {str(code): count for code, count in layer.by_code.items()},
+        "dead_channels": layer.dead_channels,
+        "patterns": layer.patterns.fields() if layer.patterns else None,
+        "kept_energy": layer.kept_energy,
+        "norm_before": layer.norm_before,
+        "norm_after": layer.norm,
+        "warnings": list(layer.warnings),
+    }
+
+
+def _pair_json(pair: PairRecord) -> dict[str, object]:
+    total = pair.total
+    return {
+        "a": pair.left,
+        "b": pair.right,
+        "iou": total.iou,
+        "both": total.both,
+        "revived": total.left,
+        "newly_zero": total.right,
+        "compared": len(pair.layers),
+        "not_compared": pair.omitted,
+    }

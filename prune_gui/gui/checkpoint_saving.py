@@ -1,0 +1,91 @@
+"""Saving the pruned checkpoint: the dialog, the job, and what happens if the job fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QWidget
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.language import tr
+from prune_gui.session.start_folder import start_folder
+from prune_gui.worker import Dropped, Event
+
+if TYPE_CHECKING:
+    from prune_gui.gui.dialogs.save import SaveDialog
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.session import Session, Settings
+    from prune_gui.session.changes import Changes
+
+
+class CheckpointSaving:
+    """Asks where to save the pruned checkpoint, and saves it.
+
+    The dialog is kept until the file is written: if that fails or is cancelled, the dialog has the
+    same input when it is shown again.
+
+    Args:
+        window: parent of the dialog.
+        workbench: has the session that is saved.
+    """
+
+    def __init__(self, window: QWidget, workbench: Workbench) -> None:
+        self._window = window
+        self._workbench = workbench
+        self._dialog: SaveDialog | None = None
+        self._ticket: int | None = None
+        workbench.changed.connect(self._on_changed)
+        workbench.bridge.happened.connect(self._follow)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._workbench.bridge.waits_for(self._ticket)
+
+    def cancel(self) -> None:
+        """Cancel the job that writes; the files are as before."""
+        if self._ticket is not None:
+            self._workbench.bridge.cancel(self._ticket)
+
+    def ask(self, session: Session, settings: Settings) -> None:
+        """Ask for the path and the form, and start to write."""
+        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path  # not needed at startup
+
+        if self._dialog is None:
+            original = start_folder(session) / session.checkpoint.path.name
+            suggested = pruned_path(original)
+            self._dialog = SaveDialog(self._workbench, suggested, settings.form, self._window)
+        self._show(self._dialog)
+
+    def _show(self, dialog: SaveDialog) -> None:
+        if not dialog.exec():
+            self._forget()
+            return
+        self._ticket = self._workbench.files.save(
+            dialog.path,
+            dialog.form,
+            overwrite=dialog.replaces,
+            shard_size=dialog.shard_size,
+            failed=self._explain,
+        )
+
+    def _explain(self, error: BaseException) -> None:
+        """Show the dialog again, with the error; a fault of the program is reported as usual."""
+        if self._dialog is None or not isinstance(error, PruneGuiError):
+            self._workbench.failed.emit(tr("Saving the pruned checkpoint"), error)
+        else:
+            self._dialog.explain(str(error))
+            self._show(self._dialog)
+
+    def _follow(self, event: Event) -> None:
+        if event.ticket == self._ticket and isinstance(event, Dropped):
+            self._workbench.noted.emit(tr("Saving was cancelled; no file was changed."))
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file or changes.saved:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._dialog is not None:
+            self._dialog.deleteLater()
+            self._dialog = None

@@ -1,0 +1,1 @@
+"""The view Overview: a thumbnail of every parameter, by block and role."""

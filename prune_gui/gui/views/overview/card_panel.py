@@ -1,0 +1,165 @@
+"""The card beside the thumbnails: the file in numbers, and warnings that lead to their layer."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
+from prune_gui.errors import one_line
+from prune_gui.language import tr, trn
+
+if TYPE_CHECKING:
+    from prune_gui.audit.rendering.colours import Colours
+    from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
+
+WIDTH_PX: Final = 232
+"""Width of the card beside the thumbnails."""
+MAX_HEIGHT_PX: Final = 84
+"""Maximum height of the card above the thumbnails."""
+UNLIMITED_PX: Final = 16_777_215
+"""Qt's QWIDGETSIZE_MAX: no maximum size."""
+MAX_NAME_PX: Final = 200
+"""Names are elided to this width."""
+MAX_VALUE_PX: Final = 120
+"""Values of facts are elided to this width."""
+MAX_FLAT_ROWS: Final = 2
+"""Maximum number of parameters in each list of the flat card."""
+
+
+class CardPanel(QScrollArea):
+    """Shows a card; it scrolls if it is long.
+
+    Signals:
+        opened: (name) the user clicked a row that leads to a parameter.
+        pointed: (name) the cursor is over such a row; "" if it is over none.
+    """
+
+    opened = Signal(str)
+    pointed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, widgetResizable=True)
+        self.setAccessibleName(tr("The file in numbers"))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._targets: list[str] = []
+        self._card: Card | None = None
+        self._colours: Colours | None = None
+        self._flat = False
+        self._facts, self._warnings, self._patterns = (self._label() for _ in range(3))
+        for label in (self._facts, self._warnings, self._patterns):
+            label.linkActivated.connect(lambda link: self.opened.emit(self._target(link)))
+            label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
+        content = QWidget()
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(12, 6, 12, 6)
+        layout.setSpacing(8)
+        layout.addWidget(self._facts)
+        layout.addWidget(self._warnings)
+        layout.addWidget(self._patterns)
+        layout.addStretch()
+        self.setWidget(content)
+
+    def lay_flat(self, *, flat: bool) -> None:
+        """Use few lines above the thumbnails, or a column beside them."""
+        self._flat = flat
+        self.setMinimumWidth(0 if flat else WIDTH_PX)
+        self.setMaximumWidth(UNLIMITED_PX if flat else WIDTH_PX)
+        if self._card is not None and self._colours is not None:
+            self.show_card(self._card, self._colours)
+
+    def show_card(self, card: Card, colours: Colours) -> None:
+        """Show a card."""
+        self._card, self._colours = card, colours
+        self._targets.clear()
+        if self._flat:
+            facts = [
+                f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
+                f"{self._link(row, row.text, MAX_VALUE_PX)}"
+                for row in card.facts
+            ]
+            self._facts.setText(SEPARATOR.join(facts))
+        else:
+            self._facts.setText(self._fact_table(card))
+        self._warnings.setText(self._warning_text(card.warnings, colours))
+        self._patterns.setText(self._pattern_text(card.patterns))
+        for label in (self._patterns, self._warnings):
+            label.setVisible(bool(label.text()))
+        self._limit_height()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Adapt the height to the new width."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._limit_height()
+
+    def _limit_height(self) -> None:
+        content = self.widget()
+        height = content.layout().totalHeightForWidth(self.viewport().width())
+        self.setMinimumHeight(min(height, MAX_HEIGHT_PX) if self._flat else 0)
+        self.setMaximumHeight(min(height, MAX_HEIGHT_PX) if self._flat else UNLIMITED_PX)
+
+    def _fact_table(self, card: Card) -> str:
+        rows = "".join(
+            f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
+            f"<td>{self._link(row, row.text, MAX_VALUE_PX)}</td></tr>"
+            for row in card.facts
+        )
+        return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
+
+    def _list(self, heading: str, found: CardList) -> str:
+        """Return a list of parameters as rich text; `heading` is rich text."""
+        rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
+        more = unbroken(tr("{count:,} more: see Layers", count=found.count - len(rows)))
+        rest = [more] if found.count > len(rows) else []
+        links = [self._link(row, row.label, MAX_NAME_PX) for row in rows]
+        if self._flat:
+            return SEPARATOR.join((heading, *links, *rest))
+        texts = (
+            f"{link}<br>{escape(one_line(row.text))}" for link, row in zip(links, rows, strict=True)
+        )
+        parts = (heading, *texts, *rest)
+        return "".join(f'<p style="margin: 0 0 6px 0">{part}</p>' for part in parts)
+
+    def _pattern_text(self, found: CardList) -> str:
+        text = trn(
+            "{count:,} parameter with a pattern", "{count:,} parameters with a pattern", found.count
+        )
+        return self._list(f"<b>{unbroken(text)}</b>", found) if found.count else ""
+
+    def _warning_text(self, found: CardList, colours: Colours) -> str:
+        text = trn(
+            "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.count
+        )
+        heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
+        return self._list(heading, found) if found.count else ""
+
+    def _link(self, row: CardRow, text: str, width: int) -> str:
+        """Return a text as rich text, as a link if the row leads to a parameter."""
+        metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        text = unbroken(metrics.elidedText(one_line(text), middle, width))
+        if row.parameter is None:
+            return text
+        self._targets.append(row.parameter)
+        colour = self.palette().link().color().name()
+        return f'<a style="color: {colour}" href="{len(self._targets) - 1}">{text}</a>'
+
+    def _target(self, link: str) -> str:
+        return self._targets[int(link)] if link else ""
+
+    def _faint(self) -> str:
+        return self.palette().placeholderText().color().name()
+
+    def _label(self) -> QLabel:
+        label = QLabel(textFormat=Qt.TextFormat.RichText, wordWrap=True)
+        label.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        return label

@@ -1,0 +1,434 @@
+"""The thumbnails of the overview, which scroll below headings that stay in sight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QFont,
+    QFontMetricsF,
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+
+from prune_gui.audit.rendering.thumbnail import proportions
+from prune_gui.audit.view_data.overview_layout import PADDING_PX, OverviewLayout, Position
+from prune_gui.errors import one_line
+from prune_gui.language import tr
+from prune_gui.number_formats import sparsity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prune_gui.architecture.blocks import Section
+    from prune_gui.audit.rendering.colours import Colours
+    from prune_gui.audit.view_data.overview import OverviewData
+
+SMALL_TEXT: Final = 0.88
+"""Size of the texts relative to the font of the widget."""
+WIDEST_NUMBER: Final = "100.0 %"
+MARGIN_PX: Final = 8
+TEXT_GAP_PX: Final = 2
+"""Gap between a thumbnail and its texts, where the frame of the chosen one is."""
+MAX_CAPTION_PX: Final = 110
+"""Captions outside of blocks are elided to this width."""
+MAX_MEASURED_ROWS: Final = 20
+"""Limit of the rows of a section whose captions are measured, so that this takes no time."""
+PAGE_ROWS: Final = 4
+"""Rows that Page Up and Page Down move."""
+STEPS: Final = {
+    Qt.Key.Key_Left: (-1, 0),
+    Qt.Key.Key_Right: (1, 0),
+    Qt.Key.Key_Up: (0, -1),
+    Qt.Key.Key_Down: (0, 1),
+    Qt.Key.Key_PageUp: (0, -PAGE_ROWS),
+    Qt.Key.Key_PageDown: (0, PAGE_ROWS),
+    Qt.Key.Key_Home: (-(1 << 30), 0),
+    Qt.Key.Key_End: (1 << 30, 0),
+}
+"""Columns and rows that each key moves."""
+
+
+class ThumbnailGrid(QAbstractScrollArea):
+    """Draws the visible thumbnails.
+
+    Signals:
+        chosen: (name) the user moved to a parameter with the keyboard.
+        opened: (name) the user clicked a parameter, or pressed Enter on it.
+        pointed: (name) the cursor is over a parameter; "" if it is over none.
+        moved: other thumbnails are visible.
+    """
+
+    chosen = Signal(str)
+    opened = Signal(str)
+    pointed = Signal(str)
+    moved = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("Thumbnails of the parameters"))
+        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setMouseTracking(True)
+        self.layout_shown: OverviewLayout | None = None
+        self._data: OverviewData | None = None
+        self._colours: Colours | None = None
+        self._chosen: str | None = None
+        self._pointed = ""
+        for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
+            bar.valueChanged.connect(self.moved)
+
+    def show_data(self, data: OverviewData, colours: Colours) -> None:
+        """Show thumbnails; the position stays if the parameters do."""
+        before, self._data, self._colours = self._data, data, colours
+        if before is None or before.arrangement is not data.arrangement:
+            self._pointed = ""
+            self._fit()
+            self.verticalScrollBar().setValue(0)
+            self.horizontalScrollBar().setValue(0)
+        self.viewport().update()
+
+    def choose(self, name: str | None) -> None:
+        """Mark the chosen parameter, and scroll to it."""
+        if name != self._chosen:
+            self._chosen = name
+            self._show_chosen()
+            self.viewport().update()
+
+    def visible_names(self) -> tuple[str, str] | None:
+        """Return the first and the last visible parameter; None if none is."""
+        names = [name for name, _ in self._visible()]
+        return (names[0], names[-1]) if names else None
+
+    def rect_of(self, name: str) -> QRectF:
+        """Return the rectangle of a thumbnail and its texts in the viewport."""
+        assert self._data is not None
+        assert self.layout_shown is not None
+        position = self._data.arrangement.positions[name]
+        return QRectF(*self.layout_shown.cell(position)).translated(self._offset())
+
+    def _offset(self) -> QPointF:
+        return QPointF(
+            -self.horizontalScrollBar().value() + MARGIN_PX, -self.verticalScrollBar().value()
+        )
+
+    def _text_font(self, *, bold: bool = False) -> QFont:
+        font = QFont(self.font())
+        font.setPointSizeF(font.pointSizeF() * SMALL_TEXT)
+        font.setBold(bold)
+        return font
+
+    def _fit(self) -> None:
+        """Lay out for the size of the viewport."""
+        if self._data is None:
+            return
+        metrics = QFontMetricsF(self._text_font())
+        labels = {
+            one_line(row.label)
+            for section in self._data.arrangement.sections
+            for row in section.rows[:1] + section.rows[-1:]
+        }
+        captions = [
+            one_line(caption)
+            for section in self._data.arrangement.sections
+            for row in section.rows[:MAX_MEASURED_ROWS]
+            for caption in row.captions
+        ]
+        label_width = max(map(metrics.horizontalAdvance, labels)) + 2 * MARGIN_PX
+        self.layout_shown = OverviewLayout.fitting(
+            self._data.arrangement,
+            (self.viewport().width() - MARGIN_PX, self.viewport().height()),
+            round(metrics.height()) + 1,
+            round(min(label_width, self.viewport().width() / 4)),
+            round(metrics.horizontalAdvance(WIDEST_NUMBER)),
+            min(round(max(map(metrics.horizontalAdvance, captions), default=0)), MAX_CAPTION_PX),
+        )
+        width, height = self.layout_shown.size
+        size = self.viewport().size()
+        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        across.setRange(0, max(0, width + MARGIN_PX - size.width()))
+        across.setPageStep(size.width())
+        across.setSingleStep(self.layout_shown.side)
+        down.setRange(0, max(0, height - size.height()))
+        down.setPageStep(size.height())
+        down.setSingleStep(self.layout_shown.side // 2)
+
+    def _show_chosen(self) -> None:
+        """Scroll until the chosen parameter is visible."""
+        data, layout = self._data, self.layout_shown
+        if data is None or layout is None or self._chosen not in data.arrangement.positions:
+            return
+        position = data.arrangement.positions[self._chosen]
+        rect, size = self.rect_of(self._chosen), self.viewport().size()
+        top = layout.heading_height(data.arrangement.sections[position.section])
+        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        if rect.top() < top:
+            down.setValue(down.value() + int(rect.top()) - top)
+        elif rect.bottom() > size.height():
+            down.setValue(down.value() + int(rect.bottom()) - size.height() + MARGIN_PX)
+        if rect.left() < layout.label_width:
+            across.setValue(across.value() + int(rect.left()) - layout.label_width)
+        elif rect.right() > size.width():
+            across.setValue(across.value() + int(rect.right()) - size.width())
+
+    def _visible(self) -> Iterator[tuple[str, Position]]:
+        """Yield the visible parameters."""
+        data, layout = self._data, self.layout_shown
+        if data is None or layout is None:
+            return
+        left = self.horizontalScrollBar().value() - MARGIN_PX
+        top = self.verticalScrollBar().value()
+        size = self.viewport().size()
+        for index, rows in layout.rows_between(top, top + size.height()):
+            section = data.arrangement.sections[index]
+            pitch = layout.pitch(section)
+            first = max(0, left // pitch)
+            last = max(0, (left + size.width() - layout.label_width) // pitch + 1)
+            for row in rows:
+                for column, name in enumerate(section.rows[row].names[first:last], first):
+                    if name is not None:
+                        yield name, Position(index, row, column)
+
+    # Painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Draw the visible thumbnails, and over them the labels of rows and columns."""
+        colours = self._colours
+        if self._data is None or self.layout_shown is None or colours is None:
+            return
+        painter = QPainter(self.viewport())
+        painter.fillRect(self.viewport().rect(), QColor(colours.background))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(self._text_font())
+        offset = self._offset()
+        for name, position in self._visible():
+            tile = QRectF(*self.layout_shown.tile(position)).translated(offset)
+            self._draw_tile(painter, name, position, tile)
+        self._draw_row_labels(painter)
+        self._draw_headings(painter)
+        painter.end()
+
+    def _draw_tile(self, painter: QPainter, name: str, position: Position, tile: QRectF) -> None:
+        assert self._data is not None
+        assert self.layout_shown is not None
+        assert self._colours is not None
+        colours, line = self._colours, self.layout_shown.line
+        resolution = self._data.subject.resolution
+        pruned, total = resolution.counts[name]
+        width, height = proportions(resolution.checkpoint.tensors[name].shape)
+        area = QRectF(0, 0, tile.width() * width, tile.height() * height)
+        area.moveCenter(tile.center())
+        area.moveBottom(tile.bottom())  # directly above the text
+        picture = self._data.pictures.get(name)
+        if picture is None:
+            painter.fillRect(area, QColor(colours.share(pruned / total)))
+        else:
+            image = image_of(picture.pixels)
+            is_smaller = area.width() * self.devicePixelRatioF() < image.width()
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, is_smaller)
+            painter.drawImage(area, image)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(QColor(colours.grid), 1.0))
+        painter.drawRect(area.adjusted(-0.5, -0.5, 0.5, 0.5))
+        cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
+        cell.setWidth(self.layout_shown.cell(position).width)
+        cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
+        zeros = max(pruned, (picture.zeros if picture else None) or 0)
+        painter.setPen(QColor(colours.foreground) if zeros else self._faint())
+        below = cell.translated(0, TEXT_GAP_PX)
+        painter.drawText(below, Qt.AlignmentFlag.AlignCenter, sparsity(zeros, total))
+        row = self._data.arrangement.sections[position.section].rows[position.row]
+        if row.captions:
+            cell.moveBottom(area.top() - TEXT_GAP_PX)
+            painter.setPen(self._faint())
+            self._write(painter, cell, row.captions[position.column])
+        if name in (self._chosen, self._pointed):
+            is_chosen = name == self._chosen
+            has_focus = is_chosen and self.hasFocus()
+            shade = self.palette().highlight().color() if has_focus else self._faint()
+            painter.setPen(QPen(shade, 2.0 if is_chosen else 1.0))
+            painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
+
+    def _draw_row_labels(self, painter: QPainter) -> None:
+        """Draw the labels of the rows, which do not scroll sideways."""
+        assert self._data is not None
+        assert self.layout_shown is not None
+        assert self._colours is not None
+        layout, top = self.layout_shown, self.verticalScrollBar().value()
+        size = self.viewport().size()
+        painter.fillRect(
+            QRectF(0, 0, layout.label_width, size.height()), QColor(self._colours.background)
+        )
+        painter.setPen(self._faint())
+        for index, rows in layout.rows_between(top, top + size.height()):
+            section = self._data.arrangement.sections[index]
+            for row in rows:
+                tile = layout.tile(Position(index, row, 0))
+                height = self._row_height(section.rows[row].names) * tile.height
+                width = layout.label_width - 2 * MARGIN_PX
+                area = QRectF(MARGIN_PX, tile.y + tile.height - height - top, width, height)
+                self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
+
+    def _row_height(self, names: Iterable[str | None]) -> float:
+        """Return the height of the highest thumbnail in a row, relative to that of its square."""
+        assert self._data is not None
+        tensors = self._data.subject.resolution.checkpoint.tensors
+        return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
+
+    def _draw_headings(self, painter: QPainter) -> None:
+        """Draw title and column headings of each section, which stay while it is visible."""
+        assert self._data is not None
+        assert self.layout_shown is not None
+        assert self._colours is not None
+        layout, top = self.layout_shown, self.verticalScrollBar().value()
+        bottom = top + self.viewport().height()
+        several = len(self._data.arrangement.sections) > 1
+        for index, _ in layout.rows_between(top, bottom):
+            section = self._data.arrangement.sections[index]
+            height = layout.heading_height(section)
+            y = max(layout.tops[index], min(top, layout.tops[index + 1] - height)) - top
+            area = QRectF(0, y, self.viewport().width(), height - PADDING_PX / 2)
+            painter.fillRect(area, QColor(self._colours.background))
+            line = QRectF(MARGIN_PX, y + 4, area.width() - MARGIN_PX, layout.line)
+            if section.title or several:
+                painter.setFont(self._text_font(bold=True))
+                painter.setPen(QColor(self._colours.foreground))
+                title = section.title or tr("Outside of blocks")
+                self._write(painter, line, title, Qt.AlignmentFlag.AlignLeft)
+                painter.setFont(self._text_font())
+                line.translate(0, layout.line)
+            if section.roles:
+                self._draw_roles(painter, section, line.top())
+
+    def _draw_roles(self, painter: QPainter, section: Section, y: float) -> None:
+        """Draw the labels of the columns, and above them those of groups of columns."""
+        assert self.layout_shown is not None
+        assert self._colours is not None
+        layout, line = self.layout_shown, self.layout_shown.line
+        pitch = layout.pitch(section)
+        left = layout.label_width + self._offset().x()
+        painter.setClipRect(
+            QRectF(layout.label_width, y, self.viewport().width(), 2 * line + MARGIN_PX)
+        )
+        has_groups = any(role.group for role in section.roles)
+        start = 0
+        for column, role in enumerate(section.roles):
+            x = left + column * pitch
+            painter.setPen(QColor(self._colours.foreground))
+            self._write(painter, QRectF(x, y + line * has_groups, pitch, line), role.label)
+            is_last = column + 1 == len(section.roles)
+            if is_last or section.roles[column + 1].group != role.group:
+                area = QRectF(left + start * pitch, y, pitch, line)
+                area.setRight(x + pitch)
+                painter.setPen(self._faint())
+                self._write(painter, area.adjusted(2, 0, -2, 0), role.group)
+                if column > start:
+                    painter.drawLine(
+                        area.bottomLeft() + QPointF(8, 0), area.bottomRight() - QPointF(8, 0)
+                    )
+                start = column + 1
+        painter.setClipping(False)
+
+    def _write(
+        self,
+        painter: QPainter,
+        area: QRectF,
+        text: str,
+        align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignHCenter,
+    ) -> None:
+        """Write one line, elided in the middle to the width of `area`."""
+        elided = painter.fontMetrics().elidedText(
+            one_line(text), Qt.TextElideMode.ElideMiddle, int(area.width())
+        )
+        painter.drawText(area, align | Qt.AlignmentFlag.AlignVCenter, elided)
+
+    def _faint(self) -> QColor:
+        return self.palette().placeholderText().color()
+
+    # Input
+
+    def _name_at(self, at: QPointF) -> str:
+        if self.layout_shown is None:
+            return ""
+        point = at - self._offset()
+        name = self.layout_shown.name_at(point.x(), point.y())
+        return name or ""
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Emit what the cursor is over."""
+        self._point_at(self._name_at(event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Emit what is clicked."""
+        name = self._name_at(event.position())
+        if name and event.button() == Qt.MouseButton.LeftButton:
+            self.opened.emit(name)
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Emit that the cursor is over nothing."""
+        super().leaveEvent(event)
+        self._point_at("")
+
+    def _point_at(self, name: str) -> None:
+        if name != self._pointed:
+            self._pointed = name
+            self.viewport().update()
+            self.pointed.emit(name)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Move to another parameter, or open the chosen one."""
+        data = self._data
+        key = Qt.Key(event.key())
+        if data is None or not data.arrangement.positions:
+            super().keyPressEvent(event)
+            return
+        positions = data.arrangement.positions
+        current = self._chosen if self._chosen in positions else None
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and current is not None:
+            self.opened.emit(current)
+        elif key in STEPS and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            first = next(iter(positions))
+            target = data.arrangement.neighbour(current, *STEPS[key]) if current else first
+            self.chosen.emit(target)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the focus at the chosen thumbnail."""
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the chosen thumbnail faintly."""
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Fit the thumbnails to the new size."""
+        super().resizeEvent(event)
+        self._fit()
+        self.moved.emit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Fit the thumbnails to a new font."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+
+def image_of(pixels: NDArray[np.uint8]) -> QImage:
+    """Return RGBA pixels (rows, columns, 4) as an image, valid as long as the array."""
+    rows, columns, _ = pixels.shape
+    return QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGBA8888)

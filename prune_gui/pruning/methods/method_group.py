@@ -1,0 +1,19 @@
+"""The groups in which the window lists the methods."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from prune_gui.language import deferred
+
+MethodGroup = Literal["elements", "channels", "patterns", "manual", "plugins"]
+"""What a method prunes, who selects it, or where the method comes from."""
+
+GROUPS: Final[dict[MethodGroup, str]] = {
+    "elements": deferred("Elements"),
+    "channels": deferred("Channels"),
+    "patterns": deferred("Patterns"),
+    "manual": deferred("By hand"),
+    "plugins": deferred("Plug-ins"),
+}
+"""Titles of the groups in their order in the window; messages for `tr`."""

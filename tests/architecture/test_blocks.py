@@ -1,0 +1,229 @@
+"""Blocks and roles are found from the names of well-known networks."""
+
+import string
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.architecture.blocks import LOOSE_COLUMNS, sections
+
+MATRIX = (4, 4)
+
+
+def of(*names, **options):
+    shapes = {name: (4,) if name.endswith("bias") else MATRIX for name in names}
+    return sections(shapes, **options)
+
+
+def in_blocks(pattern, count, *paths):
+    return [pattern.format(i) + path for i in range(count) for path in paths]
+
+
+def roles(section):
+    return [f"{role.group} {role.label}".strip() for role in section.roles]
+
+
+def labels(section):
+    return [row.label for row in section.rows]
+
+
+def patterns(found):
+    return [section.title for section in found]
+
+
+BERT = (
+    "attention.output.dense.weight",
+    "attention.self.key.weight",
+    "attention.self.query.weight",
+    "attention.self.value.weight",
+    "intermediate.dense.weight",
+    "output.dense.weight",
+)
+
+
+def test_blocks_of_bert_are_rows_in_the_order_of_their_numbers_and_projections_are_columns():
+    names = sorted(in_blocks("encoder.layer.{}.", 12, *BERT))
+    layers, rest = of("embeddings.word_embeddings.weight", *names, "pooler.dense.weight")
+    assert layers.title == "encoder.layer.*"
+    assert labels(layers) == [str(number) for number in range(12)]
+    assert roles(layers) == [
+        "attention q",
+        "attention k",
+        "attention v",
+        "attention o",
+        "intermediate up",
+        "output down",
+    ]
+    assert layers.rows[10].names[0] == "encoder.layer.10.attention.self.query.weight"
+    assert [row.names for row in rest.rows] == [
+        ("embeddings.word_embeddings.weight", "pooler.dense.weight")
+    ]
+    assert rest.rows[0].captions == ("embeddings.word_embeddings", "pooler.dense")
+
+
+def test_llama_has_attention_before_its_mlp():
+    paths = [f"mlp.{r}_proj.weight" for r in ("down", "gate", "up")]
+    paths += [f"self_attn.{r}_proj.weight" for r in "koqv"]
+    layers, rest = of(
+        "lm_head.weight", "model.embed_tokens.weight", *in_blocks("model.layers.{}.", 3, *paths)
+    )
+    expected = [f"self_attn {r}" for r in "qkvo"] + ["mlp gate", "mlp up", "mlp down"]
+    assert roles(layers) == expected
+    assert rest.rows[0].captions == ("lm_head", "model.embed_tokens")
+
+
+def test_gpt2_has_fused_projections():
+    paths = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
+    layers, _ = of("wte.weight", *in_blocks("h.{}.", 2, *paths))
+    assert roles(layers) == ["attn qkv", "attn o", "mlp up", "mlp down"]
+
+
+def test_attention_of_torch_has_fused_projections():
+    paths = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+    names = in_blocks("layers.{}.self_attn.", 2, *paths)
+    (blocks,) = of(*names, *in_blocks("layers.{}.", 2, "linear1.weight"), vectors=True)
+    attention = ["self_attn qkv", "self_attn qkv.bias", "self_attn o", "self_attn o.bias"]
+    assert roles(blocks) == [*attention, "up"]
+
+
+def test_stages_of_resnet_are_one_section_with_gaps():
+    names = []
+    for stage in (1, 2, 3, 4):
+        paths = ("conv1.weight", "conv2.weight")
+        names += in_blocks(f"layer{stage}.{{}}.", 2, *paths)
+        names += [f"layer{stage}.0.downsample.0.weight"] * (stage > 1)
+    blocks, rest = of("conv1.weight", *names, "fc.weight")
+    assert blocks.title == "layer*.*"
+    assert labels(blocks) == ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1", "4.0", "4.1"]
+    assert roles(blocks) == ["conv1", "conv2", "downsample 0"]
+    assert blocks.rows[0].names[2] is None
+    assert rest.rows[0].names == ("conv1.weight", "fc.weight")
+
+
+def test_blocks_of_mobilenet_are_rows_although_their_layers_are_numbered_too():
+    names = ["features.0.0.weight", "features.1.conv.0.weight", "features.1.conv.3.weight"]
+    names += in_blocks("features.{}.", 19, *(f"conv.{i}.weight" for i in (0, 3, 6)))[6:]
+    (blocks,) = of(*names)
+    assert labels(blocks) == [str(number) for number in range(19)]
+    assert roles(blocks) == ["0", "conv 0", "conv 3", "conv 6"]
+
+
+def test_a_network_without_blocks_has_a_row_per_stage_and_one_for_the_others():
+    (crepe,) = of(*(f"conv{i}.weight" for i in range(1, 6)), "classifier.weight")
+    assert crepe.title == ""
+    assert [row.captions for row in crepe.rows] == [
+        ("conv1", "conv2", "conv3", "conv4", "conv5", "classifier")
+    ]
+    (lstm,) = of("lstm.weight_ih_l0", "lstm.weight_hh_l0", "linear.weight")
+    assert labels(lstm) == ["lstm", ""]
+    assert lstm.rows[0].captions == ("weight_ih_l0", "weight_hh_l0")
+    (vgg,) = of(*(f"features.{3 * i}.weight" for i in range(8)), "classifier.0.weight")
+    assert labels(vgg) == ["features", "", ""]
+    assert 4 < LOOSE_COLUMNS < 8
+    assert [len(row.names) for row in vgg.rows] == [4, 4, 1]
+
+
+def test_a_unet_has_a_section_per_family_of_blocks():
+    attention = [
+        f"transformer_blocks.0.attn{n}.{r}.weight"
+        for n in (1, 2)
+        for r in ("to_q", "to_k", "to_v", "to_out.0")
+    ]
+    names = []
+    for level in range(3):
+        for block in range(2):
+            inside = ("conv1.weight", "conv2.weight", "time_emb_proj.weight")
+            names += [f"down_blocks.{level}.resnets.{block}.{path}" for path in inside]
+            at = f"down_blocks.{level}.attentions.{block}."
+            names += [at + path for path in ("proj_in.weight", *attention, "proj_out.weight")]
+    resnets, projections, transformers = of(*names)
+    assert resnets.title == "down_blocks.*.resnets.*"
+    assert transformers.title == "down_blocks.*.attentions.*.transformer_blocks.*"
+    assert roles(transformers)[:4] == ["attn1 q", "attn1 k", "attn1 v", "attn1 o"]
+    assert projections.title == "down_blocks.*.attentions.*"
+    assert labels(projections) == ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"]
+
+
+def test_the_sublayers_of_t5_are_roles_of_its_blocks():
+    paths = [f"layer.0.SelfAttention.{r}.weight" for r in "qkvo"]
+    paths += ["layer.1.DenseReluDense.wi.weight", "layer.1.DenseReluDense.wo.weight"]
+    (blocks,) = of(*in_blocks("encoder.block.{}.", 4, *paths))
+    assert len(blocks.rows) == 4
+    assert roles(blocks)[:4] == [f"layer.0.SelfAttention {r}" for r in "qkvo"]
+
+
+def test_the_experts_of_a_mixture_are_blocks_of_their_own():
+    attention = [f"self_attn.{r}_proj.weight" for r in "qkvo"]
+    experts = [f"block_sparse_moe.experts.{e}.w{n}.weight" for e in range(8) for n in (1, 2, 3)]
+    found = of(*in_blocks("model.layers.{}.", 2, *attention, *experts))
+    assert patterns(found) == [
+        "model.layers.*",
+        "model.layers.*.block_sparse_moe.experts.*",
+    ]
+    assert len(found[1].rows) == 16
+    assert labels(found[1])[:2] == ["0.0", "0.1"]
+
+
+def test_encoder_and_decoder_of_whisper_are_apart():
+    paths = [f"self_attn.{r}_proj.weight" for r in "qkv"] + ["fc1.weight", "fc2.weight"]
+    cross = [f"encoder_attn.{r}_proj.weight" for r in "qkv"]
+    encoder, decoder = of(
+        *in_blocks("model.encoder.layers.{}.", 2, *paths),
+        *in_blocks("model.decoder.layers.{}.", 2, *paths, *cross),
+    )
+    assert len(encoder.roles) == 5
+    assert [role.group for role in decoder.roles if role.label == "q"] == [
+        "self_attn",
+        "encoder_attn",
+    ]
+
+
+def test_blocks_may_be_numbered_in_their_names():
+    (dense,) = of(
+        *(
+            f"features.denseblock{b}.denselayer{n}.conv{c}.weight"
+            for b in (1, 2)
+            for n in range(1, 5)
+            for c in (1, 2)
+        )
+    )
+    assert dense.title == "features.denseblock*.denselayer*"
+    assert labels(dense)[:2] == ["1.1", "1.2"]
+
+
+def test_vectors_are_left_out_unless_asked_for_and_do_not_change_the_blocks():
+    names = in_blocks("layer.{}.", 2, "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+    (without,) = of(*names)
+    (with_vectors,) = of(*names, vectors=True)
+    assert roles(without) == ["up", "down"]
+    assert roles(with_vectors) == ["up", "up.bias", "down", "down.bias"]
+    assert labels(with_vectors) == labels(without)
+    assert of("norm.bias") == []
+
+
+components = st.sampled_from(["layer", "0", "1", "12", "conv1", "attn", "q", "", "b_3"])
+paths = st.lists(components, min_size=1, max_size=6).map(".".join)
+
+
+@given(st.lists(paths | st.text(string.printable, max_size=8), unique=True), st.booleans())
+def test_every_parameter_is_shown_exactly_once(names, vectors):
+    shapes = {name: (3, 3) if index % 3 else (3,) for index, name in enumerate(names)}
+    found = sections(shapes, vectors=vectors)
+    shown = [n for part in found for row in part.rows for n in row.names if n is not None]
+    assert sorted(shown) == sorted(n for n in names if vectors or len(shapes[n]) > 1)
+    for part in found:
+        for row in part.rows:
+            assert any(name is not None for name in row.names)
+            assert len(row.names) == (len(part.roles) or len(row.captions))
+
+
+def test_the_time_is_linear_in_the_number_of_names():
+    def seconds(blocks):
+        names = in_blocks("encoder.layer.{}.", blocks, *BERT)
+        start = time.thread_time()
+        of(*names)
+        return time.thread_time() - start
+
+    few = min(seconds(100) for _ in range(3))
+    assert seconds(2_000) < 60 * few

@@ -1,0 +1,218 @@
+"""The overview in the tabs of a window, by mouse and keyboard."""
+
+import pytest
+import torch
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
+from safetensors.torch import save_file
+
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.rendering.thumbnail import Shading
+from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.overview.card_panel import CardPanel
+from prune_gui.gui.views.overview.enlarged import Enlarged
+from prune_gui.gui.views.overview.thumbnail_grid import ThumbnailGrid
+
+ROLES = ("attention.query", "attention.key", "output.dense")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    random = torch.Generator().manual_seed(0)
+    path = tmp_path / "blocks.safetensors"
+    tensors = {
+        f"layer.{i}.{role}.weight": torch.randn(12, 12, generator=random)
+        for i in range(30)
+        for role in ROLES
+    }
+    save_file(tensors | {"embed.weight": torch.ones(20, 4), "embed.bias": torch.ones(4)}, path)
+    return path
+
+
+@pytest.fixture
+def tabs(bench, checkpoint, shown):
+    made = shown(ViewTabs(bench))
+    made.resize(500, 500)
+    bench.open_and_choose(checkpoint, "layer.0.attention.query.weight")
+    return made
+
+
+@pytest.fixture
+def view(tabs):
+    return tabs.view("overview")
+
+
+@pytest.fixture
+def grid(view):
+    return view.findChild(ThumbnailGrid)
+
+
+@pytest.fixture
+def prune(bench):
+    def add(**fields):
+        bench.add(bench.step(amount=0.5, **{"targets": ["layer.0.*"], **fields}))
+
+    return add
+
+
+def dark_palette():
+    palette = QPalette()
+    palette.setColor(QPalette.ColorRole.Base, QColor(DARK.background))
+    return palette
+
+
+def at(grid, name):
+    return grid.rect_of(name).center().toPoint()
+
+
+def shades(grid):
+    image = grid.viewport().grab().toImage()
+    return {
+        image.pixelColor(x, y).name()
+        for x in range(0, image.width(), 2)
+        for y in range(0, image.height(), 2)
+    }
+
+
+def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, grid):
+    assert tabs.current is view
+    assert view._found.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
+        "embed.bias"
+    }
+    assert len(grid.layout_shown.arrangement.sections[0].rows) == 30
+
+
+def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
+    tabs, bench, checkpoint
+):
+    tabs.bring_forward("norms")
+    bench.until_idle()
+    bench.files.reload()
+    bench.until_idle()
+    assert tabs.current is tabs.view("norms")
+    bench.files.open(checkpoint)
+    bench.until_idle()
+    assert tabs.current is tabs.view("overview")
+
+
+def test_a_pruned_channel_has_the_colour_of_its_step(grid, prune):
+    before = shades(grid)
+    prune(method="ln_structured", n=2, dim=0)
+    painted = shades(grid) - before
+    assert painted & {QColor(*rgb).name() for rgb in step_colours(grid)}
+
+
+def step_colours(grid):
+    pictures = grid._data.pictures.values()
+    return {tuple(map(int, pixel[:3])) for one in pictures for pixel in one.pixels.reshape(-1, 4)}
+
+
+def test_a_click_opens_the_parameter_in_the_mask(tabs, bench, grid):
+    name = "layer.2.output.dense.weight"
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=at(grid, name))
+    bench.until_idle()
+    assert bench.chosen == name
+    assert tabs.current is tabs.view("mask")
+
+
+def test_a_click_between_the_thumbnails_opens_nothing(tabs, bench, grid):
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(3, 3))
+    bench.until_idle()
+    assert tabs.current is tabs.view("overview")
+
+
+def test_arrows_choose_a_parameter_and_enter_opens_it(tabs, bench, grid):
+    grid.setFocus()
+    QTest.keyClick(grid, Qt.Key.Key_Right)
+    QTest.keyClick(grid, Qt.Key.Key_Down)
+    assert bench.chosen == "layer.1.attention.key.weight"
+    QTest.keyClick(grid, Qt.Key.Key_End)
+    assert bench.chosen == "layer.1.output.dense.weight"
+    assert tabs.current is tabs.view("overview")
+    QTest.keyClick(grid, Qt.Key.Key_Return)
+    assert tabs.current is tabs.view("mask")
+    bench.until_idle()
+
+
+def test_the_chosen_parameter_scrolls_into_sight(bench, grid):
+    area = grid.viewport().rect()
+    for name in ("layer.29.output.dense.weight", "layer.0.attention.query.weight"):
+        bench.choose(name)
+        assert area.contains(grid.rect_of(name).toRect())
+
+
+def test_headings_stay_in_sight_when_scrolled(bench, grid):
+    def heading():
+        height = grid.layout_shown.heading_height(grid._data.arrangement.sections[0])
+        return grid.viewport().grab().toImage().copy(0, 0, 300, height - 6)
+
+    top = heading()
+    grid.verticalScrollBar().setValue(200)
+    assert grid.verticalScrollBar().value() == 200
+    assert heading() == top
+
+
+def test_biases_and_norms_are_shown_on_request(view, bench):
+    assert "embed.bias" not in view._found.pictures
+    view.findChild(QCheckBox).click()
+    bench.until_idle()
+    assert "embed.bias" in view._found.pictures
+
+
+@pytest.mark.parametrize("shading", [Shading.DENSITY, Shading.ENERGY])
+def test_another_shading_has_a_scale(view, bench, prune, shading):
+    prune(targets=["layer.*"])
+    box = view.findChild(QComboBox)
+    box.setCurrentIndex(box.findData(shading))
+    bench.until_idle()
+    assert LIGHT.scale[0] in view.legend()
+    assert {one.style.shading for one in view._found.pictures.values()} == {shading}
+
+
+def test_the_theme_applies_to_the_thumbnails(view, bench, grid):
+    view.setPalette(dark_palette())
+    bench.until_idle()
+    assert DARK.background in shades(grid)
+    assert {one.style.colours for one in view._found.pictures.values()} == {DARK}
+
+
+def test_a_thumbnail_is_enlarged_under_the_cursor(view, bench, grid, qtbot):
+    enlarged = view.findChild(Enlarged)
+    QTest.mouseMove(grid.viewport(), at(grid, "layer.1.output.dense.weight"))
+    qtbot.waitUntil(enlarged.isVisible)
+    text = "\n".join(label.text() for label in enlarged.findChildren(QLabel))
+    assert "layer.1.output.dense.weight" in text
+    assert "12 \N{MULTIPLICATION SIGN} 12" in text
+    QTest.mouseMove(grid.viewport(), QPoint(2, 2))
+    assert not enlarged.isVisible()
+
+
+def test_the_card_leads_to_a_parameter(tabs, view, bench, prune):
+    prune(targets=["layer.3.output.dense.weight"])
+    view.findChild(CardPanel)._facts.linkActivated.emit("0")
+    assert bench.chosen == "layer.3.output.dense.weight"
+    assert tabs.current is tabs.view("mask")
+    bench.until_idle()
+
+
+def test_the_card_is_above_narrow_thumbnails_and_beside_wide_ones(tabs, view, bench, grid):
+    card = view.findChild(CardPanel)
+    assert card.geometry().bottom() < grid.geometry().top()
+    tabs.resize(900, 500)
+    bench.until_idle()
+    assert card.geometry().left() > grid.geometry().right()
+
+
+def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid):
+    view.limit_memory(500_000)
+    view._found = None
+    view.refresh()
+    bench.until_idle()
+    kept = set(view._found.pictures)
+    assert len(kept) < 40
+    grid.verticalScrollBar().setValue(grid.verticalScrollBar().maximum())
+    bench.until_idle()
+    assert "embed.weight" in view._found.pictures
+    assert len(view._found.pictures) == len(kept)

@@ -1,0 +1,87 @@
+"""Which tensors of a file are masks, and what they count as pruned."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.mask_tensors import masks_in
+
+STEP = "steps: [{method: l1_unstructured, targets: ['*'], amount: 2}]"
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Return a function that writes tensors to a file and opens it."""
+    files = []
+
+    def open_file(**tensors):
+        save_file(tensors, tmp_path / "some.safetensors")
+        files.append(open_checkpoint(tmp_path / "some.safetensors"))
+        return files[-1]
+
+    yield open_file
+    for file in files:
+        file.close()
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8])
+def test_boolean_tensors_and_integers_of_0_and_1_are_masks(opened, dtype):
+    mask = torch.tensor([[1, 0, 0], [1, 1, 0]]).to(dtype)
+    file = opened(mask=mask, ones=torch.ones(4, dtype=dtype), scalar=torch.ones((), dtype=dtype))
+    layers, counts = masks_in(file, Monitor())
+    assert counts == {"mask": (3, 6), "ones": (0, 4)}
+    assert layers.keys() == counts.keys()
+
+
+def test_other_integers_and_floating_point_numbers_are_not_masks(opened, monkeypatch):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 2)
+    late = torch.tensor([0, 1, 1, 2], dtype=torch.uint8)
+    file = opened(
+        late=late,
+        negative=torch.tensor([0, -1], dtype=torch.int8),
+        wide=torch.tensor([0, 1]),
+        weight=torch.tensor([0.0, 1.0]),
+        empty=torch.zeros(0, dtype=torch.bool),
+    )
+    assert masks_in(file, Monitor()) == ({}, {})
+
+
+def test_reading_masks_can_be_cancelled(opened):
+    class Stop:
+        def is_set(self) -> bool:
+            return True
+
+    with pytest.raises(Cancelled):
+        masks_in(opened(mask=torch.ones(4, dtype=torch.bool)), Monitor(cancel=Stop()))
+
+
+def test_a_file_of_masks_resolves_to_what_the_masks_prune(opened, tmp_path):
+    file = opened(a=torch.arange(6.0), b=torch.arange(8.0).reshape(2, 4))
+    pruned = resolve(Recipe.from_yaml(STEP), file)
+    export(pruned, tmp_path / "masks.safetensors", "masks")
+    with open_checkpoint(tmp_path / "masks.safetensors") as masks:
+        shown = resolve(Recipe(), masks)
+        assert shown.counts == {"a": (2, 6), "b": (2, 8)}
+        assert shown.total == (4, 14)
+        for name in shown.counts:
+            assert torch.equal(shown.mask(name), pruned.mask(name))
+
+
+def test_masks_beside_weights_do_not_count_as_pruned(opened):
+    file = opened(weight=torch.ones(4), causal=torch.tensor([True, False]))
+    assert resolve(Recipe(), file).counts == {"weight": (0, 4)}
+
+
+def test_zeros_of_a_file_in_the_form_of_masks_are_pruned_in_floating_point_masks_too(tmp_path):
+    path = tmp_path / "masks.safetensors"
+    metadata = {"prune_gui.version": "1", "prune_gui.form": "masks", "prune_gui.pruned": '{"a": 2}'}
+    save_file({"a": torch.tensor([0.0, 1.0, 0.0])}, path, metadata)
+    with open_checkpoint(path) as masks:
+        assert resolve(Recipe(), masks).counts == {"a": (2, 3)}

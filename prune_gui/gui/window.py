@@ -340,7 +340,7 @@ class MainWindow(QMainWindow):
         area = Qt.DockWidgetArea
         left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
         right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        self.resizeDocks([left, right], [372, 344], Qt.Orientation.Horizontal)
+        self.resizeDocks([left, right], [400, 344], Qt.Orientation.Horizontal)
         history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
         log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
         for dock in (history, log_dock):
@@ -425,7 +425,7 @@ class MainWindow(QMainWindow):
         self._centre.setCurrentIndex(1)
         self._refresh()
         session = self.workbench.session
-        if session is not None and session.made is not None and session.made.recipe is not None:
+        if session is not None and session.past_steps:
             self.status.say(tr("The steps that made this file are listed above the stack."))
 
     def _refresh(self) -> None:

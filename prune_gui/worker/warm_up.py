@@ -27,6 +27,7 @@ IMPORTED_ON_FIRST_USE: Final = (
     "prune_gui.audit.raster.profiles",
     "prune_gui.audit.raster.cell_statistics",
     "prune_gui.audit.statistics.scores",
+    "prune_gui.audit.statistics.zero_scan",
     "prune_gui.checkpoint.write.writing",
     "prune_gui.pruning.plugins.loading",
     "prune_gui.pruning.plugins.method",

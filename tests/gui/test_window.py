@@ -108,7 +108,7 @@ def test_opening_shows_a_parameter_and_adds_the_file_to_the_recent_ones(
     path = tmp_path / "mine.safetensors"
     path.write_bytes(demo_checkpoint.read_bytes())
     open_file(path)
-    assert window._centre.currentWidget() is window.views
+    assert window.views.isVisible()
     assert window.workbench.chosen == "classifier.hidden.weight"
     assert window.windowTitle().startswith("mine.safetensors")
     assert Settings.load().recent == (str(path),)

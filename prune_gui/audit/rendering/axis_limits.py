@@ -87,7 +87,7 @@ def peak_limit(counts: NDArray[np.int64]) -> int:
     Returns:
         The second-largest count; the largest, at least 1, if that is not much larger.
     """
-    second, highest = np.sort(np.append(counts, [0, 0]))[-2:].tolist()
+    second, highest = (int(count) for count in np.sort(np.append(counts, [0, 0]))[-2:])
     return second if 0 < second * MIN_PEAK <= highest else max(1, highest)
 
 

@@ -1,5 +1,7 @@
 """The painter of masks, without a window."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -48,6 +50,25 @@ def test_profiles_are_the_shares_pruned_of_rows_and_columns(resolved):
     profiles = painter.profiles(SliceLayout.flattened((2, 3)), Monitor())
     np.testing.assert_allclose(profiles.rows, [2 / 3, 0])
     np.testing.assert_allclose(profiles.columns, [1 / 2, 1 / 2, 0])
+
+
+def test_kept_zeros_of_the_file_have_their_colour_once_they_are_counted(resolved):
+    weights = WEIGHTS.clone()
+    weights[1] = 0
+    resolution = resolved({"method": "l1_unstructured", "amount": 1}, w=weights)
+    uncounted = _painter(resolution)
+    marked = MaskPainter(replace(uncounted.subject, file_zeros=FileZeros({"w": 3})))
+    region = TileRegion(range(2), range(3), (2, 3))
+
+    def has(colour, painter):
+        levels = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor()).pixels
+        pixels = coloured(levels, step_table(LIGHT, plain=False))[..., :3]
+        return (pixels == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(2).tolist()
+
+    assert has(LIGHT.zero, marked) == [[False] * 3, [False, True, True]]
+    assert has(LIGHT.steps[0], marked) == [[False] * 3, [True, False, False]]
+    assert not np.any(has(LIGHT.zero, uncounted))
+    assert marked.key != uncounted.key
 
 
 def test_zeros_of_the_file_are_in_the_picture_and_in_the_profiles_once_they_are_counted(resolved):

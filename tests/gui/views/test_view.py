@@ -235,14 +235,26 @@ def test_the_caption_is_that_of_the_picture_on_the_screen(
     assert view.caption()[0] == "conv.weight"
 
 
+def _hold_engine(bench, title):
+    """Run a job until the event that is returned is set."""
+    started, gate = threading.Event(), threading.Event()
+
+    def work(_):
+        started.set()
+        gate.wait(60)
+
+    bench.bridge.run(Job(title, work), lambda _: None)
+    assert started.wait(60)
+    return gate
+
+
 @VIEWS
 def test_a_view_without_a_picture_says_which_job_it_waits_for(
     kind, bench, checkpoint, shown, qtbot
 ):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    gate = threading.Event()
-    bench.bridge.run(Job("Reading a slow disk", lambda _: gate.wait(60)), lambda _: None)
+    gate = _hold_engine(bench, "Reading a slow disk")
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     waiting = "Waiting for another job: Reading a slow disk…"
@@ -260,8 +272,7 @@ def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
     view = shown(kind(bench))
     bench.files.open(checkpoint)
     bench.until_idle()
-    gate = threading.Event()
-    bench.bridge.run(Job("Compiling", lambda _: gate.wait(60)), lambda _: None)
+    gate = _hold_engine(bench, "Compiling")
     COMPILATIONS.add(1)
     bench.choose("fc.weight")
     compiling = "Compiling the kernels (first run only)…"
@@ -276,8 +287,7 @@ def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
 def test_a_cancelled_picture_is_not_announced_for_ever(kind, bench, checkpoint, shown, qtbot):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    gate = threading.Event()
-    bench.bridge.run(Job("Reading a slow disk", lambda _: gate.wait(60)), lambda _: None)
+    gate = _hold_engine(bench, "Reading a slow disk")
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     bench.bridge.cancel(view.ticket)

@@ -27,6 +27,8 @@ MEASURED_ROWS: Final = 50
 """Number of rows outside the viewport that Qt measures; each takes time."""
 MAX_NAME_SHARE: Final = 0.6
 """Limit of the share of the width for names; longer names are elided."""
+MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5
+"""The same limit while the column of zeros is shown."""
 
 
 class ColumnWidths(QObject):
@@ -77,9 +79,8 @@ class ColumnWidths(QObject):
     def _fit(self) -> None:
         tree = self._tree
         width = tree.viewport().width()
-        free_width = width - min(
-            tree.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * width)
-        )
+        name_share = MAX_NAME_SHARE_WITH_ZEROS if self._model.has_zeros else MAX_NAME_SHARE
+        free_width = width - min(tree.sizeHintForColumn(TreeColumn.NAME), int(name_share * width))
         self._fitting = True
         for column, wanted in (
             self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}

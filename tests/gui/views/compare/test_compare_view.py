@@ -1,11 +1,14 @@
 import pytest
 import torch
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.compare_picture import ComparePainter, Shades
+from prune_gui.gui.export.page import Page, svg_of
 from prune_gui.gui.views.compare.compare_view import CompareView
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -308,6 +311,45 @@ def test_swiping_shows_the_left_side_up_to_the_divider(compare, bench, qtbot, sh
     assert share_of(compare._pair, SHADES.right) < 0.001
 
 
+def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
+    compare, bench, tmp_path, share_of
+):
+    path = tmp_path / "large.safetensors"
+    save_file({"w": torch.ones(300, 300)}, path)
+    bench.open_and_choose(path, "w")
+    bench.add(bench.step(amount=1.0, targets=["w"]))
+    compare._switch.choose("swipe")
+    bench.until_idle()
+    pair = compare._pair
+    for move in (lambda: pair.left.zoom(0.2), lambda: pair.left.pan(0.3, 0.1)):
+        for share in (1.0, 0.0, 0.5):
+            pair.divider.move_to(share)
+            assert (share_of(pair, SHADES.kept) < 0.01) is (share == 0.0)
+            assert (share_of(pair, SHADES.right) < 0.01) is (share == 1.0)
+        move()
+        assert share_of(pair, SHADES.kept) == pytest.approx(share_of(pair, SHADES.right), rel=0.1)
+        bench.until_idle()
+    pair.divider.move_to(0.0)
+    pair.left.fit()  # the whole picture is joined at the same place
+    assert share_of(pair, SHADES.kept) < 0.01
+    bench.until_idle()
+
+
+def test_a_vector_picture_of_swiping_shows_both_sides(compare, bench, qtbot, share_of):
+    bench.add(bench.step(amount=1.0))
+    compare._switch.choose("swipe")
+    bench.until_idle()
+    page = Page(compare.picture(), *compare.caption(), compare.legend(), LIGHT)
+    pixmap = QPixmap(page.size)
+    painter = QPainter(pixmap)
+    QSvgRenderer(QByteArray(svg_of(page))).render(painter)
+    painter.end()
+    label = QLabel(pixmap=pixmap)
+    qtbot.addWidget(label)
+    for shade in (SHADES.kept, SHADES.right):  # few exact colours: the image is scaled smoothly
+        assert share_of(label, shade) > 0.05
+
+
 def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     bench.add(bench.step(amount=1.0))
     compare._switch.choose("blink")
@@ -482,7 +524,7 @@ def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
     bench.comparison.open(tmp_path / "masks.safetensors")
     bench.until_idle()
     assert _row(compare, "fc.weight")[:3] == ["0", "24", "0"]
-    assert compare._left.isVisible()
+    assert compare._pair.left.isVisible()
     bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
-    assert compare._left.isVisible()
+    assert compare._pair.left.isVisible()
     assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -248,11 +247,10 @@ def _draw(
     kept = {name: before[name] for name in wanted if name in before}
     done = 0
     while done < len(pending) and (not done or time.monotonic() < end):
-        with closing(run(draw, pending[done : done + BATCH])) as drawn:
-            for name, picture in drawn:
-                kept[name] = picture
-                done += 1
-                if time.monotonic() >= end:
-                    break
+        for name, picture in run(draw, pending[done : done + BATCH]):
+            kept[name] = picture
+            done += 1
+            if time.monotonic() >= end:
+                break
     subject.resolution.checkpoint.check()
     return kept, done == len(pending)

@@ -42,11 +42,11 @@ class CardList(NamedTuple):
 
     Attributes:
         rows: the first `MAX_LISTED` of them.
-        count: the number of all.
+        total: the number of all.
     """
 
     rows: tuple[CardRow, ...]
-    count: int
+    total: int
 
 
 class Card(NamedTuple):

@@ -102,7 +102,7 @@ def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
     assert texts["Blocks"] == "3"
     assert texts["Pruned"] == "64 (16.7 %)"
     assert [row.parameter for row in card.facts if row.parameter] == ["layers.0.fc1.weight"]
-    assert card.warnings.count == 0
+    assert card.warnings.total == 0
 
 
 def test_the_card_lists_parameters_with_warnings(resolved):
@@ -110,7 +110,7 @@ def test_the_card_lists_parameters_with_warnings(resolved):
     card = complete(resolved(**{name: torch.eye(4)[:3] * 0 for name in names}), request()).card
     assert [row.parameter for row in card.warnings.rows] == names[:MAX_LISTED]
     assert card.warnings.rows[0].text == "3 of 3 channels dead (all in the file)"
-    assert card.warnings.count == MAX_LISTED + 3
+    assert card.warnings.total == MAX_LISTED + 3
 
 
 def test_a_parameter_is_described_with_its_steps(resolved):

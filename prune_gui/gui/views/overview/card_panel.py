@@ -56,13 +56,12 @@ class CardPanel(QScrollArea):
             label.linkActivated.connect(lambda link: self.opened.emit(self._target(link)))
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
-        layout = QVBoxLayout(content)
-        layout.setContentsMargins(12, 6, 12, 6)
-        layout.setSpacing(8)
-        layout.addWidget(self._facts)
-        layout.addWidget(self._warnings)
-        layout.addWidget(self._patterns)
-        layout.addStretch()
+        self._rows = QVBoxLayout(content)
+        self._rows.setContentsMargins(12, 6, 12, 6)
+        self._rows.setSpacing(8)
+        for label in (self._facts, self._warnings, self._patterns):
+            self._rows.addWidget(label)
+        self._rows.addStretch()
         self.setWidget(content)
 
     def lay_flat(self, *, flat: bool) -> None:
@@ -99,10 +98,13 @@ class CardPanel(QScrollArea):
             self._limit_height()
 
     def _limit_height(self) -> None:
-        content = self.widget()
-        height = content.layout().totalHeightForWidth(self.viewport().width())
-        self.setMinimumHeight(min(height, MAX_HEIGHT_PX) if self._flat else 0)
-        self.setMaximumHeight(min(height, MAX_HEIGHT_PX) if self._flat else UNLIMITED_PX)
+        """Give the flat card the height of its lines, up to `MAX_HEIGHT_PX`."""
+        if not self._flat:
+            self.setMinimumHeight(0)
+            self.setMaximumHeight(UNLIMITED_PX)
+            return
+        height = self._rows.totalHeightForWidth(self.viewport().width())
+        self.setFixedHeight(max(0, min(height, MAX_HEIGHT_PX)))
 
     def _fact_table(self, card: Card) -> str:
         rows = "".join(
@@ -115,8 +117,8 @@ class CardPanel(QScrollArea):
     def _list(self, heading: str, found: CardList) -> str:
         """Return a list of parameters as rich text; `heading` is rich text."""
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
-        more = unbroken(tr("{count:,} more: see Layers", count=found.count - len(rows)))
-        rest = [more] if found.count > len(rows) else []
+        more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
+        rest = [more] if found.total > len(rows) else []
         links = [self._link(row, row.label, MAX_NAME_PX) for row in rows]
         if self._flat:
             return SEPARATOR.join((heading, *links, *rest))
@@ -128,16 +130,16 @@ class CardPanel(QScrollArea):
 
     def _pattern_text(self, found: CardList) -> str:
         text = trn(
-            "{count:,} parameter with a pattern", "{count:,} parameters with a pattern", found.count
+            "{count:,} parameter with a pattern", "{count:,} parameters with a pattern", found.total
         )
-        return self._list(f"<b>{unbroken(text)}</b>", found) if found.count else ""
+        return self._list(f"<b>{unbroken(text)}</b>", found) if found.total else ""
 
     def _warning_text(self, found: CardList, colours: Colours) -> str:
         text = trn(
-            "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.count
+            "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.total
         )
         heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
-        return self._list(heading, found) if found.count else ""
+        return self._list(heading, found) if found.total else ""
 
     def _link(self, row: CardRow, text: str, width: int) -> str:
         """Return a text as rich text, as a link if the row leads to a parameter."""

@@ -167,11 +167,13 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def _show_chosen(self) -> None:
         """Scroll until the chosen parameter is visible."""
-        data, layout = self._data, self.layout_shown
-        if data is None or layout is None or self._chosen not in data.arrangement.positions:
+        data, layout, name = self._data, self.layout_shown, self._chosen
+        if data is None or layout is None or name is None:
             return
-        position = data.arrangement.positions[self._chosen]
-        rect, size = self.rect_of(self._chosen), self.viewport().size()
+        position = data.arrangement.positions.get(name)
+        if position is None:
+            return
+        rect, size = self.rect_of(name), self.viewport().size()
         top = layout.heading_height(data.arrangement.sections[position.section])
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
         if rect.top() < top:

@@ -170,7 +170,8 @@ def _file_sections(file: FileRecord, title: str, max_tiles: int) -> Iterator[str
         title = tr("Steps recorded in the file") if file.retraced else tr("Steps")
         yield heading(title, tag)
         if file.retraced:
-            yield f"<p>{text(tr(RETRACED, name=file.reference))}</p>"
+            retraced = tr(RETRACED, name=file.reference)
+            yield f"<p>{text(retraced)}</p>"
         yield _steps_table(file.steps)
     if file.recipe:
         lines = file.recipe.splitlines()
@@ -292,7 +293,7 @@ def _facts(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def _footer(report: Report) -> str:
-    notes = NOTES if len(report.files) > 1 else NOTES[:-1]
-    lines = "".join(f"<p>{text(tr(note))}</p>" for note in notes)
+    notes = map(tr, NOTES if len(report.files) > 1 else NOTES[:-1])
+    lines = "".join(f"<p>{text(note)}</p>" for note in notes)
     created = tr("Written by Prune GUI on {date} UTC.", date=report.created)
     return f"<footer>{lines}<p>{text(created)}</p></footer>"

@@ -112,7 +112,7 @@ def test_opening_shows_a_parameter_and_adds_the_file_to_the_recent_ones(
     assert window.workbench.chosen == "classifier.hidden.weight"
     assert window.windowTitle().startswith("mine.safetensors")
     assert Settings.load().recent == (str(path),)
-    window._list_recent()
+    window._recent.aboutToShow.emit()
     assert [action.text() for action in window._recent.actions()] == [f"&1  {path}"]
 
 

@@ -202,7 +202,7 @@ def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
 
 def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_checkpoint):
     for window in two:
-        window._list_recent()
+        window._recent.aboutToShow.emit()
         texts = [action.text() for action in window._recent.actions()]
         assert texts == [f"&1  {other_checkpoint}", f"&2  {copied_demo}"]
 
@@ -254,7 +254,7 @@ def test_new_windows_cascade_and_restart_at_the_top_left_of_the_screen():
 def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch, qtbot):
     one, other = two
     before = one.workbench.session
-    one._list_recent()
+    one._recent.aboutToShow.emit()
     monkeypatch.setattr(
         QGuiApplication, "keyboardModifiers", lambda: Qt.KeyboardModifier.ControlModifier
     )

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QPushButton, QToolButton
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QToolButton
 from safetensors.torch import save_file
 from waiting import change
 
@@ -177,3 +177,21 @@ def test_a_file_of_another_program_has_no_past_steps(counted, pruned_elsewhere):
     assert not button(window.stack, "Apply the past steps again").isVisible()
     assert window.workbench.session.past_steps == ()
     assert not window.menu_actions["own_recipe"].isEnabled()
+
+
+def test_many_past_steps_are_counted_after_the_first_ones(counted, tmp_path):
+    path, dense = tmp_path / "ours.safetensors", tmp_path / "dense.safetensors"
+    save_file({"a.weight": torch.randn(8, 8)}, dense)
+    with open_checkpoint(dense) as checkpoint:
+        export(resolve(Recipe.model_validate({"steps": [STEP] * 9}), checkpoint), path)
+    window = counted(path)
+    listed = next(
+        label
+        for label in window.stack.findChildren(QLabel)
+        if label.accessibleName() == "Past steps"
+    )
+    assert listed.text().splitlines()[-2:] == [
+        "6. L1 unstructured, local, 25 %: *.weight",
+        "and 3 more",
+    ]
+    assert "9. L1" in listed.toolTip()

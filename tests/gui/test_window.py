@@ -232,11 +232,13 @@ def test_save_on_closing_closes_only_if_the_recipe_was_saved(changed, answer, tm
     assert path.exists() is named
 
 
-def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(changed, answer, demo_checkpoint):
+def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(
+    changed, answer, demo_checkpoint, qtbot
+):
     asked = answer("ask_unsaved", Button.Cancel)
     before = changed.workbench.session
     drop(changed, demo_checkpoint)
-    assert asked
+    qtbot.waitUntil(lambda: bool(asked))
     assert changed.workbench.session is before
 
 

@@ -21,6 +21,7 @@ from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.windows import Windows, cascaded_position, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
@@ -375,8 +376,8 @@ def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
         ]
         return sum(view._pipeline.tiles.limit_bytes for view in views) >> 20
 
-    def share(of):  # the overview has the third part
-        return 2 * of // 3
+    def share(of):
+        return 2 * of // sum(spec.caches_pictures for spec in VIEWS)
 
     first = windows.make()
     assert allowed(first) == share(Settings().picture_memory)

@@ -113,10 +113,12 @@ def main(megabytes: int) -> None:
         bench.saved.connect(saved.append)
         bench.files.save(Path(folder) / "beside.safetensors", "finalized", overwrite=False)
         wait(SAVING_MS)
+        mask = window.views.view("mask")
         during(
             "first picture during a save" + " (which has ended)" * bool(saved),
             lambda: bench.choose("encoder.layer.11.dense.weight"),
-            window.views.view("mask").pictured,
+            mask.pictured,
+            lambda: mask.picture() is not None,
         )
         while not saved:
             wait(SAVING_MS)

@@ -21,7 +21,9 @@ from window import Accept, PauseMeter, always, is_resolved, opened_window, wait
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
+from prune_gui.session import Session
 from prune_gui.worker import Dropped, Event
+from prune_gui.worker.jobs import Draft
 
 TENSORS = 24
 SAVING_MS = 200
@@ -96,8 +98,12 @@ def main(megabytes: int) -> None:
             bench.changed,
             lambda changes: changes.selection,
         )
+
+        def add(session: Session) -> None:
+            bench.draft.commit(session, Draft(step))
+
         during("preview L1 global", lambda: bench.draft.set(step), bench.changed, is_resolved)
-        during("add the step", lambda: bench.edit(bench.draft.commit), bench.changed, is_resolved)
+        during("add the step", lambda: bench.edit(add), bench.changed, is_resolved)
         during(
             "save finalized",
             lambda: bench.files.save(out, "finalized", overwrite=False),

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 RECIPE = """
 version: 1
+protect: ["layer.2.weight"]
 steps:
   - {method: l1_unstructured, targets: ["*.weight"], amount: 0.5}
   - {method: ln_structured, targets: ["layer.1.weight"], amount: 1, n: 2, dim: 0}
@@ -31,6 +32,7 @@ def dense(tmp_path):
     folder = tmp_path / "secret-folder"
     folder.mkdir()
     tensors = {"layer.0.weight": torch.randn(8, 8), "layer.1.weight": torch.randn(8, 4)}
+    tensors["layer.2.weight"] = torch.randn(4, 4)
     save_file(tensors, folder / "dense.safetensors")
     return folder / "dense.safetensors"
 
@@ -69,7 +71,7 @@ def test_a_file_of_this_program_is_retraced_on_its_reference(dense, pruned, tmp_
     assert 0 < file["kept_energy"] < 1
     assert file["layers"][0]["zeros_by_step"] == {"1": 32}
     assert "secret-folder" in out.read_text()
-    assert table.read_text().count("\n") == 3
+    assert table.read_text().count("\n") == 4
     without = run("report", pruned, "-o", out, "--overwrite", "--json")
     [file] = json.loads(without.stdout)["files"]
     assert (file["kept_energy"], file["steps_repeated"]) == (None, False)
@@ -104,3 +106,24 @@ def test_wrong_usage_and_unreadable_files_have_their_exit_codes(dense, tmp_path)
     no_folder = run("report", dense, "-o", tmp_path / "none" / "r.html")
     assert no_folder.returncode == 1
     assert "does not exist" in no_folder.stderr
+
+
+@pytest.mark.slow
+def test_a_recipe_that_cannot_be_repeated_is_reported_without_folders(dense, tmp_path):
+    scores = dense.with_name("scores.safetensors")
+    save_file({"layer.0.weight": torch.randn(8, 8)}, scores)
+    recipe, out = dense.with_name("recipe.yaml"), dense.with_name("pruned.safetensors")
+    recipe.write_text(
+        "steps:\n  - {method: l1_unstructured, targets: [layer.0.weight], amount: 0.5, "
+        f"importance: {scores}}}\n"
+    )
+    assert run("apply", recipe, dense, "-o", out).returncode == 0
+    scores.unlink()
+    page = tmp_path / "report.html"
+    result = run("report", out, "-o", page, "--reference", dense, "--json")
+    [file] = json.loads(result.stdout)["files"]
+    assert not file["steps_repeated"]
+    [warning] = file["warnings"]
+    assert warning.startswith("The recorded steps cannot be repeated. Step 1: scores.safetensors")
+    assert file["kept_energy"] < 1
+    assert "secret-folder" not in page.read_text()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from prune_gui.language import deferred, tr
-from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job
+from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job, Started
 from prune_gui.worker.jobs import threads_jobs
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Bridge(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._waiting: dict[int, tuple[Callable[[Any], None], Callable[[BaseException], None]]] = {}
+        self._running: dict[int, Job] = {}
         self._closing: list[Checkpoint] = []  # to be closed after the last job that reads them
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
@@ -44,6 +45,12 @@ class Bridge(QObject):
     def waits_for(self, ticket: int | None) -> bool:
         """Return whether the last event of a job (finished, failed or dropped) is still to come."""
         return ticket in self._waiting
+
+    def job_before(self, ticket: int | None) -> Job | None:
+        """Return the job that a queued quick job waits for; None if it waits for none."""
+        if ticket in self._running or not self.waits_for(ticket):
+            return None
+        return next((job for job in self._running.values() if not (job.long or job.idle)), None)
 
     def run(
         self,
@@ -122,7 +129,10 @@ class Bridge(QObject):
     @Slot(object)
     def _deliver(self, event: Event) -> None:
         callbacks = None
-        if isinstance(event, Finished | Failed | Dropped):
+        if isinstance(event, Started):
+            self._running[event.ticket] = event.job
+        elif isinstance(event, Finished | Failed | Dropped):
+            self._running.pop(event.ticket, None)
             callbacks = self._waiting.pop(event.ticket, None)
         self.happened.emit(event)
         if callbacks is not None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Recipe, Resolution, Step
     from prune_gui.session import Session
 
+DEFAULTS: Final[dict[Which, Side]] = {"left": FILE, "right": Present()}
+"""The sides to start with, and in place of those that are no longer available."""
 MAX_OTHERS: Final = 2
 """Maximum number of other checkpoints that stay open: one for each side."""
 REPLACED: Final[dict[Which, str]] = {
@@ -81,7 +83,7 @@ class Comparison(QObject):
         super().__init__(parent)
         self._bridge = bridge
         self._source = source
-        self.chosen: dict[Which, Side] = {"left": FILE, "right": Present()}
+        self.chosen = dict(DEFAULTS)
         self.notice = ""
         self._others: dict[Path, Resolution] = {}
         self._states: dict[str, tuple[Recipe, Resolution]] = {}
@@ -175,10 +177,9 @@ class Comparison(QObject):
         self._states.clear()
         if not continued:
             self.notice = ""
-            defaults: dict[Which, Side] = {"left": FILE, "right": Present()}
             for which, side in self.chosen.items():
                 if not isinstance(side, OtherCheckpoint):
-                    self.chosen[which] = defaults[which]
+                    self.chosen[which] = DEFAULTS[which]
 
     def close(self) -> None:
         """Close the other checkpoints. The engine must have ended."""
@@ -207,7 +208,7 @@ class Comparison(QObject):
                 return True
 
     def _replace(self, which: Which) -> None:
-        gone, self.chosen[which] = self.chosen[which], Stack() if self._steps else FILE
+        gone, self.chosen[which] = self.chosen[which], DEFAULTS[which]
         other = self.text(self.chosen[which])
         self.notice = tr(REPLACED[which], side=self.text(gone), other=other)
 

@@ -17,12 +17,10 @@ from PySide6.QtGui import (
     QDragEnterEvent,
     QDragLeaveEvent,
     QDropEvent,
-    QGuiApplication,
 )
 from PySide6.QtWidgets import (
     QDockWidget,
     QMainWindow,
-    QMenu,
     QStackedWidget,
     QToolBar,
     QVBoxLayout,
@@ -31,6 +29,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
+from prune_gui.gui.actions.file_menus import RecentMenu, StatesMenu
 from prune_gui.gui.actions.pane_navigation import PaneNavigation
 from prune_gui.gui.actions.peek_original import PeekOriginal
 from prune_gui.gui.commands import Commands
@@ -47,7 +46,6 @@ from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.panels.zero_notice import ZeroNotice
-from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
@@ -63,8 +61,6 @@ log = logging.getLogger(__name__)
 
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
-MAX_LISTED_STATES: Final = 40
-"""Limit of the state dicts in the menu. The command line accepts the name of any."""
 
 
 class MainWindow(QMainWindow):
@@ -166,7 +162,7 @@ class MainWindow(QMainWindow):
         entries = [
             *palette_entries.of_actions(self.menu_actions, preset_actions, dock_actions),
             *palette_entries.of_views(self.workbench, self.views),
-            *palette_entries.of_files(self.commands.settings.recent, self._open_recent),
+            *palette_entries.of_files(self.commands.settings.recent, self._recent.open_path),
         ]
         palette = Palette(entries, self, partial(palette_entries.of_parameters, self.workbench))
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -340,7 +336,7 @@ class MainWindow(QMainWindow):
         area = Qt.DockWidgetArea
         left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
         right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        self.resizeDocks([left, right], [372, 344], Qt.Orientation.Horizontal)
+        self.resizeDocks([left, right], [400, 344], Qt.Orientation.Horizontal)
         history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
         log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
         for dock in (history, log_dock):
@@ -368,10 +364,9 @@ class MainWindow(QMainWindow):
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
-        self._recent = QMenu(tr("Open rece&nt"), self)
-        self._recent.aboutToShow.connect(self._list_recent)
-        self._states = QMenu(tr("&State dict"), self)
-        self._states.aboutToShow.connect(self._list_states)
+        self._recent = RecentMenu(self.commands, self)
+        self._recent.another_wanted.connect(self.another_wanted)
+        self._states = StatesMenu(self.commands, self)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
         for title, names in menus.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
@@ -425,7 +420,7 @@ class MainWindow(QMainWindow):
         self._centre.setCurrentIndex(1)
         self._refresh()
         session = self.workbench.session
-        if session is not None and session.made is not None and session.made.recipe is not None:
+        if session is not None and session.past_steps:
             self.status.say(tr("The steps that made this file are listed above the stack."))
 
     def _refresh(self) -> None:
@@ -443,40 +438,13 @@ class MainWindow(QMainWindow):
         self._welcome.show_recent(self.commands.settings.recent)
         self._recent.setEnabled(bool(self.commands.settings.recent))
         self._presets.setEnabled(session is not None)
-        self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
+        self._states.follow(session)
         self.menu_actions.refresh()
 
     def _show_loaded_methods(self, methods: Sequence[type[Method]]) -> None:
         titles = join_items(tr(method.title) for method in methods)
         file = Path(methods[0].source).name
         self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
-
-    def _list_recent(self) -> None:
-        self._recent.clear()
-        for number, path in enumerate(self.commands.settings.recent, start=1):
-            text = escape_mnemonics(path)
-            action = self._recent.addAction(f"&{number}  {text}" if number < 10 else text)
-            action.setToolTip(tr("With Ctrl: in a new window"))
-            action.triggered.connect(partial(self._open_recent, Path(path)))
-        self._recent.setToolTipsVisible(True)
-
-    def _open_recent(self, path: Path) -> None:
-        if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.another_wanted.emit(path)
-        else:
-            self.commands.open_path(path)
-
-    def _list_states(self) -> None:
-        assert self.workbench.session is not None
-        checkpoint = self.workbench.session.checkpoint
-        self._states.clear()
-        for name in checkpoint.candidates[:MAX_LISTED_STATES]:
-            action = self._states.addAction(escape_mnemonics(name, 80))
-            action.setCheckable(True)
-            action.setChecked(name == checkpoint.state_dict)
-            action.triggered.connect(
-                lambda _, name=name: self.commands.open_path(checkpoint.path, state=name)
-            )
 
     def _failed(self, tried: str, error: BaseException) -> None:
         if isinstance(error, PruneGuiError):

@@ -23,6 +23,7 @@ from prune_gui.worker import Dropped, Event
 from prune_gui.worker.jobs import Resolved, compile_jobs, methods_job, resolve_job, warm_up_job
 
 if TYPE_CHECKING:
+    from prune_gui.audit.statistics.file_zeros import Counts, FileZeros
     from prune_gui.audit.view_data.model_subject import ModelSubject
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.errors import PluginError
@@ -74,6 +75,7 @@ class Workbench(QObject):
         self.resolved: Resolved | None = None
         self.chosen: str | None = None
         self._resolve_ticket: int | None = None
+        self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
         self.bridge.failed.connect(self.failed)
         self.bridge.happened.connect(self._on_resolve_dropped)
         self.files.opened.connect(self._on_opened)
@@ -115,6 +117,11 @@ class Workbench(QObject):
         """All parameters, or a message that says why there are none."""
         return model_subject_of(self.session, self.shown, self.draft_number)
 
+    @property
+    def resolve_ticket(self) -> int | None:
+        """The ticket of the last job that resolves the recipe; None before the first."""
+        return self._resolve_ticket
+
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
         return self.session.module_index.module_type_of(parameter) if self.session else ""
@@ -125,10 +132,13 @@ class Workbench(QObject):
         if self.session is None or self.resolved is None:
             return 0
         before, zeros = self.resolved.before, self.session.file_zeros
-        is_current = before.checkpoint is self.session.checkpoint
-        if not is_current or not zeros.is_noticeable(before.counts):
+        if before.checkpoint is not self.session.checkpoint:
             return 0
-        return sum(zeros.unpruned(before.counts).values())
+        counts, of, unpruned = self._unpruned
+        if counts is not before.counts or of is not zeros:
+            unpruned = zeros.noticeable(before.counts)
+            self._unpruned = before.counts, zeros, unpruned
+        return unpruned
 
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.

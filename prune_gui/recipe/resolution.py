@@ -414,7 +414,8 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
                 pruned = 0
         counts[info.name] = pruned, info.numel
     if not counts:
-        layers, counts = map(dict, masks_in(checkpoint, monitor))
+        masks = masks_in(checkpoint, monitor)
+        return Resolution(recipe.with_steps(()), checkpoint, *masks)
     return Resolution(recipe.with_steps(()), checkpoint, layers, counts)
 
 

@@ -141,7 +141,12 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
         case NamedState(name):
             return tr("Named state: {name}", name=one_line(name, MAX_NAME_LENGTH))
         case OtherCheckpoint(path):
-            return one_line(path.name, MAX_NAME_LENGTH)
+            return file_text(path)
+
+
+def file_text(path: Path) -> str:
+    """Return the name of a file and of its folder: many checkpoints have the same name."""
+    return one_line(f"{path.parent.name}/{path.name}", MAX_NAME_LENGTH)
 
 
 def frame_title(subject: Subject, steps: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import repeat
 from re import compile as compile_pattern
 from re import split
 from typing import Any, Final
@@ -130,6 +131,11 @@ class ModuleIndex:
         indices = self._indices_in(counts)
         pruned[indices] = np.fromiter((n for n, _ in counts.values()), np.int64, len(counts))
         return pruned
+
+    def values_of(self, values: Mapping[str, int], *, missing: int) -> NDArray[np.int64]:
+        """Return a number per parameter, int64, given some by name; `missing` for the others."""
+        found = map(values.get, self._index_by_name, repeat(missing))
+        return np.fromiter(found, np.int64, len(self.tensors))
 
     def countable(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
         """Return the elements per parameter that can be pruned or, in a mask, are counted; int64.

@@ -17,6 +17,7 @@ from prune_gui.pruning.lazy import Lazy
 IMPORTED_ON_FIRST_USE: Final = (
     "psutil",
     "prune_gui.audit.diff.comparison",
+    "prune_gui.audit.diff.summary",
     "prune_gui.audit.statistics.cumulative",
     "prune_gui.audit.raster.density",
     "prune_gui.audit.statistics.element",
@@ -26,6 +27,7 @@ IMPORTED_ON_FIRST_USE: Final = (
     "prune_gui.audit.raster.profiles",
     "prune_gui.audit.raster.cell_statistics",
     "prune_gui.audit.statistics.scores",
+    "prune_gui.audit.statistics.zero_scan",
     "prune_gui.checkpoint.write.writing",
     "prune_gui.pruning.plugins.loading",
     "prune_gui.pruning.plugins.method",

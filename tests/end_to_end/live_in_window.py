@@ -19,8 +19,8 @@ from leave_window import box_with, press
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QLineEdit, QTabWidget
-from use_window import Ready, Robot, add_step, named, pick, retype, save, set_amount
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QTabWidget
+from use_window import LEFT, Ready, Robot, add_step, named, pick, retype, save, set_amount
 
 from prune_gui.gui.app import run
 from prune_gui.gui.window import MainWindow
@@ -50,7 +50,8 @@ def work(window: MainWindow, tree_filter: str, rest: str, folder: str) -> Iterat
     pick(named(window, QComboBox, "Scope"), "global")
     retype(window.draft.targets.line, rest)
     set_amount(window, "60")
-    retype(named(window, QLineEdit, "Max sparsity"), "0.9")
+    QTest.mouseClick(window.draft.form.fold.button, LEFT)
+    retype(named(window, QDoubleSpinBox, "Max sparsity").lineEdit(), "0.9")
     yield from add_step(window)
     tabs = named(window, QTabWidget, "Views of the parameter")
     for view in range(tabs.count()):

@@ -36,6 +36,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
+from prune_gui.pruning.methods import METHODS
 from prune_gui.session.draft_request import CutRequest
 
 Key, LEFT, NONE = Qt.Key, Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
@@ -58,6 +59,7 @@ MODIFIERS = (
     Qt.KeyboardModifier.ShiftModifier,
     Qt.KeyboardModifier.ControlModifier,
 )
+ENABLED = Qt.ItemFlag.ItemIsEnabled
 MAX_TRAIL_LENGTH = 25
 
 
@@ -224,7 +226,7 @@ class Monkey:
             QTest.mouseClick(draft.commit, LEFT)
             return "commit"
         if self._random.random() < 0.2:
-            draft.method.setCurrentIndex(self._random.randrange(draft.method.count()))
+            draft.method.choose(self._random.choice(list(METHODS)))
             draft.method.activated.emit(draft.method.currentIndex())
             return f"method {draft.method.currentText()}"
         return f"{use.__name__} {use(draft)}"
@@ -246,9 +248,13 @@ class Monkey:
 
     def _pick(self, parent: QWidget | None = None) -> str | None:
         box = self._usable_widget(QComboBox, parent)
-        if box is None or not box.count():
+        if box is None:
             return None
-        index = self._random.randrange(box.count())
+        model = box.model()
+        enabled = [i for i in range(box.count()) if model.flags(model.index(i, 0)) & ENABLED]
+        if not enabled:
+            return None
+        index = self._random.choice(enabled)
         text = box.itemText(index)
         box.setCurrentIndex(index)
         box.activated.emit(index)

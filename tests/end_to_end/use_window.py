@@ -90,7 +90,9 @@ def retype(line: QLineEdit, text: str) -> None:
 def pick(box: QComboBox, beginning: str) -> None:
     box.setFocus()
     QTest.keyClick(box, Qt.Key.Key_Home)
-    for _ in range(box.findText(beginning, Qt.MatchFlag.MatchStartsWith)):
+    model, row = box.model(), box.findText(beginning, Qt.MatchFlag.MatchStartsWith)
+    enabled = [bool(model.flags(model.index(i, 0)) & Qt.ItemFlag.ItemIsEnabled) for i in range(row)]
+    for _ in range(sum(enabled)):  # keys skip the others
         QTest.keyClick(box, Qt.Key.Key_Down)
 
 

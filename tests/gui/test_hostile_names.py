@@ -125,7 +125,7 @@ def test_every_view_shows_names_as_plain_text(
 
 def test_menus_and_buttons_show_names_literally(window, open_file, hostile_file):
     open_file(hostile_file)
-    window._list_recent()
+    window._recent.aboutToShow.emit()
     (action,) = window._recent.actions()
     assert action.text().endswith(r"<b>[*]\n\u202e&&x.safetensors")
     window._welcome.show_recent([str(hostile_file)])

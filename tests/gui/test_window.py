@@ -108,11 +108,11 @@ def test_opening_shows_a_parameter_and_adds_the_file_to_the_recent_ones(
     path = tmp_path / "mine.safetensors"
     path.write_bytes(demo_checkpoint.read_bytes())
     open_file(path)
-    assert window._centre.currentWidget() is window.views
+    assert window.views.isVisible()
     assert window.workbench.chosen == "classifier.hidden.weight"
     assert window.windowTitle().startswith("mine.safetensors")
     assert Settings.load().recent == (str(path),)
-    window._list_recent()
+    window._recent.aboutToShow.emit()
     assert [action.text() for action in window._recent.actions()] == [f"&1  {path}"]
 
 
@@ -232,11 +232,13 @@ def test_save_on_closing_closes_only_if_the_recipe_was_saved(changed, answer, tm
     assert path.exists() is named
 
 
-def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(changed, answer, demo_checkpoint):
+def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(
+    changed, answer, demo_checkpoint, qtbot
+):
     asked = answer("ask_unsaved", Button.Cancel)
     before = changed.workbench.session
     drop(changed, demo_checkpoint)
-    assert asked
+    qtbot.waitUntil(lambda: bool(asked))
     assert changed.workbench.session is before
 
 

@@ -21,6 +21,7 @@ from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.windows import Windows, cascaded_position, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
@@ -202,7 +203,7 @@ def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
 
 def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_checkpoint):
     for window in two:
-        window._list_recent()
+        window._recent.aboutToShow.emit()
         texts = [action.text() for action in window._recent.actions()]
         assert texts == [f"&1  {other_checkpoint}", f"&2  {copied_demo}"]
 
@@ -254,7 +255,7 @@ def test_new_windows_cascade_and_restart_at_the_top_left_of_the_screen():
 def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch, qtbot):
     one, other = two
     before = one.workbench.session
-    one._list_recent()
+    one._recent.aboutToShow.emit()
     monkeypatch.setattr(
         QGuiApplication, "keyboardModifiers", lambda: Qt.KeyboardModifier.ControlModifier
     )
@@ -375,8 +376,8 @@ def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
         ]
         return sum(view._pipeline.tiles.limit_bytes for view in views) >> 20
 
-    def share(of):  # the overview has the third part
-        return 2 * of // 3
+    def share(of):
+        return 2 * of // sum(spec.caches_pictures for spec in VIEWS)
 
     first = windows.make()
     assert allowed(first) == share(Settings().picture_memory)

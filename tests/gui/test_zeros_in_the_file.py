@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QPushButton, QToolButton
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QToolButton
 from safetensors.torch import save_file
 from waiting import change
 
@@ -29,7 +29,7 @@ def pruned_elsewhere(tmp_path):
     generator = torch.Generator().manual_seed(0)
     tensors = {name: torch.randn(40, 40, generator=generator) for name in "abc"}
     tensors["a"].view(20, 2, 10, 4)[:, 0, :, 1:3] = 0
-    tensors["a"].view(20, 2, 10, 4)[:, 1, :, :2] = 0
+    tensors["a"].view(20, 2, 10, 4)[:, 1, :, ::3] = 0
     tensors["b"][7] = 0
     path = tmp_path / "elsewhere.safetensors"
     save_file({f"{name}.weight": tensor for name, tensor in tensors.items()}, path)
@@ -84,9 +84,9 @@ def test_zeros_of_another_program_are_shown_but_not_as_pruned(counted, pruned_el
     assert cell(window, "a.weight", TreeColumn.SPARSITY) == "0.0 %"
     window.workbench.choose("a.weight")
     facts = window.workbench.subject.facts()
-    assert facts.endswith("0 of 1,600 pruned (0.0 %) · 50.0 % zero in the file · 2:4")
+    assert facts.endswith("0 of 1,600 pruned (0.0 %) · 50.0 % zero in the file: 2:4")
     window.workbench.choose("b.weight")
-    assert window.workbench.subject.facts().endswith("2.5 % zero in the file · 1 of 40 rows")
+    assert window.workbench.subject.facts().endswith("2.5 % zero in the file: 1 of 40 rows")
 
 
 def test_one_click_treats_them_as_pruned_and_one_undo_takes_it_back(
@@ -177,3 +177,21 @@ def test_a_file_of_another_program_has_no_past_steps(counted, pruned_elsewhere):
     assert not button(window.stack, "Apply the past steps again").isVisible()
     assert window.workbench.session.past_steps == ()
     assert not window.menu_actions["own_recipe"].isEnabled()
+
+
+def test_many_past_steps_are_counted_after_the_first_ones(counted, tmp_path):
+    path, dense = tmp_path / "ours.safetensors", tmp_path / "dense.safetensors"
+    save_file({"a.weight": torch.randn(8, 8)}, dense)
+    with open_checkpoint(dense) as checkpoint:
+        export(resolve(Recipe.model_validate({"steps": [STEP] * 9}), checkpoint), path)
+    window = counted(path)
+    listed = next(
+        label
+        for label in window.stack.findChildren(QLabel)
+        if label.accessibleName() == "Past steps"
+    )
+    assert listed.text().splitlines()[-2:] == [
+        "6. L1 unstructured, local, 25 %: *.weight",
+        "and 3 more",
+    ]
+    assert "9. L1" in listed.toolTip()

@@ -17,7 +17,7 @@ from torch.nn.utils import prune as torch_prune
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
 from prune_gui.recipe import Recipe, Resolution, export, resolve
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.pruned_by_codes import IN_FILE, ZERO
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (4, 5)}
 
@@ -256,3 +256,14 @@ def test_the_counts_of_a_step_are_the_sums_over_its_targets(demo_checkpoint):
         assert outcome.total == (sum(outcome.pruned.values()), total)
         assert resolution.of_targets(number) == (sum(pruned for pruned, _ in counts), total)
     assert resolution.of_targets(2)[0] > resolution.outcomes[1].total[0] > 0
+
+
+def test_marked_zeros_are_the_kept_ones_and_change_no_count(resolved, tmp_path):
+    tensors = {"w": torch.tensor([0.0, -0.0, 1.0, 2.0]), "b": torch.tensor([0.0, 1.0])}
+    step = {"method": "l1_unstructured", "targets": ["w"], "amount": 1}
+    resolution = resolved(tmp_path, tensors, step)
+    marked = resolution.marking_zeros("w")
+    assert marked.pruned_by("w").tolist() == [1, ZERO, 0, 0]
+    assert marked.pruned_by("b").tolist() == [0, 0]
+    assert marked.counts == resolution.counts
+    assert resolution.pruned_by("w").tolist() == [1, 0, 0, 0]

@@ -27,7 +27,7 @@ STEPS = tuple(
         (AfterStep(3), "After step 3"),
         (Stack(), "The stack without the draft"),
         (NamedState("gentle\nhand"), "Named state: gentle\\nhand"),
-        (OtherCheckpoint(Path("/tmp/other.safetensors")), "other.safetensors"),
+        (OtherCheckpoint(Path("/tmp/other.safetensors")), "tmp/other.safetensors"),
     ],
 )
 def test_each_side_has_a_name(side, text):

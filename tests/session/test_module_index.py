@@ -137,6 +137,11 @@ def test_parameters_that_are_not_shown_are_not_selected():
     assert selected("norm", "block") == set()
 
 
+def test_values_by_name_are_arranged_by_parameter():
+    index = ModuleIndex([TensorInfo(name, (2,), "float32") for name in "abc"])
+    assert index.values_of({"c": 3, "a": 0}, missing=-1).tolist() == [0, -1, 3]
+
+
 def test_masks_are_countable_if_nothing_can_be_pruned():
     masks = ModuleIndex([TensorInfo("a.weight", (2, 3), "bool"), TensorInfo("n", (), "int64")])
     assert masks.countable({}).tolist() == [0, 0]

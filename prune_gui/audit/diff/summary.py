@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,8 @@ class Extent:
     Attributes:
         pruned: number of pruned elements.
         total: number of all elements.
-        kept_energy: share of the energy that is kept, in [0, 1]; None while it is not computed, NaN
-            if there is no energy or it is infinite.
+        kept_energy: share of the energy of the open checkpoint's weights that is kept, in [0, 1];
+            None while it is not computed, NaN if there is no energy or it is infinite.
     """
 
     pruned: int
@@ -41,8 +41,8 @@ class SideSummary:
 
     Attributes:
         statistics: of all its parameters, as far as they are computed.
-        parameter: the chosen parameter; None if the checkpoint has none that can be pruned.
-        everything: all prunable parameters.
+        parameter: the chosen parameter; None if it cannot be compared.
+        everything: all parameters that can be compared.
         worst: the parameter that keeps the smallest share of its energy, and that share; None while
             the statistics are not complete, or if nothing with energy is pruned.
     """
@@ -79,16 +79,22 @@ def summarize(
     name: str,
     left: Resolution,
     right: Resolution,
+    reference: Resolution,
     before: Summary | None,
     wanted: Callable[[TensorInfo], bool],
     monitor: Monitor,
 ) -> Summary:
     """Return the summary of two states, with energies for as many parameters as `wanted` allows.
 
+    The energies of both states are those of the same weights, of `reference`. The pruned weights of
+    another checkpoint are zeros, whose own energy would say nothing about what was lost.
+
     Args:
         name: the chosen parameter.
         left: one state.
         right: the other state.
+        reference: a resolution of the open checkpoint. Only those of its parameters are summarized
+            that can be compared on both sides.
         before: an earlier summary, whose statistics are reused as far as they apply.
         wanted: called before the weights of a parameter are read; False stops the computation.
         monitor: receives the number of bytes read.
@@ -96,13 +102,30 @@ def summarize(
     Raises:
         Cancelled: the monitor was cancelled.
     """
+    sides = left, right
+    names = [
+        one for one in reference.counts if all(comparable(side, reference, one) for side in sides)
+    ]
+    left, right = (_measured_on(reference, side, names) for side in sides)
     earlier = [] if before is None else [before.left.statistics, before.right.statistics]
     left_statistics = compute(_start(left, earlier), wanted, monitor)
     right_statistics = compute(_start(right, [*earlier, left_statistics]), wanted, monitor)
     overlap = None
-    if comparable(left, right, name):
+    if name in left.counts:
         [overlap] = overlaps(left, right, [name], monitor)
     return Summary(name, _side(name, left_statistics), _side(name, right_statistics), overlap)
+
+
+def _measured_on(reference: Resolution, resolution: Resolution, names: list[str]) -> Resolution:
+    """Return a resolution of some parameters, with its masks for the weights of the open file."""
+    if resolution.checkpoint is reference.checkpoint and len(names) == len(resolution.counts):
+        return resolution
+    return replace(
+        resolution,
+        checkpoint=reference.checkpoint,
+        layers={name: resolution.layers[name] for name in names if name in resolution.layers},
+        counts={name: resolution.counts[name] for name in names},
+    )
 
 
 def _start(resolution: Resolution, earlier: list[LayerStatistics]) -> LayerStatistics:
@@ -111,6 +134,7 @@ def _start(resolution: Resolution, earlier: list[LayerStatistics]) -> LayerStati
         before if before.resolution is resolution else empty_statistics(resolution, before)
         for before in earlier
         if before.checkpoint is resolution.checkpoint
+        and before.resolution.counts.keys() == resolution.counts.keys()
     ]
     if not candidates:
         return empty_statistics(resolution)

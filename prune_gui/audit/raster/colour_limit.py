@@ -12,7 +12,7 @@ from prune_gui.audit.statistics.element_values import Measure
 from prune_gui.monitor import Monitor
 
 SAMPLED_SPANS: Final = 256
-SPAN_ELEMENTS: Final = 1 << 12
+SPAN_ELEMENTS: Final = 1 << 10
 """A larger parameter is sampled in equally distant spans: to read all of it would delay the
 picture, and the end of a colour scale need not be exact.
 """

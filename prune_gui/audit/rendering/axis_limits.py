@@ -11,6 +11,10 @@ INNER_QUANTILE: Final = 0.999
 """Share of the numbers that an axis shows at first: a few outliers would flatten the others."""
 MIN_STRETCH: Final = 1.5
 """An axis leaves out outliers only if it is at least this many times as long with them."""
+MIN_PEAK: Final = 3
+"""A bar goes beyond its axis if it is at least this many times as high as the next one: the zeros
+of a pruned parameter would flatten the others.
+"""
 MIN_NUMBERS: Final = 100
 """An axis of fewer numbers shows all of them."""
 MAX_MAGNITUDE: Final = 1e290
@@ -72,6 +76,19 @@ def inner_range(
         stop = max(abs(start), abs(stop))
         start = -stop
     return (start, stop) if (stop - start) * MIN_STRETCH <= high - low else (low, high)
+
+
+def peak_limit(counts: NDArray[np.int64]) -> int:
+    """Return the upper limit of an axis of counts that shows all bars but a much higher one.
+
+    Args:
+        counts: int64 (bars,).
+
+    Returns:
+        The second-largest count; the largest, at least 1, if that is not much larger.
+    """
+    second, highest = (int(count) for count in np.sort(np.append(counts, [0, 0]))[-2:])
+    return second if 0 < second * MIN_PEAK <= highest else max(1, highest)
 
 
 def count_beyond(

@@ -7,7 +7,7 @@ from typing import Final
 
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
-LIGHT_SHARE: Final = 0.45
+LIGHT_SHARE: Final = 0.55
 """Share of a colour in its light shade; the rest is the background."""
 
 
@@ -94,7 +94,7 @@ LIGHT: Final = Colours(
     badges=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a", "#5d8c12", "#0e93b8"),
     draft="#ce4b88",
     in_file="#8b8f95",
-    zero="#e3e1dc",
+    zero="#e0ddd6",
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
@@ -109,7 +109,7 @@ DARK: Final = Colours(
     badges=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72", "#9ccc3c", "#2fd3e6"),
     draft="#e86eab",
     in_file="#7d838b",
-    zero="#2b2e33",
+    zero="#383b40",
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",

@@ -101,6 +101,21 @@ def pictures(pixels: Pixels) -> list[Pixels]:
     return np.split(pixels, pixels.shape[2] // 4, axis=2)
 
 
+def split(left: Pixels, right: Pixels, columns: range, at: float) -> Pixels:
+    """Return the left picture up to a column, and the right one beyond it.
+
+    Args:
+        left: uint8 (cells down, cells across, 4).
+        right: the same region of the other side.
+        columns: the columns of the layout that the pictures cover.
+        at: the column; the left edge of column 0 is -0.5.
+    """
+    across = left.shape[1]
+    share = (at + 0.5 - columns.start) / len(columns)
+    first = min(across, max(0, round(share * across)))
+    return np.concatenate([left[:, :first], right[:, first:]], axis=1)
+
+
 def paint(kept: str, *overlays: tuple[NDArray[np.float32], str]) -> NDArray[np.uint8]:
     """Return pixels, uint8 (cells down, cells across, 4): red, green, blue, opaque.
 

@@ -130,7 +130,7 @@ def local_contrast(levels: Pixels) -> Contrast | None:
 def coloured(levels: Pixels, table: Table) -> NDArray[np.uint8]:
     """Return the pixels of levels: uint8 (cells down, cells across, 4)."""
     packed = np.ascontiguousarray(table).view(np.uint32)[:, 0]
-    return packed[levels].view(np.uint8).reshape(*levels.shape, 4)
+    return packed.take(levels, mode="clip").view(np.uint8).reshape(*levels.shape, 4)
 
 
 def _empty_table(colours: Colours) -> Table:

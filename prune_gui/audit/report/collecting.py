@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from itertools import combinations
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Final
-
-import numpy as np
 
 from prune_gui.architecture.heads import attention_heads
 from prune_gui.audit.diff import comparison
 from prune_gui.audit.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
+from prune_gui.audit.report.subjects import Subject, subject_of_file, subject_of_stack
 from prune_gui.audit.statistics import layers as layer_statistics
 from prune_gui.audit.statistics.layer_rows import Rows, grouping, rows_of
 from prune_gui.audit.statistics.pattern_scan import PatternChunk, PatternScan
@@ -24,11 +24,10 @@ from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.audit.view_data import layer_columns
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
-from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
+from prune_gui.pruning.parallel import run
+from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.recipe.resolution import Outcome
@@ -38,28 +37,6 @@ REPEATED_READS: Final = 3
 """How often the bytes of a checkpoint are read, and how often more with a reference; about, for
 the progress."""
 LIBRARIES: Final = ("torch", "numpy", "safetensors")
-
-
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """A checkpoint to report on.
-
-    Attributes:
-        checkpoint: the open file.
-        result: prunes exactly the elements that are zero in the result.
-        origin: prunes the same elements of the checkpoint before pruning, as far as both have the
-            same parameters, each with the step that did; None if that checkpoint is not known.
-        reference: the checkpoint to compare with; None if there is none.
-        retraced: whether the steps of `origin` are those that the metadata of the file record.
-        warnings: remarks for the user.
-    """
-
-    checkpoint: Checkpoint
-    result: Resolution
-    origin: Resolution | None = None
-    reference: Checkpoint | None = None
-    retraced: bool = False
-    warnings: tuple[str, ...] = ()
 
 
 def report_on_files(
@@ -84,7 +61,7 @@ def report_on_files(
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
         original = reference.fingerprint(monitor) if reference else ""
-        subjects = [_subject(each, reference, original, monitor) for each in checkpoints]
+        subjects = [subject_of_file(each, reference, original, monitor) for each in checkpoints]
         return _report(subjects, monitor, with_folders=with_folders)
 
 
@@ -104,79 +81,14 @@ def report_on_stack(
     """
     checkpoint = resolution.checkpoint
     with monitor.plan(READS * _nbytes(checkpoint)):
-        zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
-        result = _combined(resolution, zeros, monitor)
-        origin = result if resolution.recipe.steps else None
-        return _report([_Subject(checkpoint, result, origin)], monitor, with_folders=with_folders)
+        return _report([subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
 
 
 def _nbytes(checkpoint: Checkpoint) -> int:
     return sum(info.nbytes for info in checkpoint.tensors.values())
 
 
-def _subject(
-    checkpoint: Checkpoint, reference: Checkpoint | None, original: str, monitor: Monitor
-) -> _Subject:
-    """Return a checkpoint with its zeros; `original` is the fingerprint of the reference."""
-    result = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
-    subject = _Subject(checkpoint, result, reference=reference)
-    if reference is None:
-        return subject
-    made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
-    dense = initial_resolution(Recipe(), reference, monitor)
-    if made is not None and made.recipe is not None and made.input == original:
-        try:
-            origin = dense
-            for step in made.recipe.steps:
-                origin = origin.with_step(step, monitor)
-        except RecipeError as error:
-            problem = tr("The recorded steps cannot be repeated. {reason}", reason=error)
-            subject = replace(subject, warnings=(problem,))
-        else:
-            origin = _combined(origin, result, monitor)
-            if all(origin.counts[name] == result.counts[name] for name in origin.counts):
-                return replace(subject, origin=origin, retraced=True)
-            problem = tr(
-                "The recorded steps, repeated on {reference}, do not prune the same elements.",
-                reference=reference.path.name,
-            )
-            subject = replace(subject, warnings=(problem,))
-    return replace(subject, origin=_combined(dense, result, monitor))
-
-
-def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
-    """Return a resolution that also prunes what another one prunes in the file.
-
-    Args:
-        resolution: its steps come first.
-        zeros: a resolution without steps, of the same checkpoint or of another one. Parameters
-            that are not `comparable` are left out.
-        monitor: receives the number of elements processed.
-    """
-    layers, counts = {}, {}
-    for name in resolution.counts:
-        if not comparison.comparable(resolution, zeros, name):
-            continue
-        first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
-        if not zeros.counts[name][0]:
-            layers[name], counts[name] = first, resolution.counts[name]
-        elif not first:
-            layers[name], counts[name] = then, zeros.counts[name]
-        else:
-            layers[name] = (*first, *then)
-            size = resolution.counts[name][1]
-            counted = run(partial(_count, layers[name], monitor), chunks(size))
-            counts[name] = sum(counted), size
-    layers = {name: applied for name, applied in layers.items() if applied}
-    return replace(resolution, layers=layers, counts=counts)
-
-
-def _count(applied: Sequence[stack.AppliedStep], monitor: Monitor, span: tuple[int, int]) -> int:
-    monitor.advance(span[1] - span[0])
-    return int(np.count_nonzero(stack.pruned_by(applied, *span)))
-
-
-def _report(subjects: Sequence[_Subject], monitor: Monitor, *, with_folders: bool) -> Report:
+def _report(subjects: Sequence[Subject], monitor: Monitor, *, with_folders: bool) -> Report:
     labels = _labels(len(subjects))
     files = tuple(
         _file_record(label, subject, monitor, with_folders=with_folders)
@@ -211,14 +123,18 @@ def _pair(
 
 
 def _file_record(
-    label: str, subject: _Subject, monitor: Monitor, *, with_folders: bool
+    label: str, subject: Subject, monitor: Monitor, *, with_folders: bool
 ) -> FileRecord:
     checkpoint, origin = subject.checkpoint, subject.origin
     made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
     recorded = made.recipe if made is not None else None
     applied = origin if origin is not None and origin.recipe.steps else None
     recipe = applied.recipe if applied else recorded
-    names_folders = any(step.method.files for step in recipe.steps) if recipe else False
+    names_files = any(step.method.files for step in recipe.steps) if recipe else False
+    warnings = (*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings)
+    if not with_folders:
+        folders = _folders((checkpoint, subject.reference), (recipe, recorded))
+        warnings = tuple(_without(folders, warning) for warning in warnings)
     return FileRecord(
         label=label,
         name=checkpoint.path.name,
@@ -236,11 +152,30 @@ def _file_record(
         recorded=tuple(_steps(recorded)) if recorded and not subject.retraced else (),
         steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
         retraced=subject.retraced,
-        recipe=recipe.to_yaml() if recipe and (with_folders or not names_folders) else "",
+        recipe=recipe.to_yaml() if recipe and (with_folders or not names_files) else "",
         load_code=tuple(_load_code(checkpoint)),
         layers=tuple(_layers(subject, monitor)),
-        warnings=(*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings),
+        warnings=warnings,
     )
+
+
+def _folders(
+    checkpoints: Iterable[Checkpoint | None], recipes: Iterable[Recipe | None]
+) -> frozenset[str]:
+    """Return the folders of all files that messages may name."""
+    paths = {path for each in checkpoints if each for path in (each.path, *each.files)}
+    for recipe in filter(None, recipes):
+        for step in recipe.steps:
+            paths.update(map(Path, step.method.files.values()))
+    folders = {folder for path in paths for folder in (path.parent, path.absolute().parent)}
+    return frozenset(str(folder) for folder in folders if folder.name)
+
+
+def _without(folders: Iterable[str], message: str) -> str:
+    """Return a message in which files are named without these folders."""
+    for folder in sorted(folders, key=len, reverse=True):
+        message = message.replace(f"{folder.rstrip(os.sep)}{os.sep}", "")
+    return message
 
 
 def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
@@ -280,7 +215,7 @@ def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
     return rows_of(statistics, grouping(statistics.infos, None))
 
 
-def _layers(subject: _Subject, monitor: Monitor) -> Iterator[Layer]:
+def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
     result, origin = subject.result, subject.origin
     if not result.counts:
         return
@@ -293,6 +228,7 @@ def _layers(subject: _Subject, monitor: Monitor) -> Iterator[Layer]:
         if before is None and has_originals:
             known = rows, row
         steps = known or (rows, row)
+        energy_kept = float(known[0].kept[known[1]]) if known else None
         zeros, total = result.counts[info.name]
         monitor.advance()
         yield Layer(
@@ -304,9 +240,9 @@ def _layers(subject: _Subject, monitor: Monitor) -> Iterator[Layer]:
             by_code=_by_code(*steps),
             dead_channels=int(rows.dead[row]),
             patterns=_patterns(result, info, monitor),
-            energy=float(rows.kept[row]),
+            energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
             energy_before=float(known[0].energy[known[1]]) if known else None,
-            energy_kept=float(known[0].kept[known[1]]) if known else None,
+            energy_kept=energy_kept,
             warnings=tuple(layer_columns.warnings(rows, row)),
         )
 

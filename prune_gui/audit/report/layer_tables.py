@@ -96,8 +96,8 @@ def side_by_side(report: Report) -> Iterator[str]:
     head = [(tr("Name"), TEXT), (tr("Shape"), NUMBER)]
     title = tr("Sparsity")
     head += [(f"{file.label}: {title}", NUMBER) for file in report.files]
-    for label in others:
-        head += [(f"{label}: {tr(column.title)}", NUMBER) for column in OVERLAP_COLUMNS]
+    overlap_titles = [tr(column.title) for column in OVERLAP_COLUMNS]
+    head += [(f"{label}: {title}", NUMBER) for label in others for title in overlap_titles]
     lines += _omitted_row(len(names) - len(shown), len(head))
     yield marks.table(head, lines)
 

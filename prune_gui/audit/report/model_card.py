@@ -1,4 +1,7 @@
-"""A section on pruning for the model card of a checkpoint, in Markdown. Always in English."""
+"""A section on pruning for the model card of a checkpoint, in Markdown.
+
+Its sentences are English, as in most model cards; steps are in the language of the report.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,12 @@ from typing import Final
 from prune_gui.audit.report.records import FileRecord, StepRecord
 from prune_gui.errors import one_line
 
+LOADING: Final = {
+    "finalized": "Pruned weights are stored as zeros: the file loads like the original model.",
+    "reparametrized": "Pruned parameters X are stored as X_orig and X_mask; X is their product.",
+    "masks": "The file has one mask per pruned parameter: False where a weight is pruned.",
+}
+"""How to load each form of file; files of other programs load like finalized ones."""
 MAX_TARGETS: Final = 300
 """Limit of the targets of a step, in characters."""
 
@@ -43,9 +52,7 @@ def _lines(file: FileRecord) -> Iterator[str]:
         if dead:
             yield f"- output channels that are entirely zero in {dead:,} parameters"
     yield from ("", "### How to load", "")
-    yield "Pruned weights are stored as zeros: the file loads like the original model."
-    if file.form == "reparametrized":
-        yield "Pruned parameters X are stored as X_orig and X_mask; X is their product."
+    yield LOADING.get(file.form, LOADING["finalized"])
     if not file.is_stack:  # the name of the pruned file is not known yet
         yield from ("", "```python", *file.load_code, "```")
 

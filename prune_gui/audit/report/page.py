@@ -14,11 +14,12 @@ from prune_gui.audit.report.overview import MAX_TILES, overview
 from prune_gui.audit.report.records import FileRecord, Report, StepRecord
 from prune_gui.byte_counts import short_bytes
 from prune_gui.language import deferred, format_number, join_items, language, tr, trn
-from prune_gui.number_formats import sparsity
+from prune_gui.number_formats import percent, sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.resources import resource
 
 MAX_WARNINGS: Final = 60
+MAX_NOTES: Final = 8
 MAX_RECIPE_LINES: Final = 400
 MAX_LINE: Final = 2000
 """Limit of a line of a recipe or of a model card, in characters."""
@@ -169,7 +170,8 @@ def _file_sections(file: FileRecord, title: str, max_tiles: int) -> Iterator[str
         title = tr("Steps recorded in the file") if file.retraced else tr("Steps")
         yield heading(title, tag)
         if file.retraced:
-            yield f"<p>{text(tr(RETRACED, name=file.reference))}</p>"
+            retraced = tr(RETRACED, name=file.reference)
+            yield f"<p>{text(retraced)}</p>"
         yield _steps_table(file.steps)
     if file.recipe:
         lines = file.recipe.splitlines()
@@ -199,7 +201,7 @@ def _legend(file: FileRecord) -> str:
         keys.append((marks.code_class(IN_FILE), tr("zero in the file")))
     shades = "".join(
         f'<span><i class="key d{shade}"></i>{text(label)}</span>'
-        for shade, label in ((0, "0 %"), (marks.SHADES // 2, "50 %"), (marks.SHADES, "100 %"))
+        for shade, label in ((marks.shade_of(each), percent(each)) for each in (0.0, 0.5, 1.0))
     )
     shown = "".join(f'<span><i class="key {kind}"></i>{text(label)}</span>' for kind, label in keys)
     return f'<p class="legend">{shades}{shown}</p>'
@@ -210,7 +212,10 @@ def _steps_table(steps: Sequence[StepRecord]) -> str:
     rows = []
     for step in steps:
         key = f'<i class="key {marks.code_class(step.number)}"></i>' if known else ""
-        notes = "".join(f'<div class="faint">{text(note)}</div>' for note in step.notes[:8])
+        remarks = list(step.notes[:MAX_NOTES])
+        if len(step.notes) > MAX_NOTES:
+            remarks.append(tr("and {more:,} more", more=len(step.notes) - MAX_NOTES))
+        notes = "".join(f'<div class="faint">{text(note)}</div>' for note in remarks)
         state = "" if step.enabled else text(tr("switched off"))
         cells = [
             cell(f"{key}{step.number}", "label"),
@@ -239,7 +244,8 @@ def _warnings(file: FileRecord, tag: str) -> Iterator[str]:
         name = text(names[0])
         more = len(names) - 1
         others = text(trn(" and {count:,} more", " and {count:,} more", more)) if more else ""
-        lines.append(f"<code>{name}</code>{others}: {text(warning)}")
+        layers = f"<code>{name}</code>{others}"
+        lines.append(tr("{name}: {note}", name=layers, note=text(warning)))
     if not lines:
         return
     yield heading(tr("Warnings"), tag)
@@ -287,7 +293,7 @@ def _facts(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def _footer(report: Report) -> str:
-    notes = NOTES if len(report.files) > 1 else NOTES[:-1]
-    lines = "".join(f"<p>{text(tr(note))}</p>" for note in notes)
+    notes = map(tr, NOTES if len(report.files) > 1 else NOTES[:-1])
+    lines = "".join(f"<p>{text(note)}</p>" for note in notes)
     created = tr("Written by Prune GUI on {date} UTC.", date=report.created)
     return f"<footer>{lines}<p>{text(created)}</p></footer>"

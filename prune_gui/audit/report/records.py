@@ -50,7 +50,7 @@ class Layer:
         by_code: the zeros by the step that pruned them; 255 for those of no known step.
         dead_channels: number of channels along dim 0 that are all zero; 0 if it has one dim.
         patterns: the patterns in its zeros; None if it has no zeros, or fewer than two dims.
-        energy: energy of the nonzero elements.
+        energy: energy of the nonzero elements; None if it is not known, as for a mask.
         energy_before: energy before pruning; None if it is not known.
         energy_kept: energy before pruning of the elements that are nonzero now; None likewise.
         warnings: remarks for the user.
@@ -64,7 +64,7 @@ class Layer:
     by_code: Mapping[int, int]
     dead_channels: int
     patterns: ZeroPatterns | None
-    energy: float
+    energy: float | None
     energy_before: float | None
     energy_kept: float | None
     warnings: tuple[str, ...]
@@ -80,9 +80,9 @@ class Layer:
         return kept_energy((self,))
 
     @property
-    def norm(self) -> float:
-        """The L2 norm of the finite weights."""
-        return math.sqrt(self.energy)
+    def norm(self) -> float | None:
+        """The L2 norm of the finite weights; None if it is not known."""
+        return None if self.energy is None else math.sqrt(self.energy)
 
     @property
     def norm_before(self) -> float | None:

@@ -17,6 +17,7 @@ NOTICEABLE_SHARE: Final = 0.01
 
 Counts = Mapping[str, tuple[int, int]]
 """(pruned elements, all elements) by parameter name, as in `Resolution.counts`."""
+NONE: Final[Counts] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -48,39 +49,30 @@ class FileZeros:
         """Number of zeros counted so far."""
         return sum(self.counts.values())
 
-    def unpruned(self, in_file: Counts) -> dict[str, int]:
-        """Return the zeros that do not count as pruned, by name; parameters without are left out.
+    def noticeable(self, in_file: Counts = NONE) -> int:
+        """Return the number of zeros that do not count as pruned; 0 if they are too few to mention.
 
         Args:
-            in_file: the counts before the first step of the recipe.
+            in_file: the counts before the first step of the recipe, where everything that is pruned
+                is zero; without them, no zeros count as pruned.
         """
-        left = {name: zeros - in_file[name][0] for name, zeros in self.counts.items() if zeros}
-        return {name: zeros for name, zeros in left.items() if zeros > 0}
-
-    def is_noticeable(self, in_file: Counts) -> bool:
-        """Return whether enough zeros do not count as pruned to tell the user; see `unpruned`."""
-        left = self.unpruned(in_file)
-        return sum(left.values()) >= NOTICEABLE_SHARE * max(1, self.elements) or any(
-            zeros >= NOTICEABLE_SHARE * in_file[name][1]
-            for name, zeros in left.items()
-            if name in self.patterns
+        pruned = {name: count for name, (count, _) in in_file.items() if count}
+        left = self.zeros - sum(count for name, count in pruned.items() if name in self.counts)
+        is_noticeable = left >= NOTICEABLE_SHARE * max(1, self.elements) or any(
+            found.zeros - pruned.get(name, 0) >= NOTICEABLE_SHARE * found.total
+            for name, found in self.patterns.items()
         )
+        return left if is_noticeable else 0
 
     def describe(self, name: str) -> str:
         """Return the patterns in the zeros of a parameter as a list for the user, or ""."""
         found = self.patterns.get(name)
         return found.describe() if found is not None else ""
 
-
-def zeros_text(file_zeros: FileZeros, zeros: int) -> str:
-    """Return how many zeros do not count as pruned, without a full stop.
-
-    Args:
-        file_zeros: the zeros of the file, which may not be complete.
-        zeros: number of those that do not count as pruned; see `FileZeros.unpruned`.
-    """
-    share = sparsity(zeros, file_zeros.elements)
-    if file_zeros.is_complete:
-        return tr("{share} of the file is zero", share=share)
-    read = 100 * file_zeros.done / file_zeros.total
-    return tr("{share} of the weights read is zero ({read:.0f} % read)", share=share, read=read)
+    def summary(self) -> str:
+        """Return the share that is zero, such as "30.1 % of the file is zero"."""
+        share = sparsity(self.zeros, self.elements)
+        if self.is_complete:
+            return tr("{share} of the file is zero", share=share)
+        read = 100 * self.done / self.total
+        return tr("{share} of the weights read is zero ({read:.0f} % read)", share=share, read=read)

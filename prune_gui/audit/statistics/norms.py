@@ -111,14 +111,10 @@ def norms_by_step(
     weights = resolution.checkpoint.view(name)
     scores = TensorScores.of(weights.reshape(weights.shape or (1,)).contiguous())
     rows = []
-    for count in range(1, len(codes)):
-        is_included = np.zeros(256, np.bool_)
-        is_included[list(codes[:count])] = True
+    for last in codes[:-1]:
 
-        def mask(
-            start: int, stop: int, included: NDArray[np.bool_] = is_included
-        ) -> NDArray[np.bool_]:
-            return included[resolution.pruned_by_within(name, start, stop)]
+        def mask(start: int, stop: int, last: int = last) -> NDArray[np.bool_]:
+            return resolution.pruned_by_within(name, start, stop) <= last  # codes ascend
 
         left = score_norms(scores, mask, n, dim, monitor=monitor).double().numpy()
         rows.append(np.fmin(left, whole))  # sums of float32 are rounded

@@ -14,6 +14,7 @@ from prune_gui.audit.rendering.axis_limits import drawable, inner_range
 from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, tr
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.cumulative import Curve
@@ -344,12 +345,19 @@ CUT_REMARKS: Final = {
     "group": deferred("The draft cuts each group by itself"),
 }
 """Remarks about a draft that has no single cut, by its unit or by the scope of its ranking."""
+STEP_REMARKS: Final = {
+    "row": deferred("Step {number} cuts each row by itself, so it has no line: edit its amount"),
+    "group": deferred("Step {number} cuts each group by itself, so it has no line"),
+}
+"""Remarks about an added step that has no single cut, by the scope of its ranking."""
 
 
 def remark(picture: DistributionData) -> str:
-    """Return why the plot shows no cut of the draft; "" if it shows one or there is no draft."""
+    """Return why the plot shows no cut of the draft or, without one, of a step; "" if it does."""
     subject = picture.subject
-    if subject.draft is None or subject.draft in picture.cuts:
+    if subject.draft is None:
+        return _remark_on_steps(subject)
+    if subject.draft in picture.cuts:
         return ""
     resolution = subject.resolution
     if subject.name not in resolution.outcomes[subject.draft - 1].predicates:
@@ -366,4 +374,15 @@ def remark(picture: DistributionData) -> str:
                 "The draft ranks by random numbers: choose them above to see and drag its cut"
             )
         return tr("The draft ranks by other scores: choose them above to see and drag its cut")
+    return ""
+
+
+def _remark_on_steps(subject: Subject) -> str:
+    """Return why the last step that cuts each row or group by itself has no line; "" if none is."""
+    steps = subject.resolution.recipe.steps
+    for applied in reversed(subject.resolution.layers.get(subject.name, ())):
+        if applied.step != IN_FILE:
+            message = STEP_REMARKS.get(steps[applied.step - 1].method.ranking_scope)
+            if message is not None:
+                return tr(message, number=applied.step)
     return ""

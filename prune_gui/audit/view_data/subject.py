@@ -80,9 +80,14 @@ class Subject:
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:
+        """Return a summary of what is pruned, and of the zeros in the file."""
+        facts, zeros = self.pruned_facts(), self.zero_facts()
+        return tr("{facts} · {more}", facts=facts, more=zeros) if zeros else facts
+
+    def pruned_facts(self) -> str:
         """Return a summary: "384 x 1536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
         pruned, total = self.resolution.counts[self.name]
-        facts = tr(
+        return tr(
             "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
             shape=_shape(self.info),
             dtype=self.info.dtype,
@@ -90,11 +95,17 @@ class Subject:
             total=total,
             share=sparsity(pruned, total),
         )
-        if self.zeros:
-            share = sparsity(self.zeros, total)
-            facts = tr("{facts} · {share} zero in the file", facts=facts, share=share)
+
+    def zero_facts(self) -> str:
+        """Return a summary: "50.0 % zero in the file: 2:4"; "" if no zeros are counted."""
+        zeros = self.file_zeros.counts.get(self.name, 0)
+        if not zeros:
+            return ""
+        share = sparsity(zeros, self.resolution.counts[self.name][1])
         patterns = self.file_zeros.describe(self.name)
-        return tr("{facts} · {patterns}", facts=facts, patterns=patterns) if patterns else facts
+        if not patterns:
+            return tr("{share} zero in the file", share=share)
+        return tr("{share} zero in the file: {patterns}", share=share, patterns=patterns)
 
 
 def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, int]:

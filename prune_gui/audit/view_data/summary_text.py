@@ -54,7 +54,7 @@ def summary_rows(summary: Summary | None) -> tuple[SummaryRow, ...]:
         _row(deferred("Sparsity"), "", sides, _sparsity, _sparsity_change),
         _row(
             deferred("Kept energy"),
-            deferred("Sum of the squares of the kept weights, as a share of that of the file"),
+            deferred("Sum of the squares of the kept weights, as a share of all in the open file"),
             sides,
             _kept_energy,
             _energy_change,
@@ -149,8 +149,9 @@ def points(change: float, decimals: int) -> str:
     """Return the difference of two shares in percentage points: "+12.5 pp"."""
     if math.isnan(change):
         return UNDEFINED
-    number = format_number(abs(100 * change), f".{decimals}f")
-    return tr("{points} pp", points=_signed(number, change))
+    rounded = round(100 * change, decimals)
+    number = format_number(abs(rounded), f".{decimals}f")
+    return tr("{points} pp", points=_signed(number, rounded))
 
 
 def _signed(text: str, change: float) -> str:

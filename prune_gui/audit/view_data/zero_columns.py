@@ -27,7 +27,7 @@ def zero_columns(
         rows: the rows.
         infos: the parameters in file order, which `rows.grouping` assigns to the rows.
     """
-    if not file_zeros.is_noticeable({info.name: (0, info.numel) for info in infos}):
+    if not file_zeros.noticeable():
         return ()
     counts = [file_zeros.counts.get(info.name, 0) for info in infos]
     zeros = np.zeros(len(rows), np.int64)

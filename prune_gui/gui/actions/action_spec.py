@@ -126,10 +126,10 @@ def has_step(window: ActionTarget) -> bool:
     return window.stack.current is not None
 
 
-def is_made_here(window: ActionTarget) -> bool:
-    """Return whether this program made the checkpoint, and its recipe is known."""
+def has_past_steps(window: ActionTarget) -> bool:
+    """Return whether this program made the checkpoint, by steps that are known."""
     session = window.workbench.session
-    return session is not None and session.made is not None and session.made.recipe is not None
+    return session is not None and bool(session.past_steps)
 
 
 def starts_from_zeros(window: ActionTarget) -> bool:

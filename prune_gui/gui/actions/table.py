@@ -7,10 +7,10 @@ from typing import Final
 from prune_gui.gui.actions.action_spec import (
     ActionSpec,
     Key,
+    has_past_steps,
     has_picture,
     has_step,
     has_table,
-    is_made_here,
     is_open,
     redo_label,
     redo_text,
@@ -79,10 +79,10 @@ TABLE: Final = (
     ),
     ActionSpec(
         "own_recipe",
-        deferred("Apply &the past steps again"),
+        deferred("Appl&y the past steps again"),
         AGAIN_TIP,
         lambda w: w.workbench.edit(lambda session: session.apply_past_recipe()),
-        when=is_made_here,
+        when=has_past_steps,
     ),
     ActionSpec(
         "start_from_zeros",

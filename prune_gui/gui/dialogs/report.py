@@ -55,9 +55,12 @@ class ReportDialog(QDialog):
         self.setWindowTitle(tr("Report"))
         self._workbench = workbench
         self._written: Path | None = None
+        self._is_pending = False
         self._sequence = JobSequence(workbench.bridge, self)
-        explanation = Message()
-        explanation.say(tr(EXPLANATION), warning=False)
+        explanation = QLabel(tr(EXPLANATION))
+        explanation.setWordWrap(True)
+        explanation.setFixedWidth(WIDTH_PX)
+        explanation.setMinimumHeight(explanation.heightForWidth(WIDTH_PX))
         self.path = QLineEdit(str(folder / f"{self._stem()}-report.html"))
         self.path.setAccessibleName(tr("File of the report"))
         self.table = QCheckBox(tr("&Table of all layers as CSV, in a second file"))
@@ -78,10 +81,10 @@ class ReportDialog(QDialog):
             layout.addWidget(widget)
         layout.addStretch()
         layout.addWidget(self._make_buttons())
-        self.setMinimumWidth(WIDTH_PX)
+        self.resize(self.minimumSizeHint())
         self._sequence.came.connect(lambda _, path: self._finish(path))
         self._sequence.failed.connect(self._fail)
-        self._sequence.ended.connect(self._refresh)
+        self._sequence.ended.connect(self._end)
         self.path.textChanged.connect(self._refresh)
         workbench.changed.connect(self._on_changed)
         self._refresh()
@@ -118,7 +121,7 @@ class ReportDialog(QDialog):
         self.open_button = buttons.addButton(tr("&Open the report"), role)
         self.write.setDefault(True)
         self.write.clicked.connect(self._write)
-        self.cancel.clicked.connect(self._cancel)
+        self.cancel.clicked.connect(self._sequence.cancel)
         self.open_button.clicked.connect(self._open)
         buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
         buttons.rejected.connect(self.reject)
@@ -147,22 +150,25 @@ class ReportDialog(QDialog):
             with_folders=self.folders.isChecked(),
             overwrite=self.overwrite.isChecked(),
         )
-        self._written = None
+        self._written, self._is_pending = None, True
         self.note.say(tr("Writing…"), warning=False)
         self._sequence.start([job])
         self.cancel.setEnabled(True)
         self.cancel.setFocus()
         self._refresh()
 
-    def _cancel(self) -> None:
-        self.note.say(tr("Cancelled; nothing was changed."))
-        self._sequence.cancel()
+    def _end(self) -> None:
+        if self._is_pending:  # it was cancelled, here or in the status bar
+            self._is_pending = False
+            self.note.say(tr("Cancelled; nothing was changed."), warning=False)
+        self._refresh()
 
     def _finish(self, path: Path) -> None:
-        self._written = path
+        self._written, self._is_pending = path, False
         self.note.say(tr("Wrote {name}", name=one_line(path.name)), warning=False)
 
     def _fail(self, title: str, error: BaseException) -> None:
+        self._is_pending = False
         self.note.say(str(error) if isinstance(error, PruneGuiError) else "")
         if not isinstance(error, PruneGuiError):
             self._workbench.failed.emit(title, error)

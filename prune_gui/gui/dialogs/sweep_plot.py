@@ -132,6 +132,8 @@ def curve_colours(colours: Colours) -> tuple[str, str]:
 def curve_legend(colours: Colours) -> str:
     """Return the meaning of the curves as rich text; each line is an item."""
     return "<br>".join(
-        f'<span style="color: {colour}">■</span>&nbsp;{tr(text)}'
-        for (_, text), colour in zip(CURVES, curve_colours(colours), strict=True)
+        f'<span style="color: {colour}">■</span>&nbsp;{text}'
+        for text, colour in zip(
+            (tr(title) for _, title in CURVES), curve_colours(colours), strict=True
+        )
     )

@@ -10,7 +10,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from prune_gui import number_formats
-from prune_gui.audit.statistics.file_zeros import zeros_text
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
@@ -83,9 +82,7 @@ class StatusBar(QStatusBar):
         )
         self._zeros = QLabel()
         self._zeros.setContentsMargins(8, 0, 8, 0)
-        self._zeros.setToolTip(
-            tr("Zeros in the file that do not count as pruned, of all prunable weights")
-        )
+        self._zeros.setToolTip(tr("Share of zeros in the file. Not all of them count as pruned."))
         self._memory = QLabel()
         self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
         self.addPermanentWidget(self._pruned)
@@ -207,10 +204,9 @@ class StatusBar(QStatusBar):
             )
 
     def _show_zeros(self) -> None:
-        session, zeros = self._workbench.session, self._workbench.unpruned_zeros
-        self._zeros.setVisible(zeros > 0)
-        if session is not None and zeros:
-            self._zeros.setText(zeros_text(session.file_zeros, zeros))
+        session = self._workbench.session
+        self._zeros.setText(session.file_zeros.summary() if session is not None else "")
+        self._zeros.setVisible(self._workbench.unpruned_zeros > 0)
 
     def _show_memory(self) -> None:
         import psutil  # not needed at startup

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QToolButton, QWidget
 
-from prune_gui.audit.statistics.file_zeros import zeros_text
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
@@ -47,6 +47,12 @@ class ZeroNotice(QWidget):
         """The text of the notice; "" while it is hidden."""
         return "" if self.isHidden() else self._text.text()
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self._close.setIcon(icon("cancel"))
+        super().changeEvent(event)
+
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._is_closed = False
@@ -57,7 +63,7 @@ class ZeroNotice(QWidget):
         session, zeros = self._workbench.session, self._workbench.unpruned_zeros
         is_wanted = session is not None and session.recipe.start == "dense" and zeros > 0
         if session is not None:
-            self._text.setText(zeros_text(session.file_zeros, zeros))
+            self._text.setText(session.file_zeros.summary())
         self.setVisible(is_wanted and not self._is_closed)
 
     def _hide_for_good(self) -> None:

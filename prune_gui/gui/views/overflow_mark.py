@@ -10,13 +10,15 @@ from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.plot import Plot
 from prune_gui.language import join_clauses, tr
 
-Side = Literal["left", "right", "top"]
+Side = Literal["left", "right", "top", "peak"]
 ANCHORS: Final[dict[Side, tuple[float, float]]] = {
     "left": (0.0, 0.5),
     "right": (1.0, 0.5),
     "top": (1.0, 0.0),
+    "peak": (0.0, 0.5),
 }
-MARK_Z: Final = 99
+MARK_Z: Final = 102
+"""Stacking order: above the lines of cuts."""
 
 
 class OverflowMark(pg.TextItem):  # type: ignore[misc]
@@ -24,7 +26,7 @@ class OverflowMark(pg.TextItem):  # type: ignore[misc]
 
     Args:
         plot: the plot; the mark stays at the end of its visible range.
-        side: the end of the axis.
+        side: the end of the axis; "peak" for a bar that goes beyond the top.
     """
 
     def __init__(self, plot: Plot, side: Side) -> None:
@@ -39,11 +41,21 @@ class OverflowMark(pg.TextItem):  # type: ignore[misc]
         self.setVisible(count > 0)
         if not count:
             return
-        self.fill = pg.mkBrush(colours.background)
-        self.setText(overflow_text(count, extreme, self._side), colours.foreground)
+        self._write(overflow_text(count, extreme, self._side), colours)
         (left, right), (bottom, top) = self._plot.view.viewRange()
         x = left if self._side == "left" else right
         self.setPos(x, top if self._side == "top" else bottom + 0.6 * (top - bottom))
+
+    def show_peak(self, x: float, count: int, colours: Colours) -> None:
+        """Show a mark beside the bar at a position, which stands for `count` weights."""
+        self.show()
+        self._write("▴ " + tr("{count:,} weights in this bin", count=count), colours)
+        bottom, top = self._plot.view.viewRange()[1]
+        self.setPos(x, bottom + 0.85 * (top - bottom))
+
+    def _write(self, text: str, colours: Colours) -> None:
+        self.fill = pg.mkBrush(colours.background)
+        self.setText(text, colours.foreground)
 
 
 def overflow_text(count: int, extreme: float, side: Side) -> str:

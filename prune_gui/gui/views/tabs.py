@@ -54,6 +54,7 @@ class ViewTabs(QWidget):
         for spec in VIEWS:
             self._tabs.addTab(QWidget(), tr(spec.title))
         self._name, self._facts = QLabel(), ElidedLabel(tr("Shape, type and sparsity"))
+        self._zeros = ElidedLabel(tr("Zeros in the file"))
         self._name.setAccessibleName(tr("Chosen parameter"))
         bold = self._name.font()
         bold.setBold(True)
@@ -62,7 +63,7 @@ class ViewTabs(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        for label in (self._name, self._facts):
+        for label in (self._name, self._facts, self._zeros):
             label.setContentsMargins(8, 3, 8, 0)
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
@@ -190,11 +191,14 @@ class ViewTabs(QWidget):
         info = session.checkpoint.tensors.get(name) if session and name is not None else None
         subject_or_message = self._workbench.subject
         if isinstance(subject_or_message, Subject):
-            facts = subject_or_message.facts()
+            facts, zeros = subject_or_message.pruned_facts(), subject_or_message.zero_facts()
         else:
-            facts = bare_facts(info) if info else ""
-        self._facts.say(facts)
-        self._facts.setToolTip(facts)
+            facts, zeros = bare_facts(info) if info else "", ""
+        for label, text in ((self._facts, facts), (self._zeros, zeros)):
+            label.say(text)
+            label.setToolTip(text)
+        # The line stays for parameters without zeros, so that the views do not move.
+        self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
         self._name.setToolTip(one_line(name or ""))
         self._elide()
 

@@ -15,13 +15,15 @@ from prune_gui.audit.rendering.colours import Colours
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.theme import colours
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
+from prune_gui.pruning.kernels.compiling import COMPILATIONS
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
+    from prune_gui.worker import Job
 
 
 class AnySubject(Protocol):
@@ -45,6 +47,9 @@ SETTLE_MS = 25
 """Interval in which changes of the visible region are merged into one update."""
 STALE_TIMEOUT_MS = 400
 """Time for which the picture of the previous parameter may stay on the screen."""
+BUSY_INTERVAL_MS = 200
+"""Time without a picture after which a message says what the view waits for, and between two
+updates of the message."""
 
 
 class View(QWidget, Generic[SubjectT]):
@@ -59,6 +64,7 @@ class View(QWidget, Generic[SubjectT]):
 
     Attributes:
         lane: of the jobs that compute the picture; the name of the lane.
+        busy_text: message while the picture is computed, with a field for the name of the subject.
         has_table: whether `table` returns a table while there is a picture.
         subject: what the view shows or is about to show; None if there is nothing.
         ticket: of the last job that computes the picture; None before the first.
@@ -70,6 +76,7 @@ class View(QWidget, Generic[SubjectT]):
     """
 
     lane: str
+    busy_text: ClassVar[str] = deferred("Reading {name}…")
     has_table: ClassVar[bool] = False
     pictured = Signal()
     draft_wanted = Signal(object)
@@ -89,6 +96,7 @@ class View(QWidget, Generic[SubjectT]):
         self._pictured: SubjectT | None = None
         self.ticket: int | None = None
         self._shown: QWidget | None = None
+        self._busy_shown = ""
         self._legend = Legend()
         self._message = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._message.setForegroundRole(self._message.palette().ColorRole.PlaceholderText)
@@ -99,6 +107,8 @@ class View(QWidget, Generic[SubjectT]):
         self._pages.addWidget(self._picture_page)
         self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
         self._stale_timer.timeout.connect(self._show_busy)
+        self._busy_timer = QTimer(self, interval=BUSY_INTERVAL_MS)
+        self._busy_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
 
     # For export: see `gui/export/exporter.py`.
@@ -160,12 +170,16 @@ class View(QWidget, Generic[SubjectT]):
         if isinstance(subject_or_message, str):
             self.subject = self._pictured = None
             self._show_message(subject_or_message)
+            if self._workbench.bridge.waits_for(self._workbench.resolve_ticket):
+                self._busy_timer.start()
             return
         self.subject = subject_or_message
         if subject_or_message.same_parameter(self._pictured):
             self._stale_timer.stop()
-        else:
+        elif not self._stale_timer.isActive():
             self._stale_timer.start()
+        if self._pages.currentWidget() is self._message and not self._busy_timer.isActive():
+            self._busy_timer.start()
         self._request_picture(subject_or_message)
 
     def _on_changed(self, changes: Changes) -> None:
@@ -206,7 +220,7 @@ class View(QWidget, Generic[SubjectT]):
         self, subject: SubjectT, result: Result, then: Callable[[Result], None]
     ) -> None:
         """Show a computed picture."""
-        self._stale_timer.stop()
+        self._stop_timers()
         self._pages.setCurrentWidget(self._picture_page)
         then(result)
         self._pictured = subject
@@ -250,14 +264,41 @@ class View(QWidget, Generic[SubjectT]):
             self.ticket = ticket
 
     def _show_message(self, message: str) -> None:
-        self._stale_timer.stop()
+        self._stop_timers()
         self._message.setText(message)
         self._pages.setCurrentWidget(self._message)
         self.pictured.emit()
 
     def _show_busy(self) -> None:
-        if self.subject is not None:
-            self._show_message(tr("Reading {name}…", name=one_line(self.subject.name)))
+        """Say what the view waits for, and update this until there is a picture."""
+        workbench, subject = self._workbench, self.subject
+        ticket = workbench.resolve_ticket if subject is None else self.ticket
+        if ticket is not None and not workbench.bridge.waits_for(ticket):
+            if subject is not None:
+                self._show_message(tr("The picture was cancelled. Prune > Recompute draws it."))
+            else:
+                self._show_message(str(self._current_subject()))
+            return
+        message = self._busy_message(workbench.bridge.job_before(ticket))
+        if message != self._busy_shown or self.picture() is not None:
+            self._show_message(message)
+            self._busy_shown = message
+        self._busy_timer.start()
+
+    def _busy_message(self, job_before: Job | None) -> str:
+        if COMPILATIONS:
+            return tr("Compiling the kernels (first run only)…")
+        if job_before is not None:
+            title = one_line(tr(job_before.title))
+            return tr("Waiting for another job: {job}…", job=title)
+        if self.subject is None:
+            return str(self._current_subject())
+        return tr(self.busy_text, name=one_line(self.subject.name))
+
+    def _stop_timers(self) -> None:
+        self._stale_timer.stop()
+        self._busy_timer.stop()
+        self._busy_shown = ""
 
     @abstractmethod
     def _recolour(self) -> None:
@@ -269,9 +310,9 @@ class View(QWidget, Generic[SubjectT]):
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timer."""
+        """Stop the timers."""
         super().hideEvent(event)
-        self._stale_timer.stop()
+        self._stop_timers()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """React to a new theme."""

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
+from PySide6.QtGui import QPaintEvent, QPalette
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QStyle,
+    QStyleOptionToolButton,
+    QStylePainter,
+    QToolButton,
+    QWidget,
+)
 
 Value = TypeVar("Value")
 PADDING_PX: Final = 14
@@ -36,7 +45,7 @@ class SegmentedSwitch(QWidget, Generic[Value]):
         self._values = list(texts)
         self._group = QButtonGroup(self)
         for number, (value, text) in enumerate(texts.items()):
-            button = QToolButton()
+            button = _Segment()
             button.setText(text)
             button.setCheckable(True)
             button.setChecked(number == 0)
@@ -64,3 +73,19 @@ class SegmentedSwitch(QWidget, Generic[Value]):
     def _toggled(self, _number: int, checked: bool) -> None:
         if checked:
             self.changed.emit()
+
+
+class _Segment(QToolButton):
+    """A button that has the highlight colour while it is down. The style's own shade is faint."""
+
+    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
+        """Draw the button as its style does, in other colours while it is down."""
+        option = QStyleOptionToolButton()
+        self.initStyleOption(option)
+        if self.isChecked():
+            roles = QPalette.ColorRole
+            palette = QPalette(option.palette)
+            palette.setColor(roles.Button, palette.color(roles.Highlight))
+            palette.setColor(roles.ButtonText, palette.color(roles.HighlightedText))
+            option.palette = palette
+        QStylePainter(self).drawComplexControl(QStyle.ComplexControl.CC_ToolButton, option)

@@ -20,12 +20,14 @@ from typing import Any, Final, TypeVar, cast
 
 from platformdirs import user_cache_path
 
+from prune_gui.pruning.kernels.compiling import COMPILATIONS
 from prune_gui.pruning.kernels.numba_config import ignore_config_file
 
 ignore_config_file()
 
 import numba  # noqa: E402 - its configuration comes first
 from numba import types  # noqa: E402
+from numba.core import event  # noqa: E402
 from numba.core.caching import (  # noqa: E402
     CompileResultCacheImpl,
     FunctionCache,
@@ -45,6 +47,19 @@ PRIVATE_MODE: Final = 0o700
 log = logging.getLogger(__name__)
 
 cpu_target.target_context.refresh()  # imports what the first call of a loop would import otherwise
+
+
+class _CompilationListener(event.Listener):
+    """Counts the compilations that run."""
+
+    def on_start(self, event: object) -> None:
+        COMPILATIONS.add(1)
+
+    def on_end(self, event: object) -> None:
+        COMPILATIONS.add(-1)
+
+
+event.register("numba:compile", _CompilationListener())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: F) -> F:

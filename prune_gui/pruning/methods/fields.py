@@ -136,7 +136,6 @@ Tail = Annotated[
     ),
     FieldText(
         label=deferred("Tail"),
-        folded=True,
         choices={
             "refuse": deferred("refuse: a remainder is an error"),
             "keep": deferred("keep: the remainder is not pruned"),

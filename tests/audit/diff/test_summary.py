@@ -18,8 +18,8 @@ def _tensors():
     return {name: torch.randn(8, 6, generator=random) for name in "vw"}
 
 
-def _summarize(left, right, before=None, name="w", wanted=lambda _: True):
-    return summarize(name, left, right, before, wanted, Monitor())
+def _summarize(left, right, before=None, name="w", wanted=lambda _: True, reference=None):
+    return summarize(name, left, right, reference or right, before, wanted, Monitor())
 
 
 def _share(resolution, *names):
@@ -48,11 +48,25 @@ def test_a_state_that_prunes_nothing_has_no_worst_layer(resolved):
     assert found.left.everything.kept_energy == 1
 
 
-def test_a_parameter_that_one_side_lacks_has_no_numbers_there(resolved):
+def test_only_parameters_of_both_sides_are_summarized(resolved):
     found = _summarize(resolved(v=_tensors()["v"]), resolved(HALF, **_tensors()))
-    assert found.left.parameter is None
-    assert found.right.parameter.pruned == 24
+    for side in (found.left, found.right):
+        assert side.parameter is None
+        assert side.everything.total == 48
     assert found.overlap is None
+
+
+def test_the_zeros_of_another_checkpoint_count_as_lost_energy_of_the_open_one(resolved):
+    tensors = _tensors()
+    pruned = {**tensors, "v": tensors["v"].clone(), "x": torch.ones(3)}
+    pruned["v"][:4] = 0
+    opened, other = resolved(**tensors), resolved(start="zeros", **pruned)
+    found = _summarize(opened, other, reference=opened, name="v")
+    lost = float((tensors["v"][:4].double() ** 2).sum() / (tensors["v"].double() ** 2).sum())
+    assert found.right.parameter.kept_energy == pytest.approx(1 - lost)
+    assert found.right.worst == ("v", pytest.approx(1 - lost))
+    assert found.right.everything.total == 96  # without x, which the open checkpoint has not
+    assert found.left.everything.kept_energy == 1
 
 
 def test_energies_that_are_not_computed_yet_are_unknown_and_follow(resolved):
@@ -93,4 +107,4 @@ def test_it_can_be_cancelled(resolved):
     stop.set()
     left, right = resolved(HALF, **_tensors()), resolved(ROWS, **_tensors())
     with pytest.raises(Cancelled):
-        summarize("w", left, right, None, lambda _: True, Monitor(cancel=stop))
+        summarize("w", left, right, left, None, lambda _: True, Monitor(cancel=stop))

@@ -10,6 +10,7 @@ from prune_gui.audit.rendering.axis_limits import (
     count_beyond,
     inner_limit,
     inner_range,
+    peak_limit,
 )
 
 COUNTS = arrays(np.int64, st.integers(1, 60), elements=st.integers(0, 2000))
@@ -30,7 +31,7 @@ def test_an_inner_range_leaves_out_at_most_a_thousandth_and_only_if_it_is_much_s
 @given(arrays(np.float64, st.integers(0, 3000), elements=st.floats(0, 1e6)))
 def test_an_inner_limit_leaves_out_at_most_a_thousandth_and_only_far_numbers(numbers):
     limit, highest = inner_limit(numbers), numbers.max(initial=0)
-    assert (numbers > limit).sum() <= max(1, len(numbers) / 1000)
+    assert (numbers > limit).sum() <= -(-len(numbers) // 1000)
     assert limit == highest or limit * MIN_STRETCH <= highest
 
 
@@ -50,3 +51,11 @@ def test_what_is_beyond_a_range_is_counted_by_the_middle_of_its_bin():
     assert count_beyond(positions, counts, 1, 3) == (1, 8)
     assert count_beyond(positions, counts, 0.4, 3.6) == (0, 0)
     assert count_beyond(positions, counts, 1.6, 2.4) == pytest.approx((3, 12))
+
+
+def test_only_a_much_higher_bar_goes_beyond_the_axis():
+    assert peak_limit(np.array([5, 900, 7, 6])) == 7
+    assert peak_limit(np.array([5, 20, 7])) == 20
+    assert peak_limit(np.array([0, 900, 0])) == 900
+    assert peak_limit(np.array([4])) == 4
+    assert peak_limit(np.zeros(3, np.int64)) == 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from prune_gui.audit.diff.comparison import Overlap
 from prune_gui.audit.rendering.colours import DARK, LIGHT
-from prune_gui.audit.rendering.compare_picture import Shades, legend, paint, total_text
+from prune_gui.audit.rendering.compare_picture import Shades, legend, paint, split, total_text
 
 SHADES = ("#000000", "#646464", "#ff0000")
 share = st.floats(0, 1, width=32)
@@ -54,3 +54,15 @@ def test_the_total_text_says_when_nothing_differs():
     assert "both prune the same 1,200 weights" in total_text(Overlap("", 1200, 0, 0, 5000), none)
     assert total_text(Overlap("", 0, 0, 0, 0), none).startswith("No parameter")
     assert "5 only left" in total_text(Overlap("", 1200, 5, 0, 5000), none)
+
+
+def test_a_split_picture_has_the_left_side_up_to_the_column():
+    left, right = np.zeros((2, 5, 4), np.uint8), np.ones((2, 5, 4), np.uint8)
+    for columns, at, first in (
+        (range(10), 3.5, 2),  # two columns per cell
+        (range(10), -9.0, 0),
+        (range(10), 99.0, 5),
+        (range(10, 15), 12.5, 3),
+    ):
+        row = split(left, right, columns, at)[0, :, 0].tolist()
+        assert row == [0] * first + [1] * (5 - first)

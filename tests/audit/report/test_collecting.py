@@ -102,7 +102,7 @@ def test_a_report_can_be_cancelled(in_memory):
 
 
 def test_a_file_without_prunable_parameters_has_no_layers(report_on):
-    found = report_on({"mask": torch.ones(2, 2, dtype=torch.bool)}).files[0]
+    found = report_on({"steps": torch.tensor(7)}).files[0]
     assert (found.layers, found.total, found.sparsity, found.kept_energy) == ((), 0, 0.0, None)
 
 
@@ -112,3 +112,12 @@ def test_a_reparametrized_file_knows_its_past_without_a_reference(report_on):
     found = report_on(file).files[0]
     assert [layer.zeros for layer in found.layers] == [2, 0]
     assert found.kept_energy == pytest.approx(16 / 24)
+
+
+def test_masks_are_zeros_of_the_weights_that_they_prune(report_on):
+    mask = torch.tensor([[True, False], [True, True]])
+    weights = torch.tensor([[3.0, 1.0], [0.0, 4.0]])
+    [layer] = report_on({"w": mask}, reference={"w": weights}).files[0].layers
+    assert (layer.zeros, layer.norm, layer.kept_energy) == (1, 5.0, pytest.approx(25 / 26))
+    [alone] = report_on({"w": mask}).files[0].layers
+    assert (alone.zeros, alone.norm) == (1, None)

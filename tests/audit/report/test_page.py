@@ -96,6 +96,7 @@ def test_hostile_texts_are_shown_as_text():
     assert "\\u202egnp\\x1b[2J" in "".join(Page(page).text)
 
 
+@pytest.mark.slow
 def test_a_page_on_100_000_layers_stays_small_and_the_csv_file_has_all():
     names = [f"model.layers.{i // 100}.experts.{i % 100}.projection.weight" for i in range(100_000)]
     layers = [layer(name, i % 6, warnings=("w",) * (i % 7 == 0)) for i, name in enumerate(names)]

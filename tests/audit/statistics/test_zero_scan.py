@@ -102,13 +102,13 @@ def test_zeros_are_noticeable_unless_they_count_as_pruned_or_are_few(in_memory):
     def noticeable(recipe=None, **tensors):
         checkpoint = in_memory(tensors)
         zeros = ZeroScan(checkpoint).advance(inf, Monitor())
-        return zeros.is_noticeable(resolve(recipe or Recipe(), checkpoint).counts)
+        return zeros.noticeable(resolve(recipe or Recipe(), checkpoint).counts)
 
     dense = torch.ones(1000, 100)
     tenth = torch.ones(10, 100)
     tenth[0] = 0
     assert not noticeable(a=dense)
-    assert noticeable(a=dense, b=tenth)  # many of the parameter
+    assert noticeable(a=dense, b=tenth) == 100  # many of the parameter
     assert not noticeable(a=dense, b=tenth[0])  # a bias that begins with zeros
-    assert noticeable(a=tenth, b=tenth[0])  # many of the file
+    assert noticeable(a=tenth, b=tenth[0]) == 200  # many of the file
     assert not noticeable(Recipe(start="zeros"), a=dense, b=tenth)

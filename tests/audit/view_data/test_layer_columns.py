@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 from prune_gui.audit.column import sorted_rows, table_of
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.layer_rows import Grouping, Rows
+from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.audit.view_data.layer_columns import (
     columns_of,
     describe_node,
     describe_row,
     warnings,
 )
+from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.checkpoint import TensorInfo, module_tree
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
@@ -137,3 +140,21 @@ def test_the_exported_table_has_unformatted_numbers_in_the_given_order():
     assert [line["kept energy"] for line in lines] == [None, 0.75, None]
     assert lines[2]["pruned in the file"] == 1
     assert lines[0]["warnings"] == "no weights remain"
+
+
+def test_zeros_in_the_file_have_columns_if_there_are_many():
+    table_rows = rows()
+    infos = [TensorInfo(name, (10, 10), "float32") for name in ("m.w", "m.v")]
+    infos += table_rows.infos[1:]
+    few = FileZeros({"m.w": 1}, elements=260)
+    assert zero_columns(few, table_rows, infos) == ()
+    patterns = {"tied": ZeroPatterns(25, 50, (5, 10), "2:4"), "m.w": ZeroPatterns(9, 99, (9, 11))}
+    zeros = FileZeros({"m.w": 30, "m.v": 20, "tied": 25}, patterns, elements=260)
+    columns = columns_of(table_rows, None, zero_columns(zeros, table_rows, infos))
+    assert [column.title for column in columns[1:5]] == [
+        *("Sparsity", "Zero in the file", "Patterns", "Kept energy"),
+    ]
+    texts = [[column.text(table_rows, row) for row in range(3)] for column in columns[2:4]]
+    assert texts == [["25.0 %", "50.0 %", "0.0 %"], ["", "2:4", ""]]
+    exported = table_of("any", columns, table_rows).columns
+    assert list(exported["zero in the file"]) == [50, 25, 0]

@@ -39,6 +39,17 @@ def test_the_legend_of_many_steps_stays_short(legend_after, monkeypatch):
     assert "step 2" not in text
 
 
+def test_zeros_in_the_file_are_parted_from_the_kept_elements_unless_a_step_may_prune_them(
+    legend_after,
+):
+    text = legend_after(zeros=12)
+    assert "kept 36 (75.0 %)" in text
+    assert f'color: {LIGHT.zero}">■</span> zero in the file 12 (25.0 %)' in text
+    text = legend_after(12, zeros=12)
+    assert "kept 36 (75.0 %)" in text
+    assert f'color: {LIGHT.zero}">■</span> zero in the file  ' in text
+
+
 def test_colours_that_are_not_in_the_picture_have_hollow_squares(legend_after):
     assert legend_after(12).count("■") == 2
     text = legend_after(12, filled=False)

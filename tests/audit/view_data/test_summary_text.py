@@ -12,7 +12,7 @@ def _texts(summary):
 
 
 def _summary(left, right, name="w", wanted=True):
-    return summarize(name, left, right, None, lambda _: wanted, Monitor())
+    return summarize(name, left, right, right, None, lambda _: wanted, Monitor())
 
 
 def test_there_is_a_column_for_the_parameter_and_one_for_all(resolved):
@@ -43,9 +43,9 @@ def test_unknown_numbers_are_an_ellipsis(resolved):
     assert set(_texts(None)["Sparsity"]) == {"…"}
 
 
-def test_a_side_without_the_parameter_has_a_dash(resolved):
+def test_a_parameter_that_one_side_lacks_has_dashes(resolved):
     left, right = resolved(v=torch.ones(4)), resolved(w=torch.ones(4))
-    assert _texts(_summary(left, right))["Sparsity"][::2] == ["\N{EN DASH}", "0.0 %", "\N{EN DASH}"]
+    assert _texts(_summary(left, right))["Sparsity"][::2] == ["\N{EN DASH}"] * 3
 
 
 def test_large_numbers_are_short_with_the_exact_number_in_the_tip(resolved):
@@ -58,8 +58,9 @@ def test_large_numbers_are_short_with_the_exact_number_in_the_tip(resolved):
 
 
 def test_shares_and_their_differences_have_a_sign_and_a_unit():
-    assert [points(change, 1) for change in (0.5, 0.0, -0.125)] == [
+    assert [points(change, 1) for change in (0.5, 0.0, -0.0001, -0.125)] == [
         "+50.0 pp",
+        "0.0 pp",
         "0.0 pp",
         "\N{MINUS SIGN}12.5 pp",
     ]

@@ -1,9 +1,11 @@
 import csv
+import threading
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices
 
+from prune_gui.audit.report import collecting
 from prune_gui.gui.dialogs.report import ReportDialog
 
 
@@ -59,6 +61,24 @@ def test_an_existing_file_is_replaced_only_if_asked_for(dialog, qtbot, tmp_path)
 def test_without_a_file_name_nothing_can_be_written(dialog):
     dialog.path.clear()
     assert not dialog.write.isEnabled()
+
+
+def test_a_report_can_be_cancelled_in_the_status_bar(dialog, qtbot, demo_window, monkeypatch):
+    began = threading.Event()
+
+    def wait(_resolution, monitor, **_options):
+        while True:
+            began.set()
+            monitor.advance()
+
+    monkeypatch.setattr(collecting, "report_on_stack", wait)
+    dialog.write.click()
+    qtbot.waitUntil(began.is_set, timeout=60_000)
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+        demo_window.status.cancel()
+    assert dialog.note.text() == "Cancelled; nothing was changed."
+    assert dialog.write.isEnabled()
+    assert not dialog.open_button.isEnabled()
 
 
 def test_closing_the_dialog_cancels_the_report(dialog, qtbot, workbench, tmp_path):

@@ -5,6 +5,7 @@ from PySide6.QtCore import QPointF, Qt
 from shiboken6 import isValid
 from waiting import change
 
+from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.sweep import SweepDialog
 
@@ -198,4 +199,4 @@ def test_the_curves_are_saved_with_their_legend(dialog, qtbot, monkeypatch, tmp_
     content = (tmp_path / "curve.svg").read_text()
     assert "worst" in content
     assert "Sweep over amounts" in content
-    assert "#1c4f9c" in content
+    assert LIGHT.steps[4] in content

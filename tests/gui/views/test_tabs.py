@@ -92,7 +92,8 @@ def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, checkpoint, s
     for index, name in enumerate(names):
         bar.setCurrentIndex(index)
         bench.until_idle()
-        pruned = Shades.of(LIGHT).right if name == "Compare" else LIGHT.steps[0]
+        own_colours = {"Compare": Shades.of(LIGHT).right, "Norms": LIGHT.light_of(1)}
+        pruned = own_colours.get(name, LIGHT.steps[0])
         if name != "Weights":
             assert share_of(bar.currentWidget(), pruned) > 0.0001
     bar.setCurrentWidget(tabs.view("weights"))

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu
 from shiboken6 import delete
@@ -10,6 +12,8 @@ from prune_gui.gui.views.maps import weights_view as weights_module
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.worker import Job
 
 
 def mask_view(bench):
@@ -143,7 +147,7 @@ def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtb
     monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
-    qtbot.waitUntil(lambda: any("Reading conv.weight" in text for text in _text(view)))
+    qtbot.waitUntil(lambda: any("conv.weight…" in text for text in _text(view)))
 
 
 @VIEWS
@@ -158,12 +162,12 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
         view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
-            qtbot.waitUntil(lambda: any("Reading conv.weight" in text for text in _text(view)))
+            qtbot.waitUntil(lambda: any("conv.weight…" in text for text in _text(view)))
     view._stale_timer.setInterval(10_000 if hurried else 1)
     bench.choose("fc.weight")
     assert not hurried or not view._stale_timer.isActive()
     bench.until_idle()
-    assert not any("Reading" in text for text in _text(view))
+    assert not any("…" in text for text in _text(view))
     assert view.picture() is not None
 
 
@@ -229,3 +233,67 @@ def test_the_caption_is_that_of_the_picture_on_the_screen(
     view.refresh()
     bench.until_idle()
     assert view.caption()[0] == "conv.weight"
+
+
+def _hold_engine(bench, title):
+    """Run a job until the event that is returned is set."""
+    started, gate = threading.Event(), threading.Event()
+
+    def work(_):
+        started.set()
+        gate.wait(60)
+
+    bench.bridge.run(Job(title, work), lambda _: None)
+    assert started.wait(60)
+    return gate
+
+
+@VIEWS
+def test_a_view_without_a_picture_says_which_job_it_waits_for(
+    kind, bench, checkpoint, shown, qtbot
+):
+    view = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    gate = _hold_engine(bench, "Reading a slow disk")
+    view._stale_timer.setInterval(1)
+    bench.choose("conv.weight")
+    waiting = "Waiting for another job: Reading a slow disk…"
+    qtbot.waitUntil(lambda: waiting in _text(view), timeout=60_000)
+    gate.set()
+    bench.until_idle()
+    assert waiting not in _text(view)
+    assert view.picture() is not None
+
+
+@VIEWS
+def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
+    kind, bench, checkpoint, shown, qtbot
+):
+    view = shown(kind(bench))
+    bench.files.open(checkpoint)
+    bench.until_idle()
+    gate = _hold_engine(bench, "Compiling")
+    COMPILATIONS.add(1)
+    bench.choose("fc.weight")
+    compiling = "Compiling the kernels (first run only)…"
+    qtbot.waitUntil(lambda: compiling in _text(view), timeout=60_000)
+    COMPILATIONS.add(-1)
+    gate.set()
+    bench.until_idle()
+    assert view.picture() is not None
+
+
+@VIEWS
+def test_a_cancelled_picture_is_not_announced_for_ever(kind, bench, checkpoint, shown, qtbot):
+    view = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    gate = _hold_engine(bench, "Reading a slow disk")
+    view._stale_timer.setInterval(1)
+    bench.choose("conv.weight")
+    bench.bridge.cancel(view.ticket)
+    cancelled = "The picture was cancelled. Prune > Recompute draws it."
+    qtbot.waitUntil(lambda: cancelled in _text(view), timeout=60_000)
+    gate.set()
+    bench.resolve()
+    bench.until_idle()
+    assert view.picture() is not None

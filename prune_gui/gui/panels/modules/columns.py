@@ -27,6 +27,8 @@ MEASURED_ROWS: Final = 50
 """Number of rows outside the viewport that Qt measures; each takes time."""
 MAX_NAME_SHARE: Final = 0.6
 """Limit of the share of the width for names; longer names are elided."""
+MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5
+"""The same limit while the column of zeros is shown."""
 
 
 class ColumnWidths(QObject):
@@ -41,6 +43,7 @@ class ColumnWidths(QObject):
         self._tree, self._model = tree, model
         advance = tree.fontMetrics().horizontalAdvance
         self._widths = {column: advance(text) + MARGIN_PX for column, text in WIDEST.items()}
+        self._width_without_bar = advance(WIDEST[TreeColumn.SPARSITY]) + MARGIN_PX // 2
         for column in BARS:
             self._widths[column] += BAR_PX
         self._max_shape_width = advance(WIDEST_SHAPE) + MARGIN_PX
@@ -77,21 +80,26 @@ class ColumnWidths(QObject):
     def _fit(self) -> None:
         tree = self._tree
         width = tree.viewport().width()
-        free_width = width - min(
-            tree.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * width)
-        )
+        name_share = MAX_NAME_SHARE_WITH_ZEROS if self._model.has_zeros else MAX_NAME_SHARE
+        free_width = width - min(tree.sizeHintForColumn(TreeColumn.NAME), int(name_share * width))
         self._fitting = True
-        for column, wanted in (
-            self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
-        ).items():
+        widths = self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
+        if self._model.has_zeros and free_width < sum(widths[column] for column in BARS):
+            widths |= {column: self._bar_column_width(column) for column in BARS}
+        for column, wanted in widths.items():
             if column == TreeColumn.ZEROS and not self._model.has_zeros:
                 tree.setColumnHidden(column, True)
                 continue
             free_width -= wanted
             tree.setColumnHidden(column, free_width < 0)
-            if column == TreeColumn.SHAPE and free_width >= 0:
+            if column in (*BARS, TreeColumn.SHAPE) and free_width >= 0:
                 tree.header().resizeSection(column, wanted)
         self._fitting = False
+
+    def _bar_column_width(self, column: TreeColumn) -> int:
+        """Return the width of a column of shares in a narrow tree: without its bar."""
+        is_resized = column in self._resized_by_user
+        return self._widths[column] if is_resized else self._width_without_bar
 
     def _shape_width(self, free_width: int) -> int:
         """Return the width of the shape column, given the width that the names leave."""

@@ -21,6 +21,8 @@ from prune_gui.number_formats import sparsity
 
 BAR_HEIGHT_PX: Final = 7.0
 GAP_PX: Final = 6
+MIN_BAR_PX: Final = 12
+"""Width below which a bar is not drawn, but only its text."""
 
 INK: Final = QPalette.ColorRole.Text
 WITHOUT_ICON: Final = QStyleOptionViewItem.ViewItemFeature.HasDisplay
@@ -72,14 +74,15 @@ class ShareBar(RowDelegate):
         )
         mark = palette.color(QPalette.ColorRole.Highlight)
         fill = ink if selected else mark if pruned else QColor(colours(palette).in_file)
-        cell = QRectF(option.rect).adjusted(GAP_PX, 0, -GAP_PX, 0)
+        gap = GAP_PX if option.rect.width() > self._text_width + 2 * GAP_PX else GAP_PX // 2
+        cell = QRectF(option.rect).adjusted(gap, 0, -gap, 0)
         track = QRectF(0, 0, max(cell.width() - self._text_width - GAP_PX, 0), BAR_HEIGHT_PX)
         track.moveCenter(cell.center())
         track.moveLeft(cell.left())
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        if share > 0:
+        if share > 0 and track.width() >= MIN_BAR_PX:
             faint = QColor(ink)
             faint.setAlphaF(0.15)
             painter.setBrush(faint)

@@ -50,7 +50,7 @@ MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
 HEADINGS: Final = (
     deferred("Name"),
     deferred("Sparsity"),
-    deferred("Zero in file"),
+    deferred("Zeros"),
     deferred("Shape"),
     deferred("Type"),
     deferred("Parameters"),
@@ -172,9 +172,9 @@ class TreeModel(QAbstractItemModel):
 
     def _set_zeros(self, zeros: FileZeros) -> None:
         self._zeros = zeros
-        index, counts = self._module_index, zeros.counts
-        self._zero_counts = index.pruned({name: (count, 0) for name, count in counts.items()})
-        self._counted = index.pruned(dict.fromkeys(counts, (1, 0))) * index.prunable
+        counts = self._module_index.values_of(zeros.counts, missing=-1)
+        self._zero_counts = np.maximum(counts, 0)
+        self._counted = (counts >= 0) * self._module_index.prunable
 
     def protect(self, names: frozenset[str]) -> None:
         """Show which parameters are protected from pruning."""

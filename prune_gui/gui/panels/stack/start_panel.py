@@ -7,14 +7,15 @@ from typing import Final
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QToolButton, QVBoxLayout, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
 
-MAX_LINES: Final = 8
-"""Lines of the past steps that are visible at once; more are scrolled."""
+MAX_STEPS: Final = 6
+"""Limit of the past steps that are listed; the tool tip lists all."""
+MAX_TARGETS_CHARS: Final = 80
 ZEROS_TIP: Final = deferred(
     "Steps prune only the weights that are not zero in the file, and views show the zeros as pruned"
 )
@@ -43,8 +44,6 @@ class StartPanel(QWidget):
         self._steps = QLabel(wordWrap=True)
         self._steps.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._steps.setContentsMargins(20, 0, 0, 0)
-        self._area = FitScrollArea(self._steps, 0)
-        self._area.setMaximumHeight(MAX_LINES * self.fontMetrics().lineSpacing())
         self._steps.setAccessibleName(tr("Past steps"))
         self.again = QPushButton(tr("Apply the past steps again"))
         self.again.setToolTip(tr(AGAIN_TIP))
@@ -52,7 +51,7 @@ class StartPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        for widget in (self.past, self._area, self.again, self.zeros):
+        for widget in (self.past, self._steps, self.again, self.zeros):
             layout.addWidget(widget)
         layout.setAlignment(self.again, Qt.AlignmentFlag.AlignLeft)
         workbench.changed.connect(self._on_changed)
@@ -72,22 +71,24 @@ class StartPanel(QWidget):
         self.past.setChecked(False)
         self._open_past(opened=False)
         self.past.setText(tr("Already in this file: {steps}", steps=formatting.steps(len(steps))))
-        self._steps.setText(
-            "\n".join(
-                tr(
-                    "{number}. {title}: {targets}",
-                    number=number,
-                    title=formatting.title(step),
-                    targets=formatting.targets(step),
-                )
-                for number, step in enumerate(steps, start=1)
+        lines = [
+            tr(
+                "{number}. {title}: {targets}",
+                number=number,
+                title=formatting.title(step),
+                targets=one_line(formatting.targets(step), MAX_TARGETS_CHARS),
             )
-        )
+            for number, step in enumerate(steps, start=1)
+        ]
+        more = len(lines) - MAX_STEPS
+        rest = [tr("and {more:,} more", more=more)] if more > 0 else []
+        self._steps.setText("\n".join(lines[:MAX_STEPS] + rest))
+        self._steps.setToolTip("\n".join(map(formatting.wrapped, lines)) if rest else "")
 
     def _open_past(self, opened: bool) -> None:
         arrow = Qt.ArrowType.DownArrow if opened else Qt.ArrowType.RightArrow
         self.past.setArrowType(arrow)
-        self._area.setVisible(opened)
+        self._steps.setVisible(opened)
         self.again.setVisible(opened)
 
     def _apply_again(self) -> None:

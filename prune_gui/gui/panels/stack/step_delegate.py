@@ -177,7 +177,8 @@ class StepDelegate(QStyledItemDelegate):
                 top += height
 
         add(index.data(StepRole.TITLE), bold, plain, MAX_LINES, title_right)
-        add(index.data(StepRole.TARGETS), option.font, faint, MAX_LINES)
+        globs = index.data(StepRole.TARGETS).replace("!", "!\N{WORD JOINER}")  # no line ends with !
+        add(globs, option.font, faint, MAX_LINES)
         failed = index.data(StepRole.FAILED)
         add(index.data(StepRole.OUTCOME), option.font, warning if failed else plain, MAX_LINES)
         card.bar = QRect(left, top + 2, right - left, BAR_HEIGHT_PX)

@@ -13,6 +13,7 @@ from prune_gui.audit.rendering.compare_picture import (
     ComparePainter,
     legend,
     pictures,
+    split,
 )
 from prune_gui.audit.rendering.mask_levels import coloured, step_table
 from prune_gui.audit.rendering.mask_painter import MaskPainter
@@ -75,6 +76,7 @@ class CompareView(View[Subject]):
         super().__init__(workbench, lambda: workbench.subject, parent)
         self.setAccessibleName(tr("Compare"))
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
+        self._overview: RenderedView | None = None  # the last one that was shown
         self._cursor: tuple[int, int] | None = None
         self._switch = mode_switch()
         self._sides = SidesBar(workbench, ask_checkpoint)
@@ -84,6 +86,7 @@ class CompareView(View[Subject]):
         self._tables = ComparedTables(
             self._run_job, partial(self._run_job, long=True), self._sides.summary
         )
+        self._lower = QWidget()
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         self._pipeline = TilePipeline(
             self.lane,
@@ -119,10 +122,11 @@ class CompareView(View[Subject]):
         """Lay out the bars above the splitter of the pictures and the table."""
         self._element_label.setContentsMargins(8, 2, 8, 0)
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
-        upper, lower = QWidget(), QWidget()
+        upper, lower = QWidget(), self._lower
         halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         slices = QHBoxLayout()
-        slices.addWidget(self._layout_chooser)
+        self._layout_chooser.setContentsMargins(8, 0, 0, 0)
+        slices.addWidget(self._layout_chooser, 0, Qt.AlignmentFlag.AlignLeft)
         slices.addWidget(self._layout_chooser.sliders, 1)
         _stack(upper, self._pair, self._element_label, self._legend, slices)
         _stack(lower, self._tables.overlaps, self._tables.total)
@@ -142,6 +146,7 @@ class CompareView(View[Subject]):
             signal.connect(self.refresh)
         self._switch.changed.connect(self._change_mode)
         self._blink_bar.changed.connect(self._blink)
+        self._pair.divided.connect(self._split)
         self._pair.blinked.connect(self._name_front)
         self._tables.summarized.connect(self._show_legend)
         self._tables.overlaps.chosen.connect(workbench.choose)
@@ -154,7 +159,8 @@ class CompareView(View[Subject]):
     def _change_mode(self) -> None:
         """Show what belongs to the mode."""
         mode = self.mode
-        self._sides.setVisible(mode != "film")
+        for widget in (self._sides, self._lower):  # they are about two states
+            widget.setVisible(mode != "film")
         self._blink_bar.setVisible(mode == "blink")
         self._film_bar.setVisible(mode == "film")
         self._space.setEnabled(mode in ("blink", "film"))
@@ -251,25 +257,51 @@ class CompareView(View[Subject]):
         if isinstance(rendered, str):
             self._show_message(rendered)
             return
-        shown = self._chosen_pictures(rendered)
+        if (rendered.painted.pixels.ndim == 2) != (self.mode == "film"):
+            return  # of the previous mode; the picture of this one follows
         layout = rendered.tile_grid.layout
         if layout != self._pair.left.layout_shown or not subject.same_parameter(self._pictured):
             self._show_layout(subject, layout)
-        has_overview = self._pipeline.has_overview(rendered)
-        for plot, pixels in zip(self._pair.plots, shown, strict=False):
-            plot.show_tiles(rendered, pixels, has_overview=has_overview)
+        self._show_tiles(rendered)
         self._show_legend()
         self._request_element()
         if rendered.is_complete:
             self._delay_timer.start()
 
+    def _show_tiles(self, rendered: RenderedView) -> None:
+        has_overview = self._pipeline.has_overview(rendered)
+        shown = self._chosen_pictures(rendered)
+        for plot, pixels in zip(self._pair.plots, shown, strict=False):
+            plot.show_tiles(rendered, pixels, has_overview=has_overview)
+        if rendered.tile_grid.is_whole and rendered.is_complete:
+            self._overview = rendered
+
     def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
         """Return the pictures for the left and the right plot, or only for the left one."""
-        pixels = rendered.painted.pixels
+        pixels, arrangement = rendered.painted.pixels, self._pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours(), plain=False))]
         painted = pictures(pixels)
-        return painted[-1:] if self._pair.arrangement == "single" else painted[:2]
+        if arrangement == "single":
+            return painted[-1:]
+        if arrangement == "swipe":
+            columns = rendered.tile_grid.columns
+            return [split(painted[0], painted[1], columns, self._pair.divided_column)]
+        return painted[:2]
+
+    def _split(self) -> None:
+        """Join the pictures at the divider."""
+        rendered, overview = self._pipeline.shown, self._overview
+        if rendered is None:
+            return
+        self._show_tiles(rendered)
+        if (
+            overview is not None
+            and not rendered.tile_grid.is_whole
+            and self._pipeline.has_overview(rendered)
+            and self._pipeline.has_overview(overview)
+        ):
+            self._show_overview(overview)
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
         """Show another parameter, or another layout of it."""
@@ -281,6 +313,7 @@ class CompareView(View[Subject]):
             plot.show_layout(layout, labels)
 
     def _show_overview(self, overview: RenderedView) -> None:
+        self._overview = overview
         for plot, pixels in zip(self._pair.plots, self._chosen_pictures(overview), strict=False):
             plot.show_whole(pixels)
 
@@ -323,8 +356,12 @@ class CompareView(View[Subject]):
         return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
     def table(self) -> Table | None:
-        """Return how much both states prune of each parameter, in the order on the screen."""
-        if self.subject is None or self.picture() is None or not self._tables.is_tabulated:
+        """Return how much both states prune of each parameter, in the order on the screen.
+
+        None for a film.
+        """
+        visible = self.mode != "film" and self.picture() is not None
+        if self.subject is None or not visible or not self._tables.is_tabulated:
             return None
         path = self.subject.resolution.checkpoint.path
         return self._tables.overlaps.as_table(tr("{name} compared", name=path.name))

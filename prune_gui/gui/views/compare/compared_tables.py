@@ -108,7 +108,8 @@ class ComparedTables(QObject):
             else:
                 left, right = compared.left.resolution(), compared.right.resolution()
             wanted = read_budget(counted=known)
-            return summarize(subject.name, left, right, before, wanted, monitor)
+            reference = subject.resolution
+            return summarize(subject.name, left, right, reference, before, wanted, monitor)
 
         def show(summary: Summary) -> None:
             if not compared.same_as(self.compared):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
 from prune_gui.audit.column import Column
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 MIN_COLUMN_WIDTH_PX: Final = 48
+MIN_NAME_WIDTH_PX: Final = 240
+"""Minimum width of the names. Wider tables scroll."""
 
 
 def _number(
@@ -112,12 +115,14 @@ class OverlapTable(TableView):
         self._name: str | None = None
         self._marking = False
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.setFrameShape(self.Shape.NoFrame)
         self.verticalHeader().hide()
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
+        header.sectionResized.connect(self._fit_names)
         header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
         header.setSortIndicatorClearable(True)
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
@@ -129,7 +134,19 @@ class OverlapTable(TableView):
     def show_rows(self, rows: Sequence[Overlap]) -> None:
         """Replace the rows. Without any n:m pattern, their column makes room for the names."""
         self._model.show(rows)
-        self.setColumnHidden(PATTERNS, not any(any(row.patterns) for row in rows))
+        self.setColumnHidden(PATTERNS, all(row.patterns == ((), ()) for row in rows))
+        self._fit_names()
+
+    def _fit_names(self, resized: int = PATTERNS) -> None:
+        """Give the names the remaining width, but at least `MIN_NAME_WIDTH_PX`."""
+        if resized > 0:  # another column than that of the names
+            others = sum(map(self.columnWidth, range(1, PATTERNS + 1)))
+            self.setColumnWidth(0, max(MIN_NAME_WIDTH_PX, self.viewport().width() - others))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Fit the names to the new width."""
+        super().resizeEvent(event)
+        self._fit_names()
 
     def as_table(self, title: str) -> Table:
         """Return the rows in the order on the screen, for export."""

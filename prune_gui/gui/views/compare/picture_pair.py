@@ -1,11 +1,11 @@
-"""Two linked pictures: side by side, one over the other, or only the left one."""
+"""Two linked pictures: side by side, one after the other, or only one."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
 from PySide6.QtCore import QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QRegion, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
 from prune_gui.gui.views.compare.linked_plot import LinkedPlot
@@ -20,31 +20,31 @@ MESSAGE_MARGIN_PX: Final = 24
 class PicturePair(QWidget):
     """Arranges two pictures of the same region.
 
-    Swiping shows the left picture up to a divider and the right one beyond it. Blinking shows them
-    in turn. A message may replace a picture; then the pictures are side by side.
+    Swiping shows one picture, which the owner joins from the left one up to a divider and the right
+    one beyond it. Blinking shows both in turn. A message may replace a picture; then the pictures
+    are side by side.
 
     Args:
         viewport: shared with the other views of a parameter.
 
     Attributes:
-        left: the left picture; the only one of the arrangement "single".
+        left: the left picture; the only one of the arrangements "single" and "swipe".
         right: the right picture.
         divider: between the pictures while swiping.
         right_in_front: whether blinking shows the right picture at present.
 
     Signals:
         blinked: the other picture is in front.
+        divided: `divided_column` may have changed while swiping.
     """
 
     blinked = Signal()
+    divided = Signal()
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__()
         self.left, self.right = LinkedPlot(viewport), LinkedPlot(viewport)
         self.plots: Final = (self.left, self.right)
-        # Qt ignores the mask of a parent when it decides whether its opaque child, the viewport,
-        # hides the left picture. Without a mask of its own, the left picture is not repainted.
-        self._masked = self.right, self.right.viewport()
         self._messages = QLabel(), QLabel()
         self.divider = SwipeDivider(self)
         self.right_in_front = True
@@ -68,6 +68,7 @@ class PicturePair(QWidget):
         self.right.view.setYLink(self.left.view)
         self.divider.moved.connect(self._divide)
         self.left.view.sigResized.connect(self._divide)
+        self.left.view.sigRangeChanged.connect(self._divide)
         self.divider.dragged.connect(self._drag)
 
     @property
@@ -133,9 +134,7 @@ class PicturePair(QWidget):
             plot.setGeometry(half)
             message.setGeometry(half)
             message.setVisible(shown)
-            plot.setVisible(not shown and (plot is self.left or arrangement != "single"))
-        for widget in self._masked:
-            widget.clearMask()
+            plot.setVisible(not shown and (plot is self.left or arrangement in ("sides", "blink")))
         self.divider.setVisible(arrangement == "swipe")
         if arrangement == "swipe":
             self._divide()
@@ -144,19 +143,19 @@ class PicturePair(QWidget):
         self._update_timer()
 
     def _divide(self) -> None:
-        """Place the divider, and hide the part of the right picture before it."""
-        if self.arrangement != "swipe":
-            return
-        area = self._area
-        x = area.left() + round(self.divider.share * area.width())
-        beyond = QRegion(x, 0, max(1, self.width() - x), self.height())
-        for widget in self._masked:
-            widget.setMask(beyond)
-        for plot in self.plots:  # a new mask does not repaint what it uncovers
-            plot.viewport().update()
-        self.right.raise_()
-        self.divider.setGeometry(QRect(x - WIDTH_PX // 2, area.top(), WIDTH_PX, area.height()))
-        self.divider.raise_()
+        """Place the divider."""
+        if self.arrangement == "swipe":
+            area = self._area
+            x = area.left() + round(self.divider.share * area.width())
+            self.divider.setGeometry(QRect(x - WIDTH_PX // 2, area.top(), WIDTH_PX, area.height()))
+            self.divider.raise_()
+            self.divided.emit()
+
+    @property
+    def divided_column(self) -> float:
+        """The column of the layout at the divider; the left edge of column 0 is -0.5."""
+        (first, last), _ = self.left.view.viewRange()
+        return float(first + self.divider.share * (last - first))
 
     @property
     def _area(self) -> QRect:

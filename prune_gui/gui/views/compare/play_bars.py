@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QSlider,
     QStyle,
     QToolButton,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -104,7 +105,14 @@ class FilmBar(QWidget):
         self.slider.setTickInterval(1)
         self._number = QLabel()
         self._title = _bold_label(tr("Frame"))
-        _lay_out(self, self.button, self.slider, self._number, self._title)
+        row = QWidget()
+        _lay_out(row, self.button, self.slider, self._number)
+        self._title.setContentsMargins(8, 0, 8, 0)
+        rows = QVBoxLayout(self)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(0)
+        rows.addWidget(self._title)
+        rows.addWidget(row)
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._advance)
         self.button.toggled.connect(self._play)
@@ -171,6 +179,4 @@ def _lay_out(bar: QWidget, *widgets: QWidget) -> None:
     layout = QHBoxLayout(bar)
     layout.setContentsMargins(8, 2, 8, 2)
     for widget in widgets:
-        layout.addWidget(widget, 2 if isinstance(widget, ElidedLabel) else 0)
-        if isinstance(widget, QSlider):
-            layout.setStretchFactor(widget, 1)
+        layout.addWidget(widget, 1 if isinstance(widget, ElidedLabel | QSlider) else 0)

@@ -13,7 +13,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import deferred, tr
 from prune_gui.session import Settings
-from prune_gui.session.compared_side import MAX_NAME_LENGTH, Side, Which
+from prune_gui.session.compared_side import OtherCheckpoint, Side, Which, file_text
 from prune_gui.session.start_folder import start_folder
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SidePicker(ElidedComboBox):
         """Update the choices, and select the chosen side."""
         comparison = self._workbench.comparison
         offered: list[tuple[str, Choice]] = [(comparison.text(s), s) for s in comparison.sides]
-        offered += [(one_line(path.name, MAX_NAME_LENGTH), path) for path in self._recent]
+        offered += [(file_text(path), path) for path in self._recent]
         offered.append((tr("Another checkpoint…"), ASK))
         if offered != self._offered:
             self._offered = offered
@@ -66,14 +66,16 @@ class SidePicker(ElidedComboBox):
             for text, _ in offered:
                 self.addItem(text)
             for row, (_, choice) in enumerate(offered):
-                if isinstance(choice, Path):
-                    self.setItemData(row, one_line(str(choice)), Qt.ItemDataRole.ToolTipRole)
+                path = choice.path if isinstance(choice, OtherCheckpoint) else choice
+                if isinstance(path, Path):
+                    self.setItemData(row, one_line(str(path)), Qt.ItemDataRole.ToolTipRole)
         self._select()
 
     def _select(self) -> None:
         choices = [choice for _, choice in self._offered]
         self.setCurrentIndex(choices.index(self._workbench.comparison.chosen[self._which]))
-        self.setToolTip(f"{tr(NAMES[self._which])}: {self.currentText()}")
+        path = self.currentData(Qt.ItemDataRole.ToolTipRole)
+        self.setToolTip("\n".join((self.accessibleName(), path or self.currentText())))
 
     def _choose(self, row: int) -> None:
         choice, comparison = self._offered[row][1], self._workbench.comparison

@@ -17,6 +17,7 @@ from prune_gui.audit.rendering.axis_limits import (
     MIN_LENGTH,
     count_beyond,
     inner_range,
+    peak_limit,
     span,
 )
 from prune_gui.audit.rendering.stacked_bars import FLOOR, stacked
@@ -67,6 +68,7 @@ class DistributionView(View[Subject]):
     """An exact histogram, coloured by step, with the cuts. The draft's cut can be dragged."""
 
     lane = "distribution"
+    busy_text = deferred("Computing the histogram of {name}…")
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -107,6 +109,7 @@ class DistributionView(View[Subject]):
             tr("Show the axis up to the outermost numbers; else 99.9 % of them")
         )
         self._marks = OverflowMark(self._plot, "left"), OverflowMark(self._plot, "right")
+        self._peak_mark = OverflowMark(self._plot, "peak")
         self._bin_label, self._excluded_label = ElidedLabel(tr("Bin under the cursor")), QLabel()
         self._excluded_label.setAccessibleName(tr("Non-finite weights"))
         controls = [
@@ -123,6 +126,7 @@ class DistributionView(View[Subject]):
         for box in (self._log, self._symmetric, self._all_targets_box):
             box.toggled.connect(self.refresh)
         self._full_range_box.toggled.connect(self._show_range)
+        self._full_range_box.toggled.connect(self._show_heights)
         self._plot.scene().sigMouseMoved.connect(self._cursor_moved)
         self._plot.view.sigRangeChanged.connect(self._arrange)
         self._plot.view.sigResized.connect(self._arrange)
@@ -195,6 +199,7 @@ class DistributionView(View[Subject]):
         self._items = self._curves(picture) if picture.curve else self._bars(picture)
         for item in self._items:
             self._plot.addItem(item, ignoreBounds=True)
+        self._show_heights()
         if not picture.same_axis(before):
             self._show_range()
         self._draw_cuts(picture)
@@ -249,6 +254,21 @@ class DistributionView(View[Subject]):
         shown = (low, high) if self._full_range_box.isChecked() else inner
         self._plot.setXRange(*shown, padding=0)
 
+    def _show_heights(self) -> None:
+        """Show the whole height of the bars, or of all but a much higher one."""
+        picture, log = self._picture_shown, self._display_box.currentData() == LOG_COUNTS
+        if picture is None:
+            return
+        if picture.curve is not None:
+            self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
+        elif log:
+            top = max(1.0, math.log10(max(1, int(picture.sums.max()))))
+            self._plot.setYRange(FLOOR, top * HEADROOM, padding=0)
+        else:
+            full = self._full_range_box.isChecked()
+            top = max(1, int(picture.sums.max())) if full else peak_limit(picture.sums)
+            self._plot.setYRange(0.0, top * HEADROOM, padding=0)
+
     def _scale(self, picture: DistributionData) -> Scale:
         return Scale(
             float(picture.edges[0]) if picture.request.log else None,
@@ -276,15 +296,12 @@ class DistributionView(View[Subject]):
                     brush=colour,
                 )
             )
-        top = max(1.0, float(tops[-1].max())) * HEADROOM
-        self._plot.setYRange(FLOOR if log else 0.0, top, padding=0)
         return bars
 
     def _curves(self, picture: DistributionData) -> list[pg.PlotCurveItem]:
         curve, colours, scale = picture.curve, self.colours(), self._scale(picture)
         assert curve is not None
         positions = np.array([scale.position(score) for score in curve.scores.tolist()])
-        self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
         return [
             pg.PlotCurveItem(positions, 100 * shares, pen=pen(colour, width=2), antialias=True)
             for shares, colour in (
@@ -332,6 +349,12 @@ class DistributionView(View[Subject]):
         beyond = count_beyond(picture.positions, picture.sums, low, high)
         for mark, count, extreme in zip(self._marks, beyond, picture.extremes, strict=True):
             mark.show_count(count, extreme, self.colours())
+        highest, top = int(picture.sums.argmax()), self._plot.view.viewRange()[1][1]
+        middle = float(picture.positions[highest : highest + 2].mean())
+        log = self._display_box.currentData() == LOG_COUNTS
+        self._peak_mark.hide()
+        if not (picture.curve or log) and picture.sums[highest] > top and low <= middle <= high:
+            self._peak_mark.show_peak(middle, int(picture.sums[highest]), self.colours())
 
     def _drag(self, code: int, value: float) -> None:
         self._arrange()

@@ -163,10 +163,15 @@ class LayersView(View[ModelSubject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution or changes.zeros:
+        elif changes.resolution or (changes.zeros and self._has_zeros()):
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
+
+    def _has_zeros(self) -> bool:
+        """Return whether the zeros in the file have columns."""
+        session = self._workbench.session
+        return session is not None and session.file_zeros.noticeable() > 0
 
     def _request_picture(self, subject: ModelSubject) -> None:
         before = self._found

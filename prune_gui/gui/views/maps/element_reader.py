@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 REST_MS: Final = 200
 """Time for which the cursor must rest on an element before its ranks are computed."""
+MAX_RESTED_ELEMENTS: Final = 1 << 26
+"""Limit of the parameters whose ranks are computed when the cursor rests: ranks read all elements.
+In larger parameters, only the pinned element has ranks."""
 
 
 class ElementReader:
@@ -100,7 +103,8 @@ class ElementReader:
             self.inspector.clear()
             return
         subject, layout = shown
-        self._rest_timer.start()
+        if subject.info.numel <= MAX_RESTED_ELEMENTS:
+            self._rest_timer.start()
 
         def read(_: Monitor) -> Element:
             from prune_gui.audit.statistics.element import element_at  # torch: slow to import

@@ -26,7 +26,8 @@ class HeadsBox(QSpinBox):
         self.setAccessibleName(tr("Attention heads"))
         self.setToolTip(
             tr(
-                "Lines between attention heads, and the share pruned of each.\n"
+                "Lines between attention heads, and the share of each that is pruned, or zero in "
+                "the file.\n"
                 "auto: the number of heads in config.json; else type a number, or off."
             )
         )

@@ -21,6 +21,7 @@ class IconToggle(QToolButton):
         super().__init__()
         self._icon_name = icon_name
         self.setCheckable(True)
+        self.setAutoRaise(True)
         self.setAccessibleName(name)
         self.setToolTip(f"{name}\n{tip}")
         self.setIcon(icon(icon_name))

@@ -93,5 +93,5 @@ class MapContent(QObject):
         """Forget what was computed for the previous file."""
 
     @abstractmethod
-    def profile_titles(self) -> Titles:
-        """Return the titles of the profiles, according to the controls."""
+    def profile_titles(self, subject: Subject) -> Titles:
+        """Return the titles of the profiles of a parameter, according to the controls."""

@@ -303,7 +303,7 @@ class MapView(View[Subject]):
             return  # a newer picture is being rendered; this is called again after it
         layout, painter = self._plot.layout_shown, self._painter(self.subject)
         if layout is not None:
-            self._profiles.request(painter, layout, self.content.profile_titles())
+            self._profiles.request(painter, layout, self.content.profile_titles(self.subject))
             self._heads.request()
         self._pipeline.request_overview(painter)
 

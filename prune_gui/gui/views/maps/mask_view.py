@@ -61,7 +61,9 @@ class MaskContent(MapContent):
         self._colour_by.currentIndexChanged.connect(self.recoloured)
         self.name = tr("Mask")
         self.picture_name = tr("Picture of the mask")
-        self.profiles_tip = tr("Show the share pruned of each row and column")
+        self.profiles_tip = tr(
+            "Show the share of each row and column that is pruned, or zero in the file"
+        )
         self.controls = [self._colour_by]
         self.bar = DensityBar()
         self.bar.moved.connect(self._set_contrast)
@@ -132,8 +134,18 @@ class MaskContent(MapContent):
             filled=not is_dense,
         )
 
-    def profile_titles(self) -> Titles:
+    def clear_caches(self) -> None:
+        """Forget the contrast, which was set for the previous file."""
+        self.bar.contrast = Contrast()
+
+    def profile_titles(self, subject: Subject) -> Titles:
         """Return the titles of the shares."""
+        if subject.zeros:
+            return Titles(
+                tr("Share zero or pruned of each column"),
+                tr("Share zero or pruned of each row"),
+                shares=True,
+            )
         return Titles(
             tr("Share pruned of each column"), tr("Share pruned of each row"), shares=True
         )

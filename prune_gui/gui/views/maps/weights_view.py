@@ -175,7 +175,7 @@ class WeightsContent(MapContent):
         painter = self.painter(subject, colours)
         self.bar.show_ramp(painter.ramp, painter.limits[0])
 
-    def profile_titles(self) -> Titles:
+    def profile_titles(self, _subject: Subject) -> Titles:
         """Return the titles of the means."""
         quantity: Quantity = self._quantity.currentData()
         mean = tr(QUANTITIES[quantity].profile)

@@ -63,6 +63,7 @@ class NormsView(View[Subject]):
     """
 
     lane = "norms"
+    busy_text = deferred("Computing the norms of {name}…")
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:

@@ -189,6 +189,7 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
 
 def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot):
     demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
     chips, line = draft.targets.chips, draft.targets.line
     chips.setFocus()
     qtbot.keyClicks(chips, "*")
@@ -206,6 +207,7 @@ def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot
 
 def test_a_clicked_chip_is_selected_for_editing(demo_window, draft, qtbot):
     demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
     draft.targets.show_patterns(("a.b", "b", "!b"))
     qtbot.mouseClick(draft.targets.chips._chips[1], Qt.MouseButton.LeftButton)
     qtbot.keyClicks(draft.targets.line, "new")

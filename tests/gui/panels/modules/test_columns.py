@@ -68,3 +68,17 @@ def test_the_shape_column_widens_for_long_shapes_if_there_is_space(panel, qtbot)
     panel.resize(names + beside + needed - 3, 400)
     qtbot.waitUntil(lambda: view.columnWidth(TreeColumn.SHAPE) == needed - 3)
     assert view.columnWidth(TreeColumn.NAME) == names
+
+
+def test_in_a_narrow_tree_zeros_in_the_file_take_the_place_of_the_bars(panel, workbench, qtbot):
+    view = panel.tree
+    workbench.zero_counter.stop()
+    panel.resize(360, 400)
+    qtbot.waitUntil(lambda: not view.isColumnHidden(TreeColumn.SPARSITY))
+    with_bar = view.columnWidth(TreeColumn.SPARSITY)
+    view.model().show_zeros(FileZeros({"features.conv1.weight": 1}), wanted=True)
+    qtbot.waitUntil(lambda: not view.isColumnHidden(TreeColumn.ZEROS))
+    assert view.columnWidth(TreeColumn.SPARSITY) < with_bar
+    view.model().show_zeros(FileZeros(), wanted=False)
+    qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.ZEROS))
+    assert view.columnWidth(TreeColumn.SPARSITY) == with_bar

@@ -105,6 +105,7 @@ def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot, of
 def test_a_key_goes_from_the_filter_to_the_first_match(demo_window, qtbot, key):
     tree = demo_window.tree
     demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
     tree.filter.setFocus()
     qtbot.keyClicks(tree.filter, "weight type:Linear")
     qtbot.keyClick(tree.filter, key)

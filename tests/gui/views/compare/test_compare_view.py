@@ -1,16 +1,19 @@
 import pytest
 import torch
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.compare_picture import ComparePainter, Shades
+from prune_gui.gui.export.page import Page, svg_of
 from prune_gui.gui.views.compare.compare_view import CompareView
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.session import Settings
-from prune_gui.session.compared_side import FILE, OtherCheckpoint
+from prune_gui.session.compared_side import FILE, OtherCheckpoint, file_text
 
 SHADES = Shades.of(LIGHT)
 
@@ -135,15 +138,13 @@ def test_two_steps_can_be_compared_and_exchanged(compare, bench, qtbot):
     assert _row(compare, "fc.weight") == ["0", "0", "6", "0.000"]
 
 
-def test_a_side_whose_step_is_removed_shows_the_stack_and_says_so(compare, bench):
+def test_a_side_whose_step_is_removed_shows_the_file_and_says_so(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=6))
     _choose(compare, bench, "After step 2: L1 unstructured")
     bench.edit(lambda session: session.remove(1))
     bench.until_idle()
-    assert _box(compare).currentText() == "The stack without the draft"
-    notice = (
-        "After step 2 is no longer available. The left side shows: The stack without the draft."
-    )
+    assert _box(compare).currentText() == "The original file"
+    notice = "After step 2 is no longer available. The left side shows: The original file."
     assert compare._sides._notice.text() == notice
     _choose(compare, bench, "After step 1: L1 unstructured")
     assert not compare._sides._notice.isVisible()
@@ -164,13 +165,13 @@ def test_a_named_state_can_be_compared(compare, bench):
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
-def test_a_side_whose_named_state_is_removed_shows_the_stack_and_says_so(compare, bench):
+def test_a_side_whose_named_state_is_removed_shows_the_file_and_says_so(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
     _choose(compare, bench, "Named state: gentle")
     bench.edit(lambda session: session.forget_state("gentle"))
     bench.until_idle()
-    assert _box(compare).currentText() == "The stack without the draft"
+    assert _box(compare).currentText() == "The original file"
     assert "Named state: gentle is no longer available" in compare._sides._notice.text()
 
 
@@ -204,7 +205,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     monkeypatch.setattr(_box(compare), "_ask", lambda *given: calls.append(given) or other)
     _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent
-    assert _box(compare).currentText() == "other.safetensors"
+    assert _box(compare).currentText() == file_text(other)
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
     for plot, shade in ((compare._pair.left, SHADES.left), (compare._pair.right, SHADES.right)):
         assert share_of(plot, shade) == pytest.approx(share_of(plot, SHADES.both), rel=0.1)
@@ -263,8 +264,8 @@ def test_each_side_can_be_another_checkpoint(compare, bench, other, checkpoint, 
     for which, path in (("left", other), ("right", checkpoint)):
         monkeypatch.setattr(_box(compare, which), "_ask", lambda *_, path=path: path)
         _choose(compare, bench, "Another checkpoint…", which)
-    assert _box(compare).currentText() == other.name
-    assert _box(compare, "right").currentText() == checkpoint.name
+    assert _box(compare).currentText() == file_text(other)
+    assert _box(compare, "right").currentText() == file_text(checkpoint)
     assert _row(compare, "fc.weight") == ["0", "24", "0", "0.000"]
 
 
@@ -273,9 +274,9 @@ def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, che
     box = _box(compare, "right")
     box.showPopup()
     box.hidePopup()
-    assert "other.safetensors" in _offered(compare, "right")
-    assert checkpoint.name not in _offered(compare, "right")
-    _choose(compare, bench, "other.safetensors", "right")
+    assert file_text(other) in _offered(compare, "right")
+    assert file_text(checkpoint) not in _offered(compare, "right")
+    _choose(compare, bench, file_text(other), "right")
     assert bench.comparison.chosen["right"] == OtherCheckpoint(other)
 
 
@@ -308,6 +309,45 @@ def test_swiping_shows_the_left_side_up_to_the_divider(compare, bench, qtbot, sh
     assert share_of(compare._pair, SHADES.kept) < 0.001
     qtbot.keyClick(compare._pair.divider, Qt.Key.Key_End)
     assert share_of(compare._pair, SHADES.right) < 0.001
+
+
+def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
+    compare, bench, tmp_path, share_of
+):
+    path = tmp_path / "large.safetensors"
+    save_file({"w": torch.ones(300, 300)}, path)
+    bench.open_and_choose(path, "w")
+    bench.add(bench.step(amount=1.0, targets=["w"]))
+    compare._switch.choose("swipe")
+    bench.until_idle()
+    pair = compare._pair
+    for move in (lambda: pair.left.zoom(0.2), lambda: pair.left.pan(0.3, 0.1)):
+        for share in (1.0, 0.0, 0.5):
+            pair.divider.move_to(share)
+            assert (share_of(pair, SHADES.kept) < 0.01) is (share == 0.0)
+            assert (share_of(pair, SHADES.right) < 0.01) is (share == 1.0)
+        move()
+        assert share_of(pair, SHADES.kept) == pytest.approx(share_of(pair, SHADES.right), rel=0.1)
+        bench.until_idle()
+    pair.divider.move_to(0.0)
+    pair.left.fit()  # the whole picture is joined at the same place
+    assert share_of(pair, SHADES.kept) < 0.01
+    bench.until_idle()
+
+
+def test_a_vector_picture_of_swiping_shows_both_sides(compare, bench, qtbot, share_of):
+    bench.add(bench.step(amount=1.0))
+    compare._switch.choose("swipe")
+    bench.until_idle()
+    page = Page(compare.picture(), *compare.caption(), compare.legend(), LIGHT)
+    pixmap = QPixmap(page.size)
+    painter = QPainter(pixmap)
+    QSvgRenderer(QByteArray(svg_of(page))).render(painter)
+    painter.end()
+    label = QLabel(pixmap=pixmap)
+    qtbot.addWidget(label)
+    for shade in (SHADES.kept, SHADES.right):  # few exact colours: the image is scaled smoothly
+        assert share_of(label, shade) > 0.05
 
 
 def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
@@ -484,7 +524,7 @@ def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
     bench.comparison.open(tmp_path / "masks.safetensors")
     bench.until_idle()
     assert _row(compare, "fc.weight")[:3] == ["0", "24", "0"]
-    assert compare._left.isVisible()
+    assert compare._pair.left.isVisible()
     bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
-    assert compare._left.isVisible()
+    assert compare._pair.left.isVisible()
     assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]

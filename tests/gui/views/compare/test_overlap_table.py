@@ -48,6 +48,16 @@ def test_the_column_of_patterns_is_hidden_without_patterns(table):
     assert table.isColumnHidden(5)
 
 
+def test_names_stay_readable_in_a_narrow_table(table, qtbot):
+    table.resize(600, 200)
+    qtbot.wait(1)
+    assert sum(map(table.columnWidth, range(6))) == table.viewport().width()
+    table.resize(300, 200)
+    qtbot.wait(1)
+    assert table.columnWidth(0) == 240
+    assert table.horizontalScrollBar().maximum() > 0
+
+
 def test_headings_sort_numbers_descending_and_names_ascending(table, qtbot):
     _click(qtbot, table, 3)
     assert _names(table) == ["a", "b", "c"]

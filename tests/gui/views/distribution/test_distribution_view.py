@@ -127,6 +127,21 @@ def test_a_step_without_a_cut_has_no_line(distribution, bench):
     assert distribution._cuts == {}
 
 
+@pytest.mark.parametrize(
+    ("method", "parameters", "why"),
+    [
+        ("l1_unstructured", {"scope": "row"}, "Step 1 cuts each row by itself"),
+        ("n_m", {"m": 2, "n": 1}, "Step 1 cuts each group by itself"),
+        ("l1_unstructured", {}, ""),
+    ],
+)
+def test_the_legend_says_why_a_step_has_no_line(distribution, bench, method, parameters, why):
+    bench.add(bench.step(method, targets=["fc.weight"], **parameters))
+    assert bool(distribution._cuts) == (not why)
+    assert why in distribution._legend.text()
+    assert ("by itself" in distribution._legend.text()) == bool(why)
+
+
 def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     line = distribution._cuts[1]._positive
@@ -478,3 +493,20 @@ def test_the_label_of_a_threshold_excludes_the_threshold(distribution, bench):
     assert distribution._cuts[1].label.toPlainText() == "draft: |w| < 0.5"
     bench.draft_step(bench.step(amount=0.5))
     assert distribution._cuts[1].label.toPlainText().startswith("draft: |w| ≤ ")
+
+
+def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
+    distribution, bench, outliers, tmp_path
+):
+    zeroed = outliers.masked_fill(outliers.abs() < 0.07, 0.0)
+    save_file({"fc.weight": zeroed}, tmp_path / "zeros.safetensors")
+    bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
+    sums, mark = np.sort(distribution._picture_shown.sums), distribution._peak_mark
+    assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
+    assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
+    _box(distribution, "Full range").click()
+    assert distribution._plot.view.viewRange()[1][1] > sums[-1]
+    assert not mark.isVisible()
+    _box(distribution, "Full range").click()
+    choose(distribution, bench, how="Log counts")
+    assert not mark.isVisible()

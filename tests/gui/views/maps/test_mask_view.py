@@ -11,7 +11,9 @@ from prune_gui.audit.rendering import tile_pipeline, tiles
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.mask_levels import Contrast
 from prune_gui.audit.rendering.tile_render import render_tiles
+from prune_gui.audit.view_data.element_text import PENDING
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
+from prune_gui.gui.views.maps import element_reader
 from prune_gui.gui.views.maps.mask_view import mask_view
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.monitor import Monitor
@@ -474,6 +476,19 @@ def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
     assert _pinned(mask)[0] == "[0, 2]"
     press(Qt.Key.Key_Space)
     assert _pinned(mask) is None
+
+
+def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
+    mask, bench, hand, qtbot, monkeypatch
+):
+    monkeypatch.setattr(element_reader, "MAX_RESTED_ELEMENTS", 47)
+    bench.add(bench.step(amount=24))
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    assert _entry(mask)[7] == PENDING
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert _pinned(mask)[7].endswith(" of 48")
 
 
 def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):

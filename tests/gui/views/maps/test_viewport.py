@@ -61,7 +61,7 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     moved = weights._plot.sight
     assert moved.left() > SIGHT.left()
     show(compare)
-    for plot in (compare._left, compare._right):
+    for plot in (compare._pair.left, compare._pair.right):
         assert plot.sight.getCoords() == _corners(moved)
     assert show(mask)._plot.sight.getCoords() == _corners(moved)
     compare.fit()  # it is not the view in front
@@ -90,7 +90,7 @@ def test_the_chosen_section_is_shared(tabs, show, bench):
     sliders["Index along dim 3"].setValue(1)
     bench.until_idle()
     for view in (weights, compare):
-        plot = show(view)._plot if view is weights else show(view)._left
+        plot = show(view)._plot if view is weights else show(view)._pair.left
         assert (
             plot.layout_shown
             == mask._plot.layout_shown
@@ -111,7 +111,7 @@ def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, ben
     box.setCurrentIndex(0)
     bench.until_idle()
     sheet = tabs.view("mask")._plot.layout_shown
-    assert show(tabs.view("compare"))._left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
+    assert show(tabs.view("compare"))._pair.left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
     assert show(tabs.view("mask"))._plot.layout_shown == sheet
 
 

@@ -17,16 +17,14 @@ if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
     from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
 
-WIDTH_PX: Final = 232
+WIDTH_PX: Final = 252
 """Width of the card beside the thumbnails."""
 MAX_HEIGHT_PX: Final = 84
 """Maximum height of the card above the thumbnails."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
-MAX_NAME_PX: Final = 200
+MAX_NAME_PX: Final = 220
 """Names are elided to this width."""
-MAX_VALUE_PX: Final = 120
-"""Values of facts are elided to this width."""
 MAX_FLAT_ROWS: Final = 2
 """Maximum number of parameters in each list of the flat card."""
 
@@ -79,7 +77,7 @@ class CardPanel(QScrollArea):
         if self._flat:
             facts = [
                 f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, row.text, MAX_VALUE_PX)}"
+                f"{self._link(row, row.text)}"
                 for row in card.facts
             ]
             self._facts.setText(SEPARATOR.join(facts))
@@ -109,7 +107,7 @@ class CardPanel(QScrollArea):
     def _fact_table(self, card: Card) -> str:
         rows = "".join(
             f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
-            f"<td>{self._link(row, row.text, MAX_VALUE_PX)}</td></tr>"
+            f"<td>{self._link(row, row.text)}</td></tr>"
             for row in card.facts
         )
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
@@ -119,7 +117,7 @@ class CardPanel(QScrollArea):
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
         more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
         rest = [more] if found.total > len(rows) else []
-        links = [self._link(row, row.label, MAX_NAME_PX) for row in rows]
+        links = [self._link(row, self._elided(row.label)) for row in rows]
         if self._flat:
             return SEPARATOR.join((heading, *links, *rest))
         texts = (
@@ -141,10 +139,9 @@ class CardPanel(QScrollArea):
         heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
         return self._list(heading, found) if found.total else ""
 
-    def _link(self, row: CardRow, text: str, width: int) -> str:
+    def _link(self, row: CardRow, text: str) -> str:
         """Return a text as rich text, as a link if the row leads to a parameter."""
-        metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
-        text = unbroken(metrics.elidedText(one_line(text), middle, width))
+        text = escape(one_line(text))
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)
@@ -153,6 +150,10 @@ class CardPanel(QScrollArea):
 
     def _target(self, link: str) -> str:
         return self._targets[int(link)] if link else ""
+
+    def _elided(self, name: str) -> str:
+        metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        return metrics.elidedText(one_line(name), middle, MAX_NAME_PX)
 
     def _faint(self) -> str:
         return self.palette().placeholderText().color().name()

@@ -128,7 +128,6 @@ def write_random(path: Path) -> None:
 def first_pictures(window: MainWindow, path: Path) -> Iterator[Figure]:
     """Measure the time from choosing a parameter of a newly opened file to its picture."""
     for view in (window.views.view("mask"), window.views.view("weights")):
-        show(window, view)
         for name in TENSORS:
             first, complete = zip(
                 *(time_pictures(window, path, view, name) for _ in range(ROUNDS)), strict=True
@@ -145,7 +144,7 @@ def first_pictures(window: MainWindow, path: Path) -> Iterator[Figure]:
 
 def time_pictures(window: MainWindow, path: Path, view: MapView, name: str) -> tuple[float, float]:
     """Return the seconds from choosing a parameter to its first and to its complete picture."""
-    open_file(window, path, "small" if name != "small" else "medium")
+    open_file(window, path, "small" if name != "small" else "medium", view)
     paint_times: list[float] = []
 
     def paint() -> None:
@@ -167,8 +166,7 @@ def pauses(window: MainWindow, path: Path) -> Iterator[Figure]:
     pause_meter = PauseMeter()
     maps = (window.views.view("mask"), window.views.view("weights"))
     for view in maps:
-        show(window, view)
-        open_file(window, path, "large")
+        open_file(window, path, "large", view)
         for gesture, using in (("dragged", dragging), ("zoomed", zooming)):
             with using(view) as act:
                 mouse = RepeatedMove(act)
@@ -225,8 +223,7 @@ def updates(window: MainWindow, path: Path) -> Iterator[Figure]:
         (views.view("distribution"), "the slider of the amount", sliding),
         (views.view("distribution"), "the cut in the picture", cutting),
     ):
-        show(window, view)
-        open_file(window, path, "medium", drafted=True)
+        open_file(window, path, "medium", view, drafted=True)
         pictures: list[View[Any]] = []
         count = partial(pictures.append, view)
         with using(window) as act:
@@ -280,12 +277,15 @@ def triangle_wave(elapsed: float) -> float:
     return 2 * abs(2 * ((3.5 * elapsed + 0.25) % 1) - 1) - 1
 
 
-def open_file(window: MainWindow, path: Path, name: str, *, drafted: bool = False) -> None:
-    """Open the file anew with a step in the stack or as the draft, and choose a parameter."""
+def open_file(
+    window: MainWindow, path: Path, name: str, view: View[Any], *, drafted: bool = False
+) -> None:
+    """Open the file anew with a step in the stack or as the draft, and show a parameter."""
     bench = window.workbench
     step = Step(method=METHODS["l1_unstructured"](), targets=("*",))
     wait_for(bench.changed, lambda: bench.files.open(path), is_resolved)
     bench.choose(name)
+    show(window, view)  # a file opens on the overview
     if drafted:
         window.draft.target(frozenset({name}))
     else:

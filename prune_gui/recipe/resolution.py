@@ -221,6 +221,8 @@ class Resolution:
         It is for pictures: its counts are those of this resolution.
         """
         marked = AppliedStep(ZERO, _zeros(self._info(name), self.checkpoint))
+        if any(applied.predicate.covers(marked.predicate) for applied in self.layers.get(name, ())):
+            return self
         return replace(self, layers={**self.layers, name: (*self.layers.get(name, ()), marked)})
 
     @property

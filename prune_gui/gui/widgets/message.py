@@ -29,6 +29,9 @@ class Message(QLabel):
 
     def say(self, text: str, *, warning: bool = True) -> None:
         """Show a text; "" hides the label."""
+        if (text, warning, False) == (self.text(), self._warning, self._faded):
+            self._fading.stop()
+            return
         self._warning, self._faded = warning, False
         self._fading.stop()
         self.setText(text)

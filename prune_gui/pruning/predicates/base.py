@@ -87,6 +87,10 @@ class Predicate(ABC):
         self.mark(start, 1, codes)
         return codes.view(np.bool_)
 
+    def covers(self, other: Predicate) -> bool:  # noqa: ARG002 - for overriding methods
+        """Return whether this is known to hold for every element for which `other` holds."""
+        return False
+
     @abstractmethod
     def element_rank(self, flat: int) -> ElementRank:
         """Return the score, cut and rank of the element at a flat index."""

@@ -62,6 +62,13 @@ class ElementCut(Predicate):
             [one.ranking.keys for one in every], [one.cut() for one in every], bounds, step, codes
         )
 
+    def covers(self, other: Predicate) -> bool:
+        """Return whether `other` is a cut of the same keys that is not above this one."""
+        if not isinstance(other, ElementCut) or self.ranking.keys != other.ranking.keys:
+            return False
+        cut, lower = self.cut(), other.cut()
+        return (cut.threshold, cut.last_tie) >= (lower.threshold, lower.last_tie)
+
     def element_rank(self, flat: int) -> ElementRank:
         """Return the score, cut and rank of the element at a flat index; reads all keys."""
         cut = self.cut()

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPalette
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -43,6 +43,12 @@ from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftReq
 from prune_gui.session.manual_channels import listed
 from prune_gui.worker.jobs import Draft
 
+UPDATE_INTERVAL_MS: Final = 25
+"""Minimum interval between two updates of the draft while the user changes the form.
+
+A mouse can report a slider more often than the screen shows it; each update takes processor time
+from the engine.
+"""
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
 """A `field_for_...` function of `amount_from_cut`, called with the draft and `monitor`."""
@@ -101,6 +107,9 @@ class DraftPanel(QWidget):
         self.cancel.clicked.connect(self.stop_editing)
         self._lay_out()
 
+        self._is_outdated = False
+        self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
+        self._update_timer.timeout.connect(self._catch_up)
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
         self._opened()
@@ -351,10 +360,18 @@ class DraftPanel(QWidget):
             self._update()
 
     def _changed_by_user(self) -> None:
-        if self.preview.isChecked():
-            self._update()
-        else:
+        if not self.preview.isChecked():
             self.preview.setChecked(True)
+        elif self._update_timer.isActive():
+            self._is_outdated = True
+        else:
+            self._update()
+            self._update_timer.start()
+
+    def _catch_up(self) -> None:
+        if self._is_outdated:
+            self._update()
+            self._update_timer.start()
 
     def _turn_preview(self, *, on: bool) -> None:
         self.preview.blockSignals(True)
@@ -363,6 +380,7 @@ class DraftPanel(QWidget):
         self._update()
 
     def _update(self) -> None:
+        self._is_outdated = False
         index = self._editing[0] if self._editing else None
         step = self._step()
         self._workbench.draft.set(step if self.preview.isChecked() else None, index)

@@ -29,7 +29,8 @@ class Legend(QScrollArea):
         self._label.setContentsMargins(8, 0, 8, 4)
         self.setWidget(self._label)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        # While it accepts no focus, Qt would not give it a place in the tab order.
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Legend"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)

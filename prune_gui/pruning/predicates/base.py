@@ -87,7 +87,7 @@ class Predicate(ABC):
         self.mark(start, 1, codes)
         return codes.view(np.bool_)
 
-    def covers(self, other: Predicate) -> bool:  # noqa: ARG002 - for overriding methods
+    def covers(self, other: Predicate) -> bool:
         """Return whether this is known to hold for every element for which `other` holds."""
         return False
 

@@ -22,6 +22,7 @@ def pruned(demo_window, workbench, make_step, settle, qtbot):
     workbench.draft.set(make_step(amount=0.5))
     settle()
     assert workbench.draft_number == 2
+    demo_window.views.bring_forward("mask")
     demo_window.activateWindow()
     demo_window.tree.tree.setFocus()
     qtbot.waitUntil(demo_window.tree.tree.hasFocus)

@@ -9,13 +9,15 @@ from prune_gui.gui.widgets.elided_label import ElidedLabel
 def test_a_long_text_under_a_picture_is_elided(spec, bench, checkpoint, shown):
     view = shown(spec.create(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
-    [line] = [line for line in view.findChildren(ElidedLabel) if not line.wordWrap()]
+    lines = [line for line in view.findChildren(ElidedLabel) if line.isVisible()]
+    assert lines
     before, whole = view.minimumSizeHint(), "[3, 17] 0.0125 kept " * 40
-    line.say(whole)
-    room = line.contentsRect().width()
-    assert line.text().endswith("…")
-    assert room / 2 < line.fontMetrics().horizontalAdvance(line.text()) <= room
-    assert line.accessibleDescription() == whole
+    for line in lines:
+        line.say(whole)
+        room = line.contentsRect().width()
+        assert "…" in line.text()
+        assert line.fontMetrics().horizontalAdvance(line.text()) <= room
+        assert line.accessibleDescription() == whole
+        line.say("[3, 17]")
+        assert line.text() == "[3, 17]"
     assert view.minimumSizeHint() == before
-    line.say("[3, 17] 0.0125 kept")
-    assert line.text() == "[3, 17] 0.0125 kept"

@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu, QTableView
 from shiboken6 import delete
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
@@ -47,9 +47,9 @@ def test_a_view_follows_the_stack_and_the_draft(kind, bench, checkpoint, shown, 
     assert share_of(view, LIGHT.kept) > 0.1
     assert share_of(view, LIGHT.draft) == 0
     bench.add(bench.step(amount=0.5))
-    assert share_of(view, LIGHT.steps[0]) > 0.02
+    assert share_of(view, LIGHT.steps[0]) + share_of(view, LIGHT.light_of(1)) > 0.01
     bench.draft_step(bench.step("random_unstructured", amount=0.5))
-    assert share_of(view, LIGHT.draft) > 0.01
+    assert share_of(view, LIGHT.draft) + share_of(view, LIGHT.light_of(2, draft=2)) > 0.01
     bench.draft_step(None)
     assert share_of(view, LIGHT.draft) < 0.001
 
@@ -195,7 +195,8 @@ def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share
     theme.use("dark")
     bench.until_idle()
     assert share_of(view, DARK.kept) > 0.1
-    assert share_of(view, LIGHT.kept) == share_of(view, LIGHT.background) == 0
+    assert share_of(view, LIGHT.kept) == 0
+    assert share_of(view, LIGHT.background) < 0.01
     theme.deleteLater()
     qapp.setStyle(style)
     qapp.setPalette(palette)
@@ -208,12 +209,18 @@ def test_no_menu_of_the_plotting_library_is_visible(kind, bench, checkpoint, sho
     assert not any(menu.isVisible() for menu in view.findChildren(QMenu))
 
 
+def is_corner(button):
+    """Return whether a button is that in the corner of a table, which Qt makes."""
+    return isinstance(button.parent(), QTableView)
+
+
 @VIEWS
 def test_every_control_has_an_accessible_name(kind, bench, shown):
     view = shown(kind(bench))
     assert view.accessibleName()
     assert view.findChild(QGraphicsView).accessibleName()
-    assert all(button.text() for button in view.findChildren(QAbstractButton))
+    buttons = [each for each in view.findChildren(QAbstractButton) if not is_corner(each)]
+    assert all(button.text() or button.accessibleName() for button in buttons)
     assert all(combo.accessibleName() for combo in view.findChildren(QComboBox))
 
 

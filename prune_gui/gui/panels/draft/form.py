@@ -167,7 +167,7 @@ class MethodForm(QWidget):
             forms[text.folded].addRow("", message)
             self._fields[name], self._messages[name] = field, message
         was_open = self.fold.is_open
-        self.fold = Fold(folded)
+        self.fold = Fold(folded, content)
         self.fold.open(on=was_open)
         self.fold.toggled.connect(self.fold_toggled)
         self.fold.setVisible(any(text.folded for text in texts.values()))

@@ -63,13 +63,13 @@ def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
     assert "Add this step" in draft.commit.toolTip()
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "size>")
-    assert not draft.commit.isEnabled()
+    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
     assert "write a number after size" in draft.commit.toolTip()
     qtbot.keyClicks(draft.targets.line, "1k")
-    assert draft.commit.isEnabled()
+    qtbot.waitUntil(draft.commit.isEnabled)
     draft.method.setCurrentIndex(draft.method.findData("threshold"))
     draft.method.activated.emit(draft.method.currentIndex())
-    assert not draft.commit.isEnabled()
+    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
     assert draft.commit.toolTip() == "Correct the highlighted settings first."
     assert workbench.session.steps == ()
 

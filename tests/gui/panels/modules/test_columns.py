@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.gui.panels.modules.columns import MAX_NAME_SHARE
+from prune_gui.gui.panels.modules.columns import MAX_NAME_SHARE, MAX_NAME_SHARE_WITH_ZEROS
 from prune_gui.gui.panels.modules.model import TreeColumn
 from prune_gui.gui.panels.modules.panel import TreePanel
 
@@ -33,7 +33,8 @@ def test_the_columns_fit_the_width_and_names_have_priority(panel, workbench, qtb
         room, names = view.viewport().width(), view.columnWidth(TreeColumn.NAME)
         assert shown == columns[: len(shown)]
         assert sum(map(view.columnWidth, shown)) <= room
-        assert names >= min(view.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * room))
+        name_share = MAX_NAME_SHARE_WITH_ZEROS if zeros else MAX_NAME_SHARE
+        assert names >= min(view.sizeHintForColumn(TreeColumn.NAME), int(name_share * room))
 
     qtbot.waitUntil(fits)
     assert width < 700 + 100 * zeros or not view.isColumnHidden(TreeColumn.PARAMETERS)

@@ -35,6 +35,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.loader_box import LoaderBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.spacing import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.worker.jobs import sizes_job
 
@@ -184,7 +185,7 @@ class SaveDialog(QDialog):
         group = QGroupBox(tr("Form"))
         grid = QGridLayout(group)
         grid.setColumnStretch(0, 1)
-        grid.setHorizontalSpacing(24)
+        grid.setHorizontalSpacing(WIDE_PX)
         for i, (form, (name, explanation)) in enumerate(FORMS.items()):
             button = QRadioButton(tr(name))
             button.setChecked(form == chosen)

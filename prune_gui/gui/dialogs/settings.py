@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.dialogs.save import FORMS
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import LANGUAGES, deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.settings import MAX_PICTURE_MEMORY_MB, MAX_THREADS
@@ -69,7 +70,7 @@ class SettingsDialog(QDialog):
         self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
         self.keep_unsaved = QCheckBox(tr("Restore &unsaved steps after a crash"))
         self._rows = QFormLayout()
-        self._rows.setVerticalSpacing(4)
+        self._rows.setVerticalSpacing(TIGHT_PX)
         self._add(tr("&Appearance"), self.theme, tr("Colours of the window and its pictures."))
         self._add(tr("Text si&ze"), self.density, tr("Size of texts, and space around rows."))
         self._add(tr("&Language"), self.language, tr("Takes effect at the next start."))
@@ -114,7 +115,7 @@ class SettingsDialog(QDialog):
         field.setAccessibleDescription(about)
         note = QLabel(about)
         note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
-        note.setContentsMargins(0, 0, 0, 10)
+        note.setContentsMargins(0, 0, 0, GAP_PX)
         self._rows.addRow("", note)
 
     def show_settings(self, settings: Settings) -> None:

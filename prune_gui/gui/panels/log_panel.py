@@ -34,6 +34,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.audit.column import Column, record_column
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
+from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
@@ -129,7 +130,7 @@ class LogPanel(QWidget):
         parts.addWidget(self.table)
         parts.addWidget(self.details)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 6)
+        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
         layout.addWidget(parts, 1)
         layout.addLayout(self._make_buttons())
         self.table.selectionModel().selectionChanged.connect(self._show_details)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWi
 from prune_gui import number_formats
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
@@ -81,7 +82,7 @@ class StatusBar(QStatusBar):
             tr("Weights pruned by the stack and the draft, of all prunable weights")
         )
         self._zeros = QLabel()
-        self._zeros.setContentsMargins(8, 0, 8, 0)
+        self._zeros.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
         self._zeros.setToolTip(tr("Share of zeros in the file. Not all of them count as pruned."))
         self._memory = QLabel()
         self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))

@@ -13,7 +13,9 @@ from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets.fonts import TITLE, scaled
 from prune_gui.gui.widgets.icons import app_icon, icon
+from prune_gui.gui.widgets.spacing import WIDE_PX
 from prune_gui.language import deferred, tr
 
 PURPOSE: Final = deferred(
@@ -40,9 +42,7 @@ class Welcome(QWidget):
         picture = QLabel()
         picture.setPixmap(app_icon().pixmap(64))
         title = QLabel("Prune GUI")
-        font = title.font()
-        font.setPointSizeF(font.pointSizeF() * 1.8)
-        title.setFont(font)
+        title.setFont(scaled(title.font(), TITLE))
         purpose = QLabel(tr(PURPOSE))
         suffixes = " ".join(known_suffixes())
         formats = QLabel(
@@ -57,7 +57,7 @@ class Welcome(QWidget):
         self._column = QVBoxLayout()
         for widget in (picture, title, purpose, formats):
             self._column.addWidget(widget, alignment=Qt.AlignmentFlag.AlignHCenter)
-        self._column.addSpacing(16)
+        self._column.addSpacing(WIDE_PX)
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())
             button.clicked.connect(action.trigger)

@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QToolButton, QWidget
 
 from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
@@ -34,7 +35,7 @@ class ZeroNotice(QWidget):
         self._close.setAccessibleName(tr("Hide this notice"))
         self._close.clicked.connect(self._hide_for_good)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(8, 4, 8, 4)
+        layout.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         layout.addWidget(self._text)
         layout.addStretch()  # the button does not move while the text grows
         layout.addWidget(self._button)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.view_data.legend_text import HasCounts, legend
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 
 MAX_VISIBLE_LINES: Final = 5
@@ -26,7 +27,7 @@ class Legend(QScrollArea):
         super().__init__(widgetResizable=True)
         self._label = QLabel(wordWrap=True, textFormat=Qt.TextFormat.RichText)
         self._label.setAccessibleName(tr("Legend"))
-        self._label.setContentsMargins(8, 0, 8, 4)
+        self._label.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
         self.setWidget(self._label)
         self.setFrameShape(QFrame.Shape.NoFrame)
         # While it accepts no focus, Qt would not give it a place in the tab order.

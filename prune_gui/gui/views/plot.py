@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.axes import ValueAxis
 from prune_gui.gui.widgets import theme
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX, WIDE_PX
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]
@@ -44,7 +45,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         self.setFrameShape(self.Shape.NoFrame)
         # The background is plain. A cached pixmap would end up as a bitmap in vector exports.
         self.setCacheMode(self.CacheModeFlag.CacheNone)
-        self.plotItem.layout.setContentsMargins(4, 10, 16, 4)
+        self.plotItem.layout.setContentsMargins(TIGHT_PX, GAP_PX, WIDE_PX, TIGHT_PX)
         for side in ("left", "bottom"):
             self.plotItem.getAxis(side).enableAutoSIPrefix(False)
 

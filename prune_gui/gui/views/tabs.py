@@ -17,6 +17,8 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.fonts import bold
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -56,15 +58,13 @@ class ViewTabs(QWidget):
         self._name, self._facts = QLabel(), ElidedLabel(tr("Shape, type and sparsity"))
         self._zeros = ElidedLabel(tr("Zeros in the file"))
         self._name.setAccessibleName(tr("Chosen parameter"))
-        bold = self._name.font()
-        bold.setBold(True)
-        self._name.setFont(bold)
+        self._name.setFont(bold(self._name.font()))
         self._name.setMinimumWidth(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         for label in (self._name, self._facts, self._zeros):
-            label.setContentsMargins(8, 3, 8, 0)
+            label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
         workbench.changed.connect(self._on_changed)

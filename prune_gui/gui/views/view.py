@@ -14,6 +14,7 @@ from shiboken6 import isValid
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.gui.views.legend import Legend
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
@@ -140,9 +141,9 @@ class View(QWidget, Generic[SubjectT]):
     ) -> None:
         """Lay out controls above the picture; below it the notes in a row, then the legend."""
         above, below = QHBoxLayout(), QHBoxLayout()
-        above.setContentsMargins(8, 6, 8, 6)
-        above.setSpacing(8)
-        below.setContentsMargins(8, 2, 8, 2)
+        above.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
+        above.setSpacing(GAP_PX)
+        below.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         for control in controls:
             above.addWidget(control)
         above.addStretch()

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.draft.form import summary
+from prune_gui.gui.widgets.fonts import bold
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import tr
 from prune_gui.pruning.methods import METHODS
@@ -61,9 +62,7 @@ class MethodBox(QComboBox):
         assert isinstance(model, QStandardItemModel)
         item = model.item(self.count() - 1)
         item.setEnabled(False)
-        font = item.font()
-        font.setBold(True)
-        item.setFont(font)
+        item.setFont(bold(item.font()))
 
 
 def method_icon(method: type[Method]) -> QIcon:

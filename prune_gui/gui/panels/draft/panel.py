@@ -24,6 +24,7 @@ from prune_gui.gui.panels.draft.form import MethodForm, row_label, summary
 from prune_gui.gui.panels.draft.method_box import MethodBox
 from prune_gui.gui.panels.draft.targets_field import TargetsField
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
+from prune_gui.gui.widgets.fonts import bold
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.workbench import Workbench
@@ -82,9 +83,7 @@ class DraftPanel(QWidget):
         self._shows_outcome = False  # that of the current or of the previous draft
 
         self._heading = QLabel()
-        font = self._heading.font()
-        font.setBold(True)
-        self._heading.setFont(font)
+        self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
         self.method.activated.connect(self._change_method)
         self._summary = QLabel()

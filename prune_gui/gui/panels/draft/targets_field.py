@@ -23,6 +23,7 @@ from prune_gui.gui.panels.draft.chips import Chips
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import keep_room
+from prune_gui.gui.widgets.spacing import TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe import patterns_for, select
@@ -97,7 +98,7 @@ class TargetsField(QWidget):
         keep_room(self.count, lines=2)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
         buttons = QVBoxLayout()
-        buttons.setSpacing(2)
+        buttons.setSpacing(TIGHT_PX)
         for button in (self.following, self.use_filtered):
             button.setIconSize(QSize(16, 16))
             buttons.addWidget(button)
@@ -106,7 +107,7 @@ class TargetsField(QWidget):
         row.addLayout(buttons)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
+        layout.setSpacing(TIGHT_PX)
         layout.addLayout(row)
         layout.addWidget(self.count)
         self.offer(0)

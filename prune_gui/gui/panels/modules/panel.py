@@ -32,6 +32,7 @@ from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditi
 from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.gui.panels.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe.selector import MAX_PATTERN_CHARS
@@ -91,7 +92,7 @@ class TreePanel(QWidget):
         ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
         self._found = QLabel()
         self._found.setWordWrap(True)
-        self._found.setContentsMargins(4, 0, 4, 0)
+        self._found.setContentsMargins(TIGHT_PX, 0, TIGHT_PX, 0)
         self._found.hide()
         self._use_found = QToolButton()
         self._use_found.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -111,7 +112,7 @@ class TreePanel(QWidget):
         self._remarks.hide()
 
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 6)
+        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
         layout.addWidget(self.filter)
         found = QHBoxLayout()
         found.addWidget(self._found, 1)

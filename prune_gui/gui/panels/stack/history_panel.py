@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QSignalBlocker, Qt
-from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
@@ -20,6 +19,8 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.formatting import steps
+from prune_gui.gui.widgets.fonts import bold
+from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
@@ -66,7 +67,7 @@ class HistoryPanel(QWidget):
         for button in (self.name, self.back, self.remove):
             buttons.addWidget(button)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 6)
+        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
         layout.addWidget(self.entry_list, 2)
         layout.addWidget(heading)
         layout.addWidget(self.named, 1)
@@ -91,9 +92,7 @@ class HistoryPanel(QWidget):
             count = steps(len(entry.recipe.steps))
             item = QListWidgetItem(tr(STATE, name=one_line(entry.label), steps=count))
             if index == history.position:
-                bold = QFont(item.font())
-                bold.setBold(True)
-                item.setFont(bold)
+                item.setFont(bold(item.font()))
             elif index > history.position:
                 item.setForeground(self.palette().placeholderText())
                 item.setToolTip(tr("Undone: click to redo"))

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QToolButton, QVBox
 
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
+from prune_gui.gui.widgets.spacing import TIGHT_PX, WIDE_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
@@ -43,14 +44,14 @@ class StartPanel(QWidget):
         self.past.toggled.connect(self._open_past)
         self._steps = QLabel(wordWrap=True)
         self._steps.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._steps.setContentsMargins(20, 0, 0, 0)
+        self._steps.setContentsMargins(WIDE_PX, 0, 0, 0)
         self._steps.setAccessibleName(tr("Past steps"))
         self.again = QPushButton(tr("Apply the past steps again"))
         self.again.setToolTip(tr(AGAIN_TIP))
         self.again.clicked.connect(self._apply_again)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
+        layout.setSpacing(TIGHT_PX)
         for widget in (self.past, self._steps, self.again, self.zeros):
             layout.addWidget(widget)
         layout.setAlignment(self.again, Qt.AlignmentFlag.AlignLeft)

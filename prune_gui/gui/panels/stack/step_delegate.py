@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.panels.draft.number_box import NumberBox
 from prune_gui.gui.panels.stack.model import Index, StepRole
+from prune_gui.gui.widgets.fonts import bold
 from prune_gui.gui.widgets.theme import colours
 
 MARGIN_PX: Final = 6
@@ -157,17 +158,16 @@ class StepDelegate(QStyledItemDelegate):
         badge = QRect(QPoint(box.right() + MARGIN_PX, option.rect.top() + MARGIN_PX), BADGE_PX)
         card = Card(box, badge)
         left, right = badge.right() + MARGIN_PX, option.rect.right() - MARGIN_PX
-        bold = QFont(option.font)
-        bold.setBold(True)
+        heading_font = bold(option.font)
         ink, faint, warning = _text_colours(option, known=index.data(StepRole.KNOWN))
         plain = ink if option.checkState == Qt.CheckState.Checked else faint
         top, height = option.rect.top() + MARGIN_PX, option.fontMetrics.height()
 
         title_right = right
         if amount := index.data(StepRole.AMOUNT):
-            width = QFontMetrics(bold).horizontalAdvance(amount)
+            width = QFontMetrics(heading_font).horizontalAdvance(amount)
             card.amount = QRect(right - width, top, width + 1, height)
-            card.lines.append(Line(card.amount, amount, bold, plain))
+            card.lines.append(Line(card.amount, amount, heading_font, plain))
             title_right = right - width - MARGIN_PX
 
         def add(text: str, font: QFont, colour: QColor, max_lines: int, right: int = right) -> None:
@@ -176,7 +176,7 @@ class StepDelegate(QStyledItemDelegate):
                 card.lines.append(Line(QRect(left, top, right - left, height), part, font, colour))
                 top += height
 
-        add(index.data(StepRole.TITLE), bold, plain, MAX_LINES, title_right)
+        add(index.data(StepRole.TITLE), heading_font, plain, MAX_LINES, title_right)
         globs = index.data(StepRole.TARGETS).replace("!", "!\N{WORD JOINER}")  # no line ends with !
         add(globs, option.font, faint, MAX_LINES)
         failed = index.data(StepRole.FAILED)
@@ -221,14 +221,12 @@ def _text_colours(option: QStyleOptionViewItem, *, known: bool) -> tuple[QColor,
 
 
 def _paint_number(painter: QPainter, badge: QRect, font: QFont, number: int, fill: QColor) -> None:
-    bold = QFont(font)
-    bold.setBold(True)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(fill)
     painter.drawRoundedRect(badge, 4, 4)
     painter.setPen(Qt.GlobalColor.white if fill.lightness() < 140 else Qt.GlobalColor.black)
-    painter.setFont(bold)
+    painter.setFont(bold(font))
     painter.drawText(badge, Qt.AlignmentFlag.AlignCenter, str(number))
 
 

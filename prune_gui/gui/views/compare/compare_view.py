@@ -35,6 +35,7 @@ from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState, frame_title
 
@@ -120,12 +121,12 @@ class CompareView(View[Subject]):
 
     def _fill(self, body: QWidget) -> None:
         """Lay out the bars above the splitter of the pictures and the table."""
-        self._element_label.setContentsMargins(8, 2, 8, 0)
+        self._element_label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
         upper, lower = QWidget(), self._lower
         halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         slices = QHBoxLayout()
-        self._layout_chooser.setContentsMargins(8, 0, 0, 0)
+        self._layout_chooser.setContentsMargins(GAP_PX, 0, 0, 0)
         slices.addWidget(self._layout_chooser, 0, Qt.AlignmentFlag.AlignLeft)
         slices.addWidget(self._layout_chooser.sliders, 1)
         _stack(upper, self._pair, self._element_label, self._legend, slices)

@@ -14,6 +14,7 @@ from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.compare.summary_table import SummaryTable
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.compared_side import ComparedState
 
@@ -71,7 +72,7 @@ class ComparedTables(QObject):
         self.total = QLabel(wordWrap=True)
         self.total.setAccessibleName(tr("All parameters that can be compared"))
         self.total.setMinimumWidth(1)
-        self.total.setContentsMargins(8, 2, 8, 2)
+        self.total.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         self._summary: Summary | None = None
         self._summarized: Compared | None = None
         self._tabulated: Compared | None = None

@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.fonts import bold
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 
 FRAME_MS: Final = 1000
@@ -107,7 +109,7 @@ class FilmBar(QWidget):
         self._title = _bold_label(tr("Frame"))
         row = QWidget()
         _lay_out(row, self.button, self.slider, self._number)
-        self._title.setContentsMargins(8, 0, 8, 0)
+        self._title.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setSpacing(0)
@@ -169,14 +171,12 @@ class FilmBar(QWidget):
 
 def _bold_label(name: str) -> ElidedLabel:
     label = ElidedLabel(name, elide=Qt.TextElideMode.ElideMiddle)
-    bold = label.font()
-    bold.setBold(True)
-    label.setFont(bold)
+    label.setFont(bold(label.font()))
     return label
 
 
 def _lay_out(bar: QWidget, *widgets: QWidget) -> None:
     layout = QHBoxLayout(bar)
-    layout.setContentsMargins(8, 2, 8, 2)
+    layout.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
     for widget in widgets:
         layout.addWidget(widget, 1 if isinstance(widget, ElidedLabel | QSlider) else 0)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 from prune_gui.gui.views.compare.side_picker import SidePicker
 from prune_gui.gui.views.compare.summary_table import SummaryTable
 from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.compared_side import Which
 
@@ -45,10 +46,10 @@ class SidesBar(QWidget):
         self.swap.setToolTip(tr("Exchange the sides"))
         self.swap.clicked.connect(workbench.comparison.swap)
         self._notice = Message()
-        self._notice.setContentsMargins(8, 2, 8, 2)
+        self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         self.summary = SummaryTable()
         boxes = QHBoxLayout()
-        boxes.setContentsMargins(8, 0, 8, 2)
+        boxes.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
         boxes.addWidget(self.pickers["left"], 1)
         boxes.addWidget(self.swap)
         boxes.addWidget(self.pickers["right"], 1)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from prune_gui.audit.view_data.summary_text import summary_rows, worst_names
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ class SummaryTable(QWidget):
         super().__init__()
         self.setAccessibleName(tr("Summary of the comparison"))
         self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(8, 2, 8, 4)
-        self._grid.setHorizontalSpacing(10)
-        self._grid.setVerticalSpacing(1)
+        self._grid.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
+        self._grid.setHorizontalSpacing(GAP_PX)
+        self._grid.setVerticalSpacing(TIGHT_PX)
         for group, title in enumerate(GROUPS):
             self._grid.addWidget(_heading(tr(title)), 0, 1 + 2 * group, 1, 2)
             for scope, text in enumerate(SCOPES):

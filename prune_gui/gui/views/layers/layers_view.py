@@ -27,6 +27,7 @@ from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPictu
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
@@ -105,7 +106,7 @@ class LayersView(View[ModelSubject]):
         splitter.setChildrenCollapsible(False)
         self._pointed, self._progress = ElidedLabel(tr("Row under the cursor")), QLabel()
         self._progress.setAccessibleName(tr("Reading progress"))
-        self._progress.setContentsMargins(12, 0, 0, 0)
+        self._progress.setContentsMargins(GAP_PX, 0, 0, 0)
         self._lay_out(
             [self._grouping_box, self._picture_box, self._small_box],
             splitter,

@@ -19,6 +19,8 @@ from PySide6.QtWidgets import (
 from prune_gui.audit.column import Column, record_column
 from prune_gui.audit.view_data.element_text import ElementText, StepRow
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.fonts import bold
+from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, tr
@@ -46,9 +48,7 @@ class ElementInspector(QWidget):
             ElidedLabel(name)
             for name in (tr("Index"), tr("Value"), tr("State"), tr("Whether it is pinned"))
         ]
-        bold = self.font()
-        bold.setBold(True)
-        self._labels[0].setFont(bold)
+        self._labels[0].setFont(bold(self.font()))
         self._model = RecordModel[StepRow](COLUMNS, self)
         self._table = TableView(self._model, tr("Score of the weight in every step"))
         self._table.setFrameShape(QFrame.Shape.NoFrame)
@@ -61,13 +61,13 @@ class ElementInspector(QWidget):
         header.setMinimumSectionSize(1)
         self._side = QWidget()
         lines = QVBoxLayout(self._side)
-        lines.setContentsMargins(8, 0, 0, 0)
+        lines.setContentsMargins(GAP_PX, 0, 0, 0)
         lines.setSpacing(0)
         for label in self._labels:
             lines.addWidget(label)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 2, 0, 0)
-        layout.setSpacing(8)
+        layout.setContentsMargins(0, TIGHT_PX, 0, 0)
+        layout.setSpacing(GAP_PX)
         layout.addWidget(self._side)
         layout.addWidget(self._table, 1)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF
 from prune_gui.audit.raster.head_bands import HeadBands
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.plot import pen
+from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ MIN_BAND_PX: Final = 4
 HALO_OPACITY: Final = 0.6
 HALO_WIDTH_PX: Final = 3.0
 PADDING_PX: Final = 8
-FONT_SCALE: Final = 0.85
 
 
 class HeadAxis(pg.AxisItem):  # type: ignore[misc]
@@ -51,8 +51,7 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
             shares: the share pruned of each head; empty if not known yet.
             font: font of the plot.
         """
-        small = QFont(font)
-        small.setPointSizeF(font.pointSizeF() * FONT_SCALE)
+        small = scaled(font, SMALL)
         self._bands, self._shares, self._metrics = bands, shares, QFontMetricsF(small)
         self.setStyle(tickFont=small)
         self.setVisible(bands is not None)

@@ -27,6 +27,7 @@ from prune_gui.gui.views.maps.profile_margins import ProfileMargins
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import SETTLE_MS, View
+from prune_gui.gui.widgets.spacing import TIGHT_PX
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class MapView(View[Subject]):
     def _lay_out_parts(self) -> None:
         scale = QWidget()
         scale_layout = QHBoxLayout(scale)
-        scale_layout.setContentsMargins(0, 2, 0, 2)
+        scale_layout.setContentsMargins(0, TIGHT_PX, 0, TIGHT_PX)
         for widget in self.content.scale:
             scale_layout.addWidget(widget, widget is self.content.scale[-1])
         self._lay_out(

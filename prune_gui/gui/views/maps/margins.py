@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtGui import QFont
 
 from prune_gui.audit.rendering.axis_limits import drawable, span
 from prune_gui.audit.rendering.colours import Colours
+from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import format_number, tr
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ BREADTH_PX = 52
 """Breadth of a profile."""
 HEADROOM = 0.45
 """Space for a title beyond the bars, as a share of their range."""
-TITLE_SCALE = 0.85
-"""Font size of a title, relative to that of the plot."""
 MAX_BARS = 1500
 """Maximum number of bars of a profile; if there are more rows, a bar shows the mean of several."""
 
@@ -88,7 +86,7 @@ class Margins:
         self._beside.addItem(self._rows)
         for box, title in zip((self._above, self._beside), self._titles, strict=True):
             title.setParentItem(box)  # so that its position is in pixels
-            title.setFont(_smaller(plot.font()))
+            title.setFont(scaled(plot.font(), SMALL))
         self._beside.sigResized.connect(lambda box: self._titles[1].setPos(box.width(), 0))
         self._above.setXLink(self._main)
         self._beside.setYLink(self._main)
@@ -171,12 +169,6 @@ def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
         return tr("{profile}, from 0 to 100 %", profile=text)
     low, high = (format_number(end, ".3g") for end in scale)
     return tr("{profile}, from {low} to {high}", profile=text, low=low, high=high)
-
-
-def _smaller(font: QFont) -> QFont:
-    small = QFont(font)
-    small.setPointSizeF(font.pointSizeF() * TITLE_SCALE)
-    return small
 
 
 def _outline(edges: Numbers, heights: Numbers) -> tuple[Numbers, Numbers]:

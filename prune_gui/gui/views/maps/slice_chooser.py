@@ -11,6 +11,7 @@ from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import ParameterLayout, SliceLayout
 from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import deferred, tr
 
 FLAT = deferred("flattened")
@@ -52,7 +53,7 @@ class LayoutChooser(QWidget):
         self.sliders = QWidget(self)
         self.sliders.hide()
         self._slider_layout = QHBoxLayout(self.sliders)
-        self._slider_layout.setContentsMargins(8, 0, 8, 6)
+        self._slider_layout.setContentsMargins(GAP_PX, 0, GAP_PX, GAP_PX)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._box)

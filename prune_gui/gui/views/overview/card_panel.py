@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
 from prune_gui.errors import one_line
+from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class CardPanel(QScrollArea):
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
         self._rows = QVBoxLayout(content)
-        self._rows.setContentsMargins(12, 6, 12, 6)
-        self._rows.setSpacing(8)
+        self._rows.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
+        self._rows.setSpacing(GAP_PX)
         for label in (self._facts, self._warnings, self._patterns):
             self._rows.addWidget(label)
         self._rows.addStretch()

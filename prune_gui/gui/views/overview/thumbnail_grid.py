@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 from prune_gui.audit.rendering.thumbnail import proportions
 from prune_gui.audit.view_data.overview_layout import PADDING_PX, OverviewLayout, Position
 from prune_gui.errors import one_line
+from prune_gui.gui.widgets.fonts import SMALL, bold, scaled
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
     from prune_gui.audit.view_data.overview import OverviewData
 
-SMALL_TEXT: Final = 0.88
-"""Size of the texts relative to the font of the widget."""
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
 TEXT_GAP_PX: Final = 2
@@ -124,17 +123,15 @@ class ThumbnailGrid(QAbstractScrollArea):
             -self.horizontalScrollBar().value() + MARGIN_PX, -self.verticalScrollBar().value()
         )
 
-    def _text_font(self, *, bold: bool = False) -> QFont:
-        font = QFont(self.font())
-        font.setPointSizeF(font.pointSizeF() * SMALL_TEXT)
-        font.setBold(bold)
-        return font
+    @property
+    def _text_font(self) -> QFont:
+        return scaled(self.font(), SMALL)
 
     def _fit(self) -> None:
         """Lay out for the size of the viewport."""
         if self._data is None:
             return
-        metrics = QFontMetricsF(self._text_font())
+        metrics = QFontMetricsF(self._text_font)
         labels = {
             one_line(row.label)
             for section in self._data.arrangement.sections
@@ -213,7 +210,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter = QPainter(self.viewport())
         painter.fillRect(self.viewport().rect(), QColor(colours.background))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(self._text_font())
+        painter.setFont(self._text_font)
         offset = self._offset()
         for name, position in self._visible():
             tile = QRectF(*self.layout_shown.tile(position)).translated(offset)
@@ -305,11 +302,11 @@ class ThumbnailGrid(QAbstractScrollArea):
             painter.fillRect(area, QColor(self._colours.background))
             line = QRectF(MARGIN_PX, y + 4, area.width() - MARGIN_PX, layout.line)
             if section.title or several:
-                painter.setFont(self._text_font(bold=True))
+                painter.setFont(bold(self._text_font))
                 painter.setPen(QColor(self._colours.foreground))
                 title = section.title or tr("Outside of blocks")
                 self._write(painter, line, title, Qt.AlignmentFlag.AlignLeft)
-                painter.setFont(self._text_font())
+                painter.setFont(self._text_font)
                 line.translate(0, layout.line)
             if section.roles:
                 self._draw_roles(painter, section, line.top())

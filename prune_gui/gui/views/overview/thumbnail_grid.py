@@ -143,7 +143,7 @@ class ThumbnailGrid(QAbstractScrollArea):
             for row in section.rows[:MAX_MEASURED_ROWS]
             for caption in row.captions
         ]
-        label_width = max(map(metrics.horizontalAdvance, labels)) + 2 * MARGIN_PX
+        label_width = max(map(metrics.horizontalAdvance, labels)) + 1 + 2 * MARGIN_PX
         self.layout_shown = OverviewLayout.fitting(
             self._data.arrangement,
             (self.viewport().width() - MARGIN_PX, self.viewport().height()),

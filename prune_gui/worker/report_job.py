@@ -32,10 +32,11 @@ def report_job(
         from prune_gui.audit.report.writing import check_targets, write
 
         check_targets(page, table, (session.checkpoint,), overwrite=overwrite)
-        resolution = session.resolver.resolve(recipe, monitor)
+        resolution = session.resolver.copy().resolve(recipe, monitor)
         report = report_on_stack(resolution, monitor, with_folders=with_folders)
         monitor.advance()
         write(report, page, table, overwrite=overwrite)
         return page
 
-    return Job(deferred("Writing the report {name}", name=page.name), work, writes=True)
+    title = deferred("Writing the report {name}", name=page.name)
+    return Job(title, work, long=True, writes=True)

@@ -74,6 +74,8 @@ def test_a_report_can_be_cancelled_in_the_status_bar(dialog, qtbot, demo_window,
     monkeypatch.setattr(collecting, "report_on_stack", wait)
     dialog.write.click()
     qtbot.waitUntil(began.is_set, timeout=60_000)
+    status = demo_window.status
+    qtbot.waitUntil(lambda: status.busy and status._shown.job.long, timeout=60_000)
     with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         demo_window.status.cancel()
     assert dialog.note.text() == "Cancelled; nothing was changed."

@@ -136,6 +136,7 @@ class DraftPanel(QWidget):
         """Load a step of the recipe into the form, with another amount."""
         self.edit(index)
         self.form.set_value("amount", amount)
+        self._update()
 
     def stop_editing(self) -> None:
         """End editing without a change of the step."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.views.layers.treemap_picture import TreemapPicture, make_treemap
+from prune_gui.gui.views.layers.treemap_picture import PADDING_PX, TreemapPicture, make_treemap
 
 INFOS = [
     TensorInfo("encoder.query.weight", (60, 10), "float32"),
@@ -110,7 +110,8 @@ def test_a_name_that_does_not_fit_is_elided_or_runs_upwards(picture):
         restore=lambda: None,
     )
     [cell] = [cell for cell in picture._map.cells if cell.node.path == "encoder.query.weight"]
-    for width, height in ((300, 30), (60, 30), (30, 60), (40, 30), (12, 12)):
+    narrow = picture.fontMetrics().horizontalAdvance("query") + 2 * PADDING_PX - 2
+    for width, height in ((300, 30), (60, 30), (30, 60), (narrow, 30), (12, 12)):
         picture._write(painter, QRectF(0, 0, width, height), cell, QColor("white"))
     assert written[:6] == [0, "encoder.query.weight", 0, "query", -90, "query"]
     assert written[6] == 0

@@ -150,7 +150,7 @@ def _pruned_energy(
     cells: tuple[int, int],
     monitor: Monitor,
 ) -> Density:
-    """Return the share of the energy of each cell that is pruned; 0 where there is no energy."""
+    """Return the share of the energy of each cell that is pruned; 0 where it is 0 or infinite."""
     # torch: slow to import
     from prune_gui.audit.raster.cell_statistics import cell_statistics
     from prune_gui.audit.raster.density import Density
@@ -162,7 +162,9 @@ def _pruned_energy(
         for measure in (squares, kept_squares)
     )
     share = np.zeros(energy.shape, np.float32)
-    np.divide(energy - kept, energy, out=share, where=energy > 0, casting="same_kind")
+    is_finite = (energy > 0) & np.isfinite(energy)
+    pruned = np.subtract(energy, kept, out=np.zeros_like(energy), where=is_finite)
+    np.divide(pruned, energy, out=share, where=is_finite, casting="same_kind")
     step = np.zeros(share.shape, np.uint8)
     share.flags.writeable = step.flags.writeable = False
     return Density(rows, columns, share, step)

@@ -39,9 +39,14 @@ def sizes(resolution: Resolution, name: str) -> Measure:
 
 
 def squares(resolution: Resolution, name: str) -> Measure:
-    """Return a reader of the squared values in the file, float64."""
+    """Return a reader of the squared values in the file, float64; inf where they overflow."""
     read = values.reader(resolution.checkpoint, name)
-    return lambda start, stop: (np.square(read(start, stop), dtype=np.float64), ALL)
+
+    def square(start: int, stop: int) -> tuple[Values, Flags]:
+        with np.errstate(over="ignore"):
+            return np.square(read(start, stop), dtype=np.float64), ALL
+
+    return square
 
 
 def kept_squares(resolution: Resolution, name: str) -> Measure:

@@ -188,9 +188,9 @@ class MethodForm(QWidget):
         assert method is not None
         changed = [name for name in self._changed() if text_of(method.model_fields[name]).folded]
         self.fold.button.setText(
-            trn("&More ({count} changed)", "&More ({count} changed)", len(changed))
+            trn("More ({count} changed)", "More ({count} changed)", len(changed))
             if changed
-            else tr("&More")
+            else tr("More")
         )
 
     def _show_messages(self, messages: dict[str, str]) -> None:

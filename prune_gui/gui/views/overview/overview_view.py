@@ -56,7 +56,7 @@ class OverviewView(View[ModelSubject]):
         self._shading_box.setAccessibleName(tr("What the colours show"))
         for shading, title in SHADINGS:
             self._shading_box.addItem(tr(title), shading)
-        self._vectors_box = QCheckBox(tr("&Biases and norms"))
+        self._vectors_box = QCheckBox(tr("Biases and norms"))
         self._vectors_box.setToolTip(tr("Also show parameters with less than two dimensions"))
         self._grid, self._card = ThumbnailGrid(), CardPanel()
         self._enlarged = Enlarged(self._grid)

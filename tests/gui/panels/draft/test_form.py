@@ -110,11 +110,11 @@ def test_every_method_has_a_summary_and_a_row_for_each_field(form, name):
 
 def test_more_counts_the_changed_fields_below_it(form):
     form.use(METHODS["l1_unstructured"])
-    assert form.fold.button.text() == "&More"
+    assert form.fold.button.text() == "More"
     form.show_method(METHODS["l1_unstructured"](amount=0.2, max_sparsity=0.9, amount_of="total"))
-    assert form.fold.button.text() == "&More (2 changed)"
+    assert form.fold.button.text() == "More (2 changed)"
     form._fields["max_sparsity"].box.setValue(100)
-    assert form.fold.button.text() == "&More (1 changed)"
+    assert form.fold.button.text() == "More (1 changed)"
 
 
 def test_more_stays_open_when_the_method_changes_and_opens_for_an_error(form, qtbot):

@@ -17,7 +17,7 @@ UNIT = re.compile(r"(?<=\d )(?:[kMGT]|[kMGTP]?B)\b|^ MB$")
 KEYS = re.compile(
     r"\s*\(?(?:(?:Ctrl|Shift|Alt)\+)*(?:[A-Z,]|F\d+|Esc|Del|Return|Space|Up|Down|PgUp|PgDown)\)?"
 )
-WORD = re.compile(r"[^\W\d_]\w*")
+WORD = re.compile(r"[^\W\d_¹²³⁰-⁹]\w*")
 ENGLISH = re.compile(r"[a-z]+( [a-z]+){2,}")
 """Three lower-case words in a row: English text rather than a name."""
 CONDITIONS = tuple(field.example for field in CONDITION_FIELDS.values())

@@ -93,12 +93,13 @@ class Comparison(QObject):
     def sides(self) -> list[Side]:
         """The sides that can be chosen now."""
         steps = self._steps
-        drafted = self._source.draft_number is not None or Stack() in self.chosen.values()
+        differs = bool(steps) and self._source.draft_number is not None
+        offers_stack = differs or Stack() in self.chosen.values()
         named_states = self._session_states
         return [
             FILE,
             *(AfterStep(number) for number in range(1, len(steps) + 1)),
-            *([Stack()] if steps and drafted else []),
+            *([Stack()] if offers_stack else []),
             Present(),
             *map(NamedState, named_states),
             *map(OtherCheckpoint, self._others),

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.fonts import TITLE, scaled
 from prune_gui.gui.widgets.icons import app_icon, icon
 from prune_gui.gui.widgets.spacing import WIDE_PX
@@ -26,6 +27,8 @@ MAX_RECENT: Final = 5
 """Limit of the recent files that are shown."""
 MIN_WIDTH_PX: Final = 420
 """Minimum width at which no explanation is cut off."""
+MIN_HEIGHT_PX: Final = 200
+"""Minimum height; what does not fit is scrolled."""
 
 
 class Welcome(QWidget):
@@ -45,9 +48,7 @@ class Welcome(QWidget):
         title.setFont(scaled(title.font(), TITLE))
         purpose = QLabel(tr(PURPOSE))
         suffixes = " ".join(known_suffixes())
-        formats = QLabel(
-            tr("Opens {suffixes}, folders of shards and their indexes.", suffixes=suffixes)
-        )
+        formats = QLabel(tr("Opens {suffixes} and sharded checkpoints.", suffixes=suffixes))
         for label in (purpose, formats):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -70,7 +71,8 @@ class Welcome(QWidget):
         middle.setMinimumWidth(MIN_WIDTH_PX)
         layout = QVBoxLayout(self)
         layout.addStretch()
-        layout.addWidget(middle, alignment=Qt.AlignmentFlag.AlignHCenter)
+        scroll_area = FitScrollArea(middle, MIN_HEIGHT_PX)
+        layout.addWidget(scroll_area, alignment=Qt.AlignmentFlag.AlignHCenter)
         layout.addStretch()
         self._show_icons()
 

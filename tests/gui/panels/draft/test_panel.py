@@ -123,7 +123,9 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
     qtbot.waitUntil(lambda: is_initial(draft))
 
 
-def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(draft, settle):
+def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(
+    draft, settle, qtbot
+):
     draft.form.set_value("amount_of", "reach")
     draft.form.set_value("max_sparsity", 0.3)
     settle()
@@ -132,7 +134,7 @@ def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known
     assert all(said)
     slide(draft, 80)
     assert [message.text() for message in messages] == said
-    assert all(message._fading.isActive() for message in messages)
+    qtbot.waitUntil(lambda: all(message._fading.isActive() for message in messages))
     settle()
     assert draft._limits.text() != said[1]
     assert not any(message._fading.isActive() for message in messages)

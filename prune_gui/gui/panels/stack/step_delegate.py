@@ -69,6 +69,7 @@ class StepDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint a step."""
+        option = QStyleOptionViewItem(option)
         self.initStyleOption(option, index)
         style = option.widget.style() if option.widget else QApplication.style()
         panel = QStyle.PrimitiveElement.PE_PanelItemViewItem
@@ -105,14 +106,16 @@ class StepDelegate(QStyledItemDelegate):
         width = DEFAULT_WIDTH_PX
         if isinstance(view, QAbstractItemView):
             width = view.viewport().width()
-        option.rect = QRect(0, 0, width, 0)
-        self.initStyleOption(option, index)
-        return QSize(120, self._card(option, index).bottom)
+        own = QStyleOptionViewItem(option)  # the view uses its own for further items
+        own.rect = QRect(0, 0, width, 0)
+        self.initStyleOption(own, index)
+        return QSize(120, self._card(own, index).bottom)
 
     def amount_rect(self, option: QStyleOptionViewItem, index: Index) -> QRect:
         """Return the rectangle of the amount; empty if the step has none."""
-        self.initStyleOption(option, index)
-        return self._card(option, index).amount
+        own = QStyleOptionViewItem(option)
+        self.initStyleOption(own, index)
+        return self._card(own, index).amount
 
     def createEditor(  # noqa: N802
         self, parent: QWidget, option: QStyleOptionViewItem, index: Index
@@ -127,8 +130,9 @@ class StepDelegate(QStyledItemDelegate):
         assert isinstance(editor, NumberBox)
         if not editor.hasFocus() or not editor.lineEdit().isModified():
             amount = index.data(Qt.ItemDataRole.EditRole)
-            editor.setValue(100 * amount if editor.is_share else amount)
-            editor.selectAll()
+            if amount is not None:  # another step may have taken the row
+                editor.setValue(100 * amount if editor.is_share else amount)
+                editor.selectAll()
 
     def setModelData(  # noqa: N802
         self, editor: QWidget, model: QAbstractItemModel, index: Index
@@ -136,6 +140,8 @@ class StepDelegate(QStyledItemDelegate):
         """Set the amount if the user changed it."""
         assert isinstance(editor, NumberBox)
         before, value = index.data(Qt.ItemDataRole.EditRole), editor.value()
+        if before is None:  # another step has taken the row
+            return
         unchanged = round(100 * before if editor.is_share else before, editor.decimals())
         if value != unchanged:
             amount = value / 100 if editor.is_share else int(value)

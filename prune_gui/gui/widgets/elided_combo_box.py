@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-MIN_WIDTH_PX: Final = 90
+MIN_WIDTH_PX: Final = 84
 """Minimum width of the box in pixels."""
 
 

@@ -69,11 +69,11 @@ class WeightsContent(MapContent):
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
         self.bar = RampBar()
-        self.scale = [self.bar, QWidget()]
+        self.scale = [self.bar, self._full_range, QWidget()]
         self.name = tr("Weights")
         self.picture_name = tr("Picture of the weights")
         self.profiles_tip = tr("Show the mean of the finite values in each row and column")
-        self.controls = [self._quantity, self._step, self._choose_file, self._full_range]
+        self.controls = [self._quantity, self._step, self._choose_file]
         self._step.hide()
         self._choose_file.hide()
         self._quantity.activated.connect(self._choose)

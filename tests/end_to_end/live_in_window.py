@@ -41,8 +41,9 @@ def work(window: MainWindow, tree_filter: str, rest: str, folder: str) -> Iterat
     tree = window.tree.tree
     yield lambda: tree.model().rowCount() > 0
     tree.setFocus()
+    unfiltered = window.draft.targets.line.text()
     QTest.keyClick(tree, Qt.Key.Key_A, CONTROL)
-    yield lambda: window.draft.targets.line.text() not in ("", "*")
+    yield lambda: window.draft.targets.line.text() != unfiltered
     yield from choose_method(window, "n:m")
     yield from add_step(window)
     window.tree.filter.clear()

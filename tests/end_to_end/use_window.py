@@ -36,7 +36,10 @@ Ready = Callable[[], object]
 
 
 class Robot(QObject):
-    """Performs actions in order, each as soon as the condition that the last one yielded holds."""
+    """Performs actions in order, each as soon as the condition that the last one yielded holds.
+
+    The process ends if a condition does not hold within `TIMEOUT_MS`.
+    """
 
     def __init__(self, window: MainWindow, actions: Generator[Ready]) -> None:
         super().__init__(window)
@@ -45,12 +48,15 @@ class Robot(QObject):
         self._timer = QTimer(self, interval=10)
         self._timer.timeout.connect(self._advance)
         self._timer.start()
-        QTimer.singleShot(TIMEOUT_MS, self, self._time_out)
+        self._limit = QTimer(self, singleShot=True, interval=TIMEOUT_MS)
+        self._limit.timeout.connect(self._time_out)
+        self._limit.start()
 
     def _advance(self) -> None:
         try:
             if self._ready():
                 self._ready = next(self._actions, lambda: False)
+                self._limit.start()
         except BaseException:  # noqa: BLE001 - a failed assertion as well
             give_up(traceback.format_exc())
 

@@ -40,6 +40,7 @@ class AmountField(Field):
         self._kind.setToolTip(tr("Enter a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
         self._lay_out(self._slider, self._box, self._kind)
+        self.setAutoFillBackground(True)  # else moving the slider repaints all that is behind
         self.focus_input = self._box
         self.set_value(0.5)
 

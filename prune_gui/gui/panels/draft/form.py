@@ -59,6 +59,7 @@ class MethodForm(QWidget):
         super().__init__(parent)
         self._method: type[Method] | None = None
         self._fields: dict[str, Field] = {}
+        self._initial: dict[str, object] = {}
         self._messages: dict[str, Message] = {}
         self._rows = QWidget()
         self.fold = Fold(QWidget(), self._rows)
@@ -78,18 +79,25 @@ class MethodForm(QWidget):
         self._make_rows(method)
         for name, field_info in method.model_fields.items():
             field = self._fields[name]
+            if not field_info.is_required():
+                field.set_value(field_info.default)
+            self._initial[name] = field.value()
             kind, value = changed.get(name, (None, None))
             if kind is type(field):
                 field.set_value(value)
-            elif not field_info.is_required():
-                field.set_value(field_info.default)
         self._show_messages({})
         self._count_folded()
 
     def reset(self, method: type[Method]) -> None:
         """Show the fields of a method with their defaults."""
-        self._method = None
-        self.use(method)
+        if method is not self._method:  # making the fields takes longer than a frame
+            self._method = None
+            self.use(method)
+            return
+        for name, value in self._initial.items():
+            self._fields[name].set_value(value)
+        self._show_messages({})
+        self._count_folded()
 
     def show_method(self, method: Method) -> None:
         """Show the field values of a method."""
@@ -150,7 +158,7 @@ class MethodForm(QWidget):
         """Make the rows of the main fields, and below *More* those of the others."""
         content, folded = QWidget(), QWidget()
         forms = _empty_form(), _empty_form(folded)
-        self._fields, self._messages = {}, {}
+        self._fields, self._initial, self._messages = {}, {}, {}
         texts = {name: text_of(field_info) for name, field_info in method.model_fields.items()}
         for name in sorted(texts, key=lambda name: _row_order(name, texts[name])):
             field_info, text = method.model_fields[name], texts[name]

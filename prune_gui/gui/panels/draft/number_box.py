@@ -32,7 +32,8 @@ class NumberBox(QDoubleSpinBox):
         super().__init__(parent)
         self.setKeyboardTracking(True)
         self.setMinimumWidth(self.fontMetrics().horizontalAdvance("00.0000 %") + BUTTONS_PX)
-        self.use_share()
+        self.setDecimals(PERCENT_DECIMALS)
+        self.setMaximum(MAX_PERCENT)
 
     @property
     def is_share(self) -> bool:
@@ -41,8 +42,9 @@ class NumberBox(QDoubleSpinBox):
 
     def use_share(self, *, on: bool = True) -> None:
         """Show a share in percent, or a number of units."""
-        self.setDecimals(PERCENT_DECIMALS if on else 0)
-        self.setMaximum(MAX_PERCENT if on else MAX_UNITS)
+        if on != self.is_share:  # Qt lays out the whole window again
+            self.setDecimals(PERCENT_DECIMALS if on else 0)
+            self.setMaximum(MAX_PERCENT if on else MAX_UNITS)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802
         """Return a percentage without trailing zeros, or a whole number."""

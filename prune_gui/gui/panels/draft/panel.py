@@ -67,11 +67,11 @@ class DraftPanel(QWidget):
 
     Signals:
         added: the draft became a step.
-        outcome_changed: the outcome of the draft changed, and whether it can be added.
+        offer_changed: whether the draft is previewed, is edited or can be added has changed.
     """
 
     added = Signal()
-    outcome_changed = Signal()
+    offer_changed = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -107,6 +107,7 @@ class DraftPanel(QWidget):
         self._lay_out()
 
         self._is_outdated = False
+        self._offered = (False, False, False)
         self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
         self._update_timer.timeout.connect(self._catch_up)
         workbench.changed.connect(self._on_changed)
@@ -144,7 +145,14 @@ class DraftPanel(QWidget):
             self._reset()
 
     def add(self) -> None:
-        """Add the draft to the recipe, or replace the edited step by it."""
+        """Add the draft to the recipe, or replace the edited step by it.
+
+        If the globs of the selected parameters are being computed, the draft is added when they
+        are known.
+        """
+        self.targets.when_known(self._add)
+
+    def _add(self) -> None:
         step = self._step()
         if step is None or not self.commit.isEnabled():
             return
@@ -441,7 +449,7 @@ class DraftPanel(QWidget):
             self._outcome.fade()
             self._limits.fade()
             self._remarks.fade()
-            self.outcome_changed.emit()
+            self._tell_offer()
             return
         elif current is None:
             self._outcome.say(tr("Computing …"), warning=False)
@@ -457,4 +465,11 @@ class DraftPanel(QWidget):
         self._shows_outcome = self.preview.isChecked() and current is not None
         self._limits.say("\n".join(limits), warning=False)
         self._remarks.say("\n".join(remarks))
-        self.outcome_changed.emit()
+        self._tell_offer()
+
+    def _tell_offer(self) -> None:
+        """Emit `offer_changed`, unless nothing has changed, as while a slider moves."""
+        before = self._offered
+        self._offered = self.preview.isChecked(), self.editing, self.commit.isEnabled()
+        if self._offered != before:
+            self.offer_changed.emit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,8 @@ class TargetsField(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._selection: frozenset[str] = frozenset()
+        self._pending: frozenset[str] | None = None
+        self._when_known: Callable[[], None] | None = None
         self.line = ElidedLineEdit()
         self.line.setAccessibleName(tr("Targets: globs for parameter names"))
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
@@ -127,6 +129,16 @@ class TargetsField(QWidget):
         except RecipeError as error:
             return str(error)
         return ""
+
+    def when_known(self, action: Callable[[], None]) -> None:
+        """Call `action` when no globs are being computed, at once or later.
+
+        It is not called if the targets are changed before.
+        """
+        if self._pending is None:
+            action()
+        else:
+            self._when_known = action
 
     def show_patterns(self, patterns: Iterable[str]) -> None:
         """Show globs, and stop following the selection. Does not signal."""
@@ -211,6 +223,7 @@ class TargetsField(QWidget):
             self.chips.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _toggled(self, following: bool) -> None:
+        self._await(None)
         if following:
             self._write_selection()
 
@@ -223,6 +236,11 @@ class TargetsField(QWidget):
         self.following.blockSignals(True)
         self.following.setChecked(following)
         self.following.blockSignals(False)
+        self._await(None)
+
+    def _await(self, names: frozenset[str] | None) -> None:
+        """Note the parameters whose globs are being computed; None if the line has all globs."""
+        self._pending, self._when_known = names, None
 
     def _write_selection(self) -> None:
         self._write(self._selection, by_user=False)
@@ -233,15 +251,20 @@ class TargetsField(QWidget):
         if session is None:
             return
         tensors = session.checkpoint.tensors
+        self._await(names)
 
         def work(monitor: Monitor) -> tuple[str, ...]:
             monitor.advance()
             return patterns_for(names, tensors.values())
 
         def then(patterns: tuple[str, ...]) -> None:
-            if session is self._workbench.session and self.following.isChecked() != by_user:
+            if session is self._workbench.session and self._pending is names:
+                action = self._when_known
+                self._await(None)
                 self._show(patterns)
                 self.changed.emit(by_user)
+                if action is not None:
+                    action()
 
         self._workbench.bridge.run_job("patterns", work, then)
 

@@ -92,11 +92,12 @@ def main(megabytes: int) -> None:
         during(
             f"open {megabytes} MB", lambda: bench.files.open(checkpoint), bench.changed, is_resolved
         )
+        window.views.bring_forward("mask")
+        wait(SAVING_MS)
         during(
             "draw one of its masks",
             lambda: bench.choose("encoder.layer.3.dense.weight"),
-            bench.changed,
-            lambda changes: changes.selection,
+            window.views.view("mask").pictured,
         )
 
         def add(session: Session) -> None:

@@ -237,8 +237,8 @@ def updates(window: MainWindow, path: Path) -> Iterator[Figure]:
             f"{view.accessibleName()} of {type_and_shape('medium')}, {dragged}",
             seconds(1 / rate if rate else math.inf),
             ratio=f"{rate:.1f}/s",
-            wanted=">= 15 updates a second",
-            held=rate >= 15,
+            wanted=">= 30 updates a second",
+            held=rate >= 30,
         )
 
 

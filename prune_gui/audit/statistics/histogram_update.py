@@ -13,8 +13,10 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection.chunk_spans import chunk_spans
+from prune_gui.pruning.selection.digit_histograms import grouped_spans
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.pruned_by_codes import IN_FILE
@@ -25,11 +27,13 @@ class DraftCut:
     """A cut in the absolute weights of a parameter.
 
     Attributes:
+        ranking: the ranked weights.
         keys: the keys of the weights.
         cut: the cut, in keys.
         value: the absolute weight at the threshold of the cut.
     """
 
+    ranking: Ranking
     keys: ScoreKeys
     cut: Cut
     value: float
@@ -46,8 +50,9 @@ def draft_cut(resolution: Resolution, name: str) -> DraftCut | None:
         checkpoint, checkpoint.tensors[name]
     ):
         return None
-    value = keys.value(predicate.cut().threshold)
-    return DraftCut(keys, predicate.cut(), value) if math.isfinite(value) else None
+    cut = predicate.cut()
+    value = keys.value(cut.threshold)
+    return DraftCut(predicate.ranking, keys, cut, value) if math.isfinite(value) else None
 
 
 def count_pruned(
@@ -99,23 +104,31 @@ def _count_beyond(
     The edge itself is included if it is positive, because bins include their lower edges.
     """
     before, keys, cut = stack.remaining_mask_of(resolution.layers[name][:-1]), own.keys, own.cut
+    spans, grouped = chunk_spans(keys), grouped_spans(own.ranking)
     if edge > 0:
         sign, first = 0, keys.first_key(edge)
     else:
         sign, first = keys.magnitude + 1, keys.first_key(math.nextafter(-edge, math.inf))
 
-    def count(span: tuple[int, int]) -> int:
+    low, high = sign | first, sign | cut.threshold
+
+    def count(span: tuple[int, int], low: int = low) -> int:
         monitor.advance(span[1] - span[0])
         bits = keys.bits(*span)
         remaining_mask = None if before is None else before(*span)
         as_bits = bits.dtype.type
         return count_between(
-            bits,
-            remaining_mask,
-            as_bits(sign | first),
-            as_bits(sign | cut.threshold),
-            cut.last_tie - span[0],
+            bits, remaining_mask, as_bits(low), as_bits(high), cut.last_tie - span[0]
         )
 
     monitor.expect(keys.size)
-    return sum(run(count, chunk_spans(keys)))
+    if grouped is None:
+        return sum(run(count, spans))
+    total = 0
+    for (start, stop), span in zip(spans, grouped, strict=True):
+        total += span.count_between(low, high)
+        if cut.last_tie >= stop - 1:
+            total += span.count_between(high, high + 1)
+        elif cut.last_tie >= start:
+            total += count((start, stop), low=high)
+    return total

@@ -23,7 +23,8 @@ from prune_gui.pruning.methods.unstructured import RankedMethod
 from prune_gui.pruning.predicates import ElementCut, RowCut, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.keys import KeySource
-from prune_gui.pruning.selection.radix_select import Cut, Ranking, find_cuts
+from prune_gui.pruning.selection.radix_select import Cut, find_cuts
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import find_row_cuts
 
 

@@ -15,7 +15,7 @@ from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import NMCut, NMGroups
 from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.radix_select import Ranking
+from prune_gui.pruning.selection.ranking import Ranking
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning groups needs at least one dimension. Leave it out of the "

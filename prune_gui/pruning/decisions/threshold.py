@@ -14,7 +14,8 @@ from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.threshold import Threshold
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.radix_select import Cut, Ranking, count_below, work
+from prune_gui.pruning.selection.radix_select import Cut, count_below, work
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import Scores
 from prune_gui.pruning.selection.standard_deviation import standard_deviation
 

@@ -27,7 +27,8 @@ from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import Predicate, PrunedUnits
 from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
-from prune_gui.pruning.selection.radix_select import Ranking, mark
+from prune_gui.pruning.selection.radix_select import mark
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 

@@ -107,6 +107,28 @@ def count_digits_between(
 
 
 @compiled
+def group_digits(
+    bits: Bits,
+    remaining_mask: RemainingMask,
+    ends: NDArray[np.uint32],
+    digits: NDArray[np.uint16],
+) -> None:
+    """Write the low 16 bits of all elements into ``digits``, grouped by their high 16 bits.
+
+    Args:
+        bits: uint32, the bits of the elements.
+        remaining_mask: see the module.
+        ends: (65536,), the start of each group; becomes its end.
+        digits: one per remaining element.
+    """
+    for i in range(bits.size):
+        if remaining_mask is None or remaining_mask[i]:
+            group = bits[i] >> np.uint32(16)
+            digits[ends[group]] = bits[i] & np.uint32(0xFFFF)
+            ends[group] += np.uint32(1)
+
+
+@compiled
 def count_ties(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],

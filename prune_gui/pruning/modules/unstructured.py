@@ -30,7 +30,7 @@ from prune_gui.pruning.modules.masking import is_plain, mask_product
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
 from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.keys import ranking_dtype
-from prune_gui.pruning.selection.radix_select import Ranking
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import wide_dtype
 
 

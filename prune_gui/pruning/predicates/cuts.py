@@ -16,7 +16,8 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import KeySource, RemainingMask, with_equal_nans
-from prune_gui.pruning.selection.radix_select import Cut, Ranking, mark_codes
+from prune_gui.pruning.selection.radix_select import Cut, mark_codes
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import RowCuts
 
 

@@ -15,7 +15,7 @@ from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.pruning.predicates.cuts import key_at
 from prune_gui.pruning.selection.keys import Bits
-from prune_gui.pruning.selection.radix_select import Ranking
+from prune_gui.pruning.selection.ranking import Ranking
 
 T = TypeVar("T", bound="np.generic[Any]")
 

@@ -30,11 +30,11 @@ from prune_gui.pruning.selection.keys import (
 from prune_gui.pruning.selection.radix_select import (
     MAX_SMALL_ELEMENTS,
     Cut,
-    Ranking,
     find_cuts,
     mark_codes,
     work,
 )
+from prune_gui.pruning.selection.ranking import Ranking
 
 MAX_BATCH_TENSORS: Final = 4096
 """Maximum number of tensors in a batch: some milliseconds of work, so that Cancel is prompt."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import cachetools
 import numpy as np
@@ -19,8 +19,12 @@ for a hundred thousand tensors."""
 MAX_FURTHER_BYTES: Final = 1 << 24
 """Limit of all cached histograms of further digits: enough for the last cut through a few hundred
 million elements."""
+MAX_GROUPED_BYTES: Final = 1 << 28
+"""Limit of all cached grouped digits: enough for about 90 million elements."""
 OVERHEAD_BYTES: Final = 512
 """Approximate size of an empty histogram in the cache: objects and key."""
+_GROUPS: Final = 1 << 16
+"""Number of groups of elements with the same 16 leading bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +83,97 @@ class DigitHistogram:
         return counts
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedSpan:
+    """The low 16 bits of the 32-bit elements of a span, grouped by their high 16 bits.
+
+    Attributes:
+        digits: uint16, one per remaining element.
+        ends: uint32 (65536,), the end of each group in `digits`.
+    """
+
+    digits: NDArray[np.uint16]
+    ends: NDArray[np.uint32]
+
+    def group(self, high: int) -> NDArray[np.uint16]:
+        """Return the low bits of the elements with these high bits."""
+        return self.digits[self._start(high) : self.ends[high]]
+
+    def count_between(self, low: int, high: int) -> int:
+        """Return the number of elements whose bits are in [low, high)."""
+        return self._count_below(high) - self._count_below(low)
+
+    def _count_below(self, bits: int) -> int:
+        high, low = divmod(bits, _GROUPS)
+        if high == _GROUPS:
+            return len(self.digits)
+        return self._start(high) + int(np.count_nonzero(self.group(high) < low))
+
+    def _start(self, high: int) -> int:
+        return int(self.ends[high - 1]) if high else 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedDigits:
+    """The remaining elements of a tensor of 32-bit keys, grouped by span and leading bits.
+
+    Attributes:
+        spans: the groups of each span, in order; None if it is not grouped yet.
+        signs: the values of the leading bits that are no part of a key: 0, and that of the sign.
+    """
+
+    spans: tuple[GroupedSpan | None, ...]
+    signs: tuple[int, ...]
+
+    @classmethod
+    def nothing(cls, spans: int, magnitude: int) -> GroupedDigits:
+        """Return a number of spans that are not grouped; `magnitude` is that of the keys."""
+        sign = ~magnitude // _GROUPS % _GROUPS
+        return cls((None,) * spans, (0, sign) if sign else (0,))
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate memory use."""
+        known = [span for span in self.spans if span is not None]
+        arrays = sum(span.digits.nbytes + span.ends.nbytes for span in known)
+        return OVERHEAD_BYTES * (1 + len(self.spans)) + arrays
+
+    def histogram(self, span: GroupedSpan, prefix: int) -> DigitHistogram:
+        """Return the histogram of the last digit of the keys of a span with some leading bits."""
+        groups = [span.group(sign | prefix) for sign in self.signs]
+        return DigitHistogram.of(np.bincount(np.concatenate(groups)))
+
+
 EMPTY_HISTOGRAM: Final = DigitHistogram.of(np.zeros(0, np.int64))
 """The histogram of no keys."""
 
 
-class LRUCache:
-    """An LRU cache of histograms; thread-safe.
+Cached = TypeVar("Cached", DigitHistogram, GroupedDigits)
 
-    Args:
-        max_bytes: limit of the memory of all histograms.
+
+class LRUCache(Generic[Cached]):
+    """An LRU cache of histograms or grouped digits; thread-safe.
+
+    Attributes:
+        max_bytes: limit of the memory of all values.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._histograms: cachetools.LRUCache[Hashable, DigitHistogram] = cachetools.LRUCache(
+        self.max_bytes = max_bytes
+        self._values: cachetools.LRUCache[Hashable, Cached] = cachetools.LRUCache(
             max_bytes, getsizeof=attrgetter("nbytes")
         )
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> DigitHistogram | None:
-        """Return the histogram that is cached under `key`, or None."""
+    def get(self, key: Hashable) -> Cached | None:
+        """Return the value that is cached under `key`, or None."""
         with self._lock:
-            return self._histograms.get(key)
+            return self._values.get(key)
 
-    def put(self, key: Hashable, histogram: DigitHistogram) -> None:
-        """Cache a histogram under `key`, unless it alone exceeds the limit."""
+    def put(self, key: Hashable, value: Cached) -> None:
+        """Cache a value under `key`, unless it alone exceeds the limit."""
         with self._lock, suppress(ValueError):
-            self._histograms[key] = histogram
+            self._values[key] = value
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +186,10 @@ class HistogramCache:
         leading: histograms of the leading digit.
         further: histograms of further digits, of the keys that share the leading bits of a cut.
             They differ for each cut and would soon evict those of leading digits.
+        grouped: the last digits of spans of 32-bit keys whose amount was changed: a histogram of
+            further digits then takes no pass over the keys.
     """
 
-    leading: LRUCache = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))
-    further: LRUCache = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))
+    leading: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))
+    further: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))
+    grouped: LRUCache[GroupedDigits] = field(default_factory=lambda: LRUCache(MAX_GROUPED_BYTES))

@@ -27,7 +27,8 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.selection.batched import batches_of_small
 from prune_gui.pruning.selection.lamp_batched import BatchedGroups
 from prune_gui.pruning.selection.lamp_groups import ScoreGroups, TensorGroups
-from prune_gui.pruning.selection.radix_select import Cut, Ranking
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.ranking import Ranking
 
 
 def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:

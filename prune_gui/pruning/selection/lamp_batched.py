@@ -20,7 +20,8 @@ from prune_gui.pruning.selection.batched import concatenate, prunable_counts
 from prune_gui.pruning.selection.batched_sort import SortedKeys
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.lamp_groups import NON_FINITE_SCORE, Part, numbers_of, squares_of
-from prune_gui.pruning.selection.radix_select import Cut, Ranking
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.ranking import Ranking
 
 SCORE_BITS: Final = 63
 """Bits of a score: float64 without the sign, which orders as an integer."""

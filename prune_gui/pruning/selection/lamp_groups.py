@@ -14,15 +14,10 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import lamp as lamp_kernels
+from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
-from prune_gui.pruning.selection.radix_select import (
-    DIGIT_BITS,
-    Cut,
-    Ranking,
-    find_cuts,
-    nth_tie,
-    work,
-)
+from prune_gui.pruning.selection.radix_select import Cut, find_cuts, nth_tie, work
+from prune_gui.pruning.selection.ranking import Ranking
 
 MAX_SQUARE: Final = 1e280
 """Larger squares, as of infinity, are reduced to this, so that their sums are finite."""

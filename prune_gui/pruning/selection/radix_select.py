@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, groupby
-from operator import itemgetter, not_
+from itertools import compress
+from operator import not_
 from typing import Any, Final
 
 import numpy as np
@@ -22,41 +22,21 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.selection.chunk_spans import chunk_spans
+from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import (
-    EMPTY_HISTOGRAM,
     DigitHistogram,
-    HistogramCache,
-    LRUCache,
 )
 from prune_gui.pruning.selection.keys import (
     Bits,
     KeySource,
-    RemainingMask,
     ScoreKeys,
     with_equal_nans,
 )
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
-DIGIT_BITS = 16
 MAX_SMALL_ELEMENTS: Final = 1 << 14
 """Elements of a tensor up to which a sort is faster than histograms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The elements of a tensor that a step may prune.
-
-    Attributes:
-        keys: the keys of the elements.
-        remaining_mask: True at the remaining elements; None if all are.
-        max_pruned: the maximum number of elements to prune; None: no limit.
-        histogram_cache: cache of digit histograms.
-    """
-
-    keys: KeySource
-    remaining_mask: RemainingMask | None = None
-    max_pruned: int | None = None
-    histogram_cache: HistogramCache | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +129,10 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
     below = [0] * len(rankings)
     non_finite = [0] * len(rankings)
     searches = [_Search(list(range(len(rankings))), k)]
+    cached = False
     for above in range(8 * width, 0, -DIGIT_BITS):
-        histograms = _histograms(rankings, above, searches, monitor)
+        prefixes = {i: search.prefix for search in searches for i in search.members}
+        histograms, cached = digit_histograms(rankings, above, prefixes, monitor, group=cached)
         if above == 8 * width:
             non_finite = [_non_finite(*pair) for pair in zip(rankings, histograms, strict=True)]
         searches = [
@@ -207,11 +189,12 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
     leading: list[DigitHistogram] = []
+    cached = False
     unread_bytes = sum(work(ranking.keys) for ranking in rankings)
     monitor.expect(unread_bytes)
     for above in range(8 * width, 0, -DIGIT_BITS):
-        search = _Search(list(range(len(rankings))), 0, key >> above)
-        histograms = _histograms(rankings, above, [search], monitor)
+        prefixes = dict.fromkeys(range(len(rankings)), key >> above)
+        histograms, cached = digit_histograms(rankings, above, prefixes, monitor, group=cached)
         leading = leading or histograms
         unread_bytes -= sum(ranking.keys.size * width for ranking in rankings)
         shift = max(above - DIGIT_BITS, 0)
@@ -323,89 +306,13 @@ def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[
     )
 
 
-def _histograms(
-    rankings: Sequence[Ranking], above: int, searches: Sequence[_Search], monitor: Monitor
-) -> list[DigitHistogram]:
-    """Return the histograms of the digit below bit `above`, of keys with their search's prefix."""
-    width = rankings[0].keys.width
-    prefix = {i: search.prefix for search in searches for i in search.members}
-    cache_keys = [
-        (own.keys, own.remaining_mask, above, prefix[i]) for i, own in enumerate(rankings)
-    ]
-    caches = [_cache(ranking, above) for ranking in rankings]
-    cached = [cache and cache.get(key) for cache, key in zip(caches, cache_keys, strict=True)]
-    shift = max(above - DIGIT_BITS, 0)
-
-    def count(task: tuple[int, int, int]) -> tuple[int, DigitHistogram]:
-        index, *span = task
-        histogram = _span_histogram(rankings[index], shift, above, prefix[index], *span)
-        monitor.advance((span[1] - span[0]) * width)
-        return index, histogram
-
-    tasks = [
-        (index, *span)
-        for index, ranking in enumerate(rankings)
-        if cached[index] is None
-        for span in chunk_spans(ranking.keys)
-    ]
-    histograms = [histogram or EMPTY_HISTOGRAM for histogram in cached]
-    for index, parts in groupby(parallel.run(count, tasks), key=itemgetter(0)):
-        histograms[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
-    for i, cache in enumerate(caches):
-        if cached[i] is not None:
-            monitor.advance(rankings[i].keys.size * width)
-        elif cache is not None:
-            cache.put(cache_keys[i], histograms[i])
-    return histograms
-
-
-def _cache(ranking: Ranking, above: int) -> LRUCache | None:
-    """Return the cache of the histograms of the digit below bit `above`."""
-    if ranking.histogram_cache is None:
-        return None
-    leading = above == 8 * ranking.keys.width
-    return ranking.histogram_cache.leading if leading else ranking.histogram_cache.further
-
-
-def _span_histogram(
-    ranking: Ranking, shift: int, above: int, prefix: int, start: int, stop: int
-) -> DigitHistogram:
-    """Return the histogram of bits `shift` to `above` - 1 in a span of a ranking."""
-    bits = ranking.keys.bits(start, stop)
-    remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
-    key, digits = bits.dtype.type, 1 << (above - shift)
-    if above == 8 * ranking.keys.width:
-        tables = np.zeros((2, digits), np.uint32)
-        key_kernels.count_leading(bits, remaining_mask, key(shift), tables)
-        return DigitHistogram.of(_without_sign(tables, ranking.keys.magnitude >> shift))
-    table = np.zeros(digits, np.uint32)
-    key_kernels.count_digits_between(
-        bits,
-        key(ranking.keys.magnitude),
-        remaining_mask,
-        key(prefix << above),
-        key(((prefix + 1) << above) - 1),
-        key(shift),
-        key(digits - 1),
-        table,
-    )
-    return DigitHistogram.of(table)
-
-
-def _without_sign(tables: NDArray[np.uint32], magnitude: int) -> NDArray[np.uint32]:
-    """Add the tables of `kernels.keys.count_leading`, and digits that differ only in the sign."""
-    counts: NDArray[np.uint32] = tables[0] + tables[1]
-    half = len(counts) // 2
-    if not magnitude & half:
-        counts[:half] += counts[half:]
-        counts[half:] = 0
-    return counts
-
-
 def _sum(
     histograms: Sequence[DigitHistogram], included: Sequence[bool]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """Return the values of all histograms, ascending, and the sums of counts of those included."""
+    if len(histograms) == 1:  # is sorted: `np.unique` would sort it again
+        [own], [flag] = histograms, included
+        return own.values.astype(np.intp), own.counts.astype(np.int64) * flag
     every_value = np.concatenate([histogram.values for histogram in histograms])
     values, where = np.unique(every_value, return_inverse=True)
     totals = np.zeros(len(values), np.int64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.selection.keys import Bits, with_equal_nans
-from prune_gui.pruning.selection.radix_select import Ranking
+from prune_gui.pruning.selection.ranking import Ranking
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_ran
 from prune_gui.errors import StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.selection import digit_histograms, radix_select
 from prune_gui.recipe import Recipe, Step, initial_resolution
 
 DTYPES = [
@@ -73,9 +74,10 @@ def whole(edges, weights, codes):
     bins=st.sampled_from([1, 2, 3, 4, 6, 7, 40]),
     symmetric=st.booleans(),
     chunk=st.sampled_from([7, 1 << 21]),
+    min_grouped=st.sampled_from([1, 1 << 20]),
 )
 def test_bins_equal_those_of_numpy_after_any_move_of_the_cut(
-    in_memory, parts, dtypes, start, base, cuts, bins, symmetric, chunk
+    in_memory, parts, dtypes, start, base, cuts, bins, symmetric, chunk, min_grouped
 ):
     tensors = {
         name: torch.tensor(part, dtype=torch.float64).to(dtype)
@@ -84,6 +86,8 @@ def test_bins_equal_those_of_numpy_after_any_move_of_the_cut(
     weights = tensors["w"].double().numpy()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+        patch.setattr(digit_histograms, "MIN_GROUPED_ELEMENTS", min_grouped)
+        patch.setattr(radix_select, "MAX_SMALL_ELEMENTS", 0 if min_grouped == 1 else 1 << 14)
         first = initial_resolution(Recipe(start=start), in_memory(tensors), Monitor())
         for step in base:
             try:

@@ -26,12 +26,12 @@ from prune_gui.pruning.selection.keys import (
 )
 from prune_gui.pruning.selection.radix_select import (
     MAX_SMALL_ELEMENTS,
-    Ranking,
     count_below,
     find_cuts,
     mark,
     smallest,
 )
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 

@@ -83,7 +83,7 @@ def _parts(node: ModuleNode) -> list[ModuleNode]:
     """Return the direct children of a module, and a node for its own tensor if it has one."""
     if not node.below:
         return []
-    own = [] if node.tensor is None else [ModuleNode(node.name, node.path, node.tensor, (), -1)]
+    own = [] if node.tensor is None else [ModuleNode(node.name, node.path, node.tensor, (), -1, {})]
     return [*own, *node.children]
 
 

@@ -6,6 +6,7 @@ Colours are looked up when a picture is shown, so other colours need no new pict
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -102,14 +103,19 @@ def step_table(colours: Colours, *, plain: bool) -> Table:
     return table.reshape(-1, 4)
 
 
+@lru_cache(maxsize=4)
 def density_table(colours: Colours, contrast: Contrast) -> Table:
-    """Return the colours of a ramp over the share kept, whose lightness is monotonic."""
+    """Return the colours of a ramp over the share kept, whose lightness is monotonic.
+
+    The table is read-only.
+    """
     kept = 1 - np.arange(ALL + 1) / ALL
     share = np.clip((contrast.high - kept) / (contrast.high - contrast.low), 0, 1)
     share = MIN_DENSITY_STEP + share * (1 - 2 * MIN_DENSITY_STEP)
     share[0], share[ALL] = 0, 1
     table = _empty_table(colours)
     table[1:] = density_ramp(colours).table()[np.rint(share * (TABLE_SIZE - 1)).astype(np.intp)]
+    table.flags.writeable = False
     return table.reshape(-1, 4)
 
 

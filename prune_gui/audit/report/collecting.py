@@ -183,8 +183,8 @@ def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
     file_format = format_named(checkpoint.format)
     yield file_format.load_import or "import torch"
     if checkpoint.files == (checkpoint.path,):
-        keys = "".join(f"[{key!r}]" for key in checkpoint.root)
-        yield f"state = {file_format.load_code.format(path=ascii(checkpoint.path.name))}{keys}"
+        loaded = file_format.load_code.format(path=ascii(checkpoint.path.name))
+        yield f"state = {checkpoint.state_code(loaded)}"
         return
     yield "from pathlib import Path"
     yield "state = {}"

@@ -22,6 +22,21 @@ if TYPE_CHECKING:
     from prune_gui.pruning.predicates import ChannelCut
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreOf:
+    """The scores by which a step ranks channels.
+
+    Attributes:
+        step: the number of the step, from 1; the draft has one, too.
+    """
+
+    step: int
+
+
+NormOrScore = float | ScoreOf
+"""The order of a norm, or the step whose scores take its place."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelData:
     """The channels of a parameter along one dimension.
@@ -29,21 +44,20 @@ class ChannelData:
     Attributes:
         subject: the parameter and its resolution.
         dim: dimension of the channels.
-        n: order of the norm; None for the scores by which the draft ranks channels.
-        norms: float64 (channels,), the norms in the file, or the draft's scores.
+        by: order of the norm, or the step whose scores of the channels take its place.
+        norms: float64 (channels,), the norms in the file, or the scores of the step.
         channels: what is pruned of each channel.
         parts: float64 (codes, channels), what each step leaves of the norm: row 0 is that of the
-            kept weights, and the last row is `norms`; see `norms_by_step`. Of the draft's scores,
-            row 0 has those of the channels that the draft keeps, and zeros.
-        cut: score up to which the draft prunes, 0.0 if it prunes nothing; None unless the norms
-            are the draft's scores.
-        shared_cut: score up to which the draft prunes other targets, where its maximum sparsity
+            kept weights, and the last row is `norms`; see `norms_by_step`. Of the scores of a step,
+            row 0 has those of the channels that it keeps, and zeros.
+        cut: score up to which the step prunes, 0.0 if it prunes nothing; None for norms.
+        shared_cut: score up to which the step prunes other targets, where its maximum sparsity
             stops it earlier in this parameter; else None.
     """
 
     subject: Subject
     dim: int
-    n: float | None
+    by: NormOrScore
     norms: NDArray[np.float64]
     channels: ChannelStatistics
     parts: NDArray[np.float64]
@@ -69,27 +83,27 @@ class ChannelData:
         return self.dim == dim and self.subject.same_parameter(subject)
 
 
-def drafted_cut(subject: Subject) -> ChannelCut | None:
-    """Return the draft's cut through the channels; None if the draft ranks no channels."""
-    if subject.draft is None:
-        return None
-    outcome = subject.resolution.outcomes[subject.draft - 1]
-    method = subject.resolution.recipe.steps[subject.draft - 1].method
-    predicate = outcome.predicates.get(subject.name)
-    if method.unit != "channel" or method.score_kind is None:
-        return None
-    return cast("ChannelCut | None", predicate)
+def channel_cuts(subject: Subject) -> dict[ScoreOf, ChannelCut]:
+    """Return the cuts through the channels of steps that rank them, the draft's and later first."""
+    cuts = {}
+    steps = zip(subject.resolution.recipe.steps, subject.resolution.outcomes, strict=True)
+    for number, (step, outcome) in enumerate(steps, start=1):
+        predicate = outcome.predicates.get(subject.name)
+        if predicate is not None and step.method.unit == "channel" and step.method.score_kind:
+            cuts[ScoreOf(number)] = cast("ChannelCut", predicate)
+    numbers = sorted(cuts, key=lambda one: (one.step == subject.draft, one.step), reverse=True)
+    return {one: cuts[one] for one in numbers}
 
 
 def measure(
-    subject: Subject, dim: int, n: float | None, before: ChannelData | None, monitor: Monitor
+    subject: Subject, dim: int, by: NormOrScore, before: ChannelData | None, monitor: Monitor
 ) -> ChannelData:
     """Compute the norms and the pruned counts of the channels; results in `before` are reused.
 
     Args:
         subject: the parameter and its resolution.
         dim: dimension of the channels.
-        n: order of the norm; None for the scores by which the draft ranks along `dim`.
+        by: order of the norm; or one of `channel_cuts`, which ranks along `dim`.
         before: a result for the same channels, or None.
         monitor: receives the progress.
 
@@ -106,58 +120,56 @@ def measure(
     resolution, name = subject.resolution, subject.name
     cut = shared_cut = None
     is_same = before is not None and before.subject.resolution is resolution
-    if n is None:
-        drafted = drafted_cut(subject)
-        assert drafted is not None
-        chosen = drafted.chosen()
+    if isinstance(by, ScoreOf):
+        predicate = channel_cuts(subject)[by]
+        chosen = predicate.chosen()
         norms_or_ranks, cut = ranks(chosen)
-        shared_cut = _shared_cut(subject, drafted)
-    elif before is not None and before.n == n:
+        shared_cut = _shared_cut(subject, by.step, predicate)
+    elif before is not None and before.by == by:
         norms_or_ranks = before.norms
     else:
-        norms_or_ranks = norms(resolution.checkpoint, name, dim, n, monitor)
+        norms_or_ranks = norms(resolution.checkpoint, name, dim, by, monitor)
     pruned = before.channels if before and is_same else channels(resolution, name, dim, monitor)
-    if before is not None and is_same and before.n == n:
+    if before is not None and is_same and before.by == by:
         parts = before.parts
-    elif n is None:
-        parts = _ranks_by_step(norms_or_ranks, pruned.codes, subject.draft, chosen.pruned)
+    elif isinstance(by, ScoreOf):
+        parts = _ranks_by_step(norms_or_ranks, pruned.codes, by.step, chosen.pruned)
     else:
-        parts = norms_by_step(resolution, name, dim, n, norms_or_ranks, monitor)
-    return ChannelData(subject, dim, n, norms_or_ranks, pruned, parts, cut, shared_cut)
+        parts = norms_by_step(resolution, name, dim, by, norms_or_ranks, monitor)
+    return ChannelData(subject, dim, by, norms_or_ranks, pruned, parts, cut, shared_cut)
 
 
-def _shared_cut(subject: Subject, drafted: ChannelCut) -> float | None:
-    """Return `ChannelData.shared_cut`; `drafted` is the predicate of the draft."""
+def _shared_cut(subject: Subject, step: int, own: ChannelCut) -> float | None:
+    """Return `ChannelData.shared_cut` of a step; `own` is its predicate for the parameter."""
     from prune_gui.audit.statistics.norms import shared_rank  # torch: slow to import
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
 
-    assert subject.draft is not None
-    method = subject.resolution.recipe.steps[subject.draft - 1].method
+    method = subject.resolution.recipe.steps[step - 1].method
     if method.ranking_scope != "global" or getattr(method, "max_sparsity", 1.0) == 1.0:
         return None
-    predicates = subject.resolution.outcomes[subject.draft - 1].predicates.values()
+    predicates = subject.resolution.outcomes[step - 1].predicates.values()
     return shared_rank(
-        drafted.chosen(), [one.chosen() for one in predicates if isinstance(one, ChannelCut)]
+        own.chosen(), [one.chosen() for one in predicates if isinstance(one, ChannelCut)]
     )
 
 
 def _ranks_by_step(
     ranks: NDArray[np.float64],
     codes: tuple[int, ...],
-    draft: int | None,
+    step: int,
     is_pruned: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return the ranks as `ChannelData.parts`: zeros where the draft prunes, up to its code.
+    """Return the ranks as `ChannelData.parts`: zeros where a step prunes, up to its code.
 
     Args:
         ranks: rank of each channel.
         codes: the code of each row.
-        draft: step number of the draft.
-        is_pruned: whether the draft prunes a channel.
+        step: the number of the step.
+        is_pruned: whether the step prunes a channel.
     """
     parts = np.tile(ranks, (len(codes), 1))
-    if draft in codes:
-        parts[: codes.index(draft), is_pruned] = 0.0
+    if step in codes:
+        parts[: codes.index(step), is_pruned] = 0.0
     return parts
 
 
@@ -181,7 +193,7 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
     value, share = float(measured.norms[channel]), sparsity(pruned, channels.size)
     parts = [
         tr("channel {channel:,}: rank {value:.5g}", channel=channel, value=value)
-        if measured.n is None
+        if isinstance(measured.by, ScoreOf)
         else tr(
             "channel {channel:,}: norm {value:.4g}, kept {kept:.4g}",
             channel=channel,
@@ -225,4 +237,6 @@ def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
 
 
 def _heading(measured: ChannelData) -> str:
-    return tr("rank") if measured.n is None else tr("{order:g}-norm", order=measured.n)
+    if isinstance(measured.by, ScoreOf):
+        return tr("rank")
+    return tr("{order:g}-norm", order=measured.by)

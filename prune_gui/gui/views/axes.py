@@ -31,13 +31,14 @@ def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str,
     """Return the name of each dimension of a parameter.
 
     Args:
-        module_type: type of the parameter's module, as `module_types.module_type` infers it; "" if
-            it is not known.
+        module_type: type of the parameter's module: torch's name, or as
+            `module_types.module_type` infers it; "" if it is not known.
         name: name of the parameter.
         shape: shape of the parameter.
     """
     dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
-    kernel = tuple(map(tr, KERNEL_DIMS.get(module_type[-2:], ())))
+    is_convolution = module_type.startswith("Conv")
+    kernel = tuple(map(tr, KERNEL_DIMS.get(module_type[-2:], ()) if is_convolution else ()))
     if kernel and len(shape) == 2 + len(kernel):
         channels = (tr("input channel"), tr("output channel"))
         return (*(channels if "Transpose" in module_type else channels[::-1]), *kernel)
@@ -45,7 +46,7 @@ def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str,
         return _matrix(module_type, name) or dims
     if len(shape) == 1 and (module_type == "Linear" or kernel):
         return (tr("output channel"),)
-    if len(shape) == 1 and module_type.endswith("Norm"):
+    if len(shape) == 1 and "Norm" in module_type:
         return (tr("feature"),) if module_type in ("LayerNorm", "RMSNorm") else (tr("channel"),)
     return dims if len(shape) > 1 else (tr("element"),) * len(shape)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
@@ -28,6 +28,7 @@ class Legend(QScrollArea):
         self._label = QLabel(wordWrap=True, textFormat=Qt.TextFormat.RichText)
         self._label.setAccessibleName(tr("Legend"))
         self._label.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
+        self._heights: dict[int, int] = {}
         self.setWidget(self._label)
         self.setFrameShape(QFrame.Shape.NoFrame)
         # While it accepts no focus, Qt would not give it a place in the tab order.
@@ -45,8 +46,11 @@ class Legend(QScrollArea):
     def setText(self, text: str) -> None:  # noqa: N802 - like QLabel
         """Show a legend, given as rich text."""
         if text != self.text():
+            before = self._needed_size()
             self._label.setText(text)
-            self.updateGeometry()
+            self._heights.clear()
+            if self._needed_size() != before:  # while a cut is dragged, only the numbers change
+                self.updateGeometry()
             self._update_scroll_bar()
 
     def clear(self) -> None:
@@ -55,9 +59,12 @@ class Legend(QScrollArea):
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
         """Return the height of all lines, limited to `MAX_VISIBLE_LINES`."""
-        margins = self._label.contentsMargins()
-        lines = MAX_VISIBLE_LINES * self._label.fontMetrics().lineSpacing()
-        return min(self._label.heightForWidth(width), lines + margins.top() + margins.bottom())
+        if width not in self._heights:  # Qt asks often, and each answer lays out the text
+            margins = self._label.contentsMargins()
+            lines = MAX_VISIBLE_LINES * self._label.fontMetrics().lineSpacing()
+            most = lines + margins.top() + margins.bottom()
+            self._heights[width] = min(self._label.heightForWidth(width), most)
+        return self._heights[width]
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return the size of all lines, with the height limited to `MAX_VISIBLE_LINES`."""
@@ -74,6 +81,12 @@ class Legend(QScrollArea):
         super().resizeEvent(event)
         self._update_scroll_bar()
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Compute the heights again in another font."""
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._heights.clear()
+        super().changeEvent(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Scroll to the start or the end; Qt handles the arrows and the page keys."""
         bar = self.verticalScrollBar()
@@ -83,6 +96,10 @@ class Legend(QScrollArea):
             bar.setValue(bar.maximum())
         else:
             super().keyPressEvent(event)
+
+    def _needed_size(self) -> QSize:
+        """Return the minimum width, and the height at the width of now."""
+        return QSize(self.minimumSizeHint().width(), self.heightForWidth(self.width()))
 
     def _update_scroll_bar(self) -> None:
         """Show the scroll bar, and accept the focus, only if the lines do not fit.

@@ -61,8 +61,10 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     def label(self, side: str, text: str) -> None:
         """Set the label of an axis."""
-        axis = self.plotItem.getAxis(side)
-        axis.setLabel(escape(text))  # the label is HTML
+        axis, html = self.plotItem.getAxis(side), escape(text)
+        if html == axis.labelText:  # the axis would be laid out again
+            return
+        axis.setLabel(html)
         axis.showLabel(bool(text))
         axis.resizeEvent()  # centres the new text; otherwise it keeps the start of the old one
 

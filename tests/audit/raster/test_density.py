@@ -50,6 +50,7 @@ def _draw_span(data, size):
     return range(start, data.draw(st.integers(start + 1, size)))
 
 
+@pytest.mark.slow
 @given(
     shape=st.lists(st.integers(1, 9), max_size=4).map(tuple),
     steps=st.lists(st.sampled_from([HALF, RANDOM, ROWS]), max_size=3),

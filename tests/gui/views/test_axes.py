@@ -24,6 +24,7 @@ from prune_gui.gui.views.axes import (
         ("Embedding", "wte.weight", (9, 4), ("token", "feature")),
         ("Embedding", "position_embeddings.weight", (9, 4), ("position", "feature")),
         ("LayerNorm", "norm.weight", (4,), ("feature",)),
+        ("BatchNorm2d", "bn.weight", (4,), ("channel",)),
         ("", "scale", (), ()),
         ("", "word_embeddings.weight", (9, 4), ("dim 0", "dim 1")),
         ("", "odd", (2, 3, 4), ("dim 0", "dim 1", "dim 2")),

@@ -5,6 +5,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 
+from prune_gui.audit.view_data.channel_data import ScoreOf
 from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
@@ -111,7 +112,7 @@ def test_selected_channels_become_a_step_and_more_can_be_added(norms, draft, ben
     bench.until_idle()
     assert drafted(bench) == ("channels", (0, 3, 5), ("fc.weight",))
     assert norms._row.measured.channels.whole.tolist() == [1, 0, 0, 1, 0, 1, 0, 0]
-    draft.add()
+    draft.commit.click()
     bench.until_idle()
     assert bench.session.steps[0].method.channels == (0, 3, 5)
 
@@ -193,7 +194,7 @@ def test_the_current_channel_stays_visible(norms, qtbot):
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
     draft_l2(draft, bench)
     ranks = sorted(norms._row.measured.norms)
-    assert norms._row.measured.n is None
+    assert norms._row.measured.by == ScoreOf(1)
     assert norms._plot._cut.value() == pytest.approx(ranks[3])
     middle = (ranks[5] + ranks[6]) / 2
     hand.drag(
@@ -205,6 +206,44 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     assert bench.draft.current.step.method.amount == 6 / 8
     bench.until_idle()
     assert norms._row.measured.channels.whole.tolist().count(1) == 6
+
+
+def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
+    norms, draft, bench, hand
+):
+    draft_l2(draft, bench)
+    draft.commit.click()
+    bench.until_idle()
+    assert bench.draft.current is None
+    assert norms._norm_box.currentText().startswith("step 1")
+    assert norms._plot._cut.label.format.startswith("step 1: up to")
+    ranks = sorted(norms._row.measured.norms)
+    middle = (ranks[5] + ranks[6]) / 2
+    hand.drag(
+        norms._plot,
+        hand.point(norms._plot, 4, norms._plot._cut.value()),
+        hand.point(norms._plot, 4, middle),
+    )
+    bench.until_idle()
+    assert draft.editing
+    assert bench.draft.current.replaces == 0
+    assert bench.draft.current.step.method.amount == 6 / 8
+    draft.commit.click()
+    bench.until_idle()
+    assert len(bench.session.recipe.steps) == 1
+    assert bench.session.recipe.steps[0].method.amount == 6 / 8
+
+
+def test_the_scores_of_each_step_that_ranks_channels_are_offered(norms, draft, bench):
+    draft_l2(draft, bench)
+    draft.commit.click()
+    draft_l2(draft, bench, dim=1, n=1)
+    offered = [norms._norm_box.itemText(i).split(":")[0] for i in range(2)]
+    assert offered == ["draft", "step 1"]
+    norms._norm_box.setCurrentIndex(1)
+    bench.until_idle()
+    assert norms._dim_box.currentData() == 0
+    assert norms._row.measured.by == ScoreOf(1)
 
 
 def test_dragging_the_cut_keeps_an_integer_amount_an_integer(norms, draft, bench):

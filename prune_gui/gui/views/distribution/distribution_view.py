@@ -194,11 +194,7 @@ class DistributionView(View[Subject]):
     def _show(self, picture: DistributionData) -> None:
         before, self._picture_shown = self._picture_shown, picture
         self._label(picture)
-        for item in self._items:
-            self._plot.removeItem(item)
-        self._items = self._curves(picture) if picture.curve else self._bars(picture)
-        for item in self._items:
-            self._plot.addItem(item, ignoreBounds=True)
+        self._draw(picture)
         self._show_heights()
         if not picture.same_axis(before):
             self._show_range()
@@ -207,6 +203,19 @@ class DistributionView(View[Subject]):
         if self._cursor is not None:
             self._cursor_moved(self._cursor)
         self._excluded_label.setText(describe_excluded(picture))
+
+    def _draw(self, picture: DistributionData) -> None:
+        """Draw the bars or curves. Moving bars is faster than new ones: a drag draws many."""
+        bars = [] if picture.curve else self._bars(picture)
+        if bars and [type(item) for item in self._items] == len(bars) * [pg.BarGraphItem]:
+            for item, options in zip(self._items, bars, strict=True):
+                item.setOpts(**options)
+            return
+        for item in self._items:
+            self._plot.removeItem(item)
+        self._items = [pg.BarGraphItem(**options) for options in bars] or self._curves(picture)
+        for item in self._items:
+            self._plot.addItem(item, ignoreBounds=True)
 
     def _show_legend(self, picture: DistributionData) -> None:
         if picture.curve:
@@ -220,8 +229,9 @@ class DistributionView(View[Subject]):
     def _label(self, picture: DistributionData) -> None:
         of, log_counts = picture.request.of, self._display_box.currentData() == LOG_COUNTS
         left, bottom = (self._plot.plotItem.getAxis(side) for side in ("left", "bottom"))
-        left.setLogMode(log_counts)
-        bottom.setLogMode(picture.request.log)
+        for axis, log in ((left, log_counts), (bottom, picture.request.log)):
+            if axis.logMode != log:  # the axis would be drawn again
+                axis.setLogMode(log)
         what = tr("weight") if of == "weights" else tr("absolute weight")
         if isinstance(of, int):
             what = tr("score by {step}", step=picture.subject.title(of))
@@ -276,7 +286,8 @@ class DistributionView(View[Subject]):
             tr("score") if isinstance(picture.request.of, int) else "|w|",
         )
 
-    def _bars(self, picture: DistributionData) -> list[pg.BarGraphItem]:
+    def _bars(self, picture: DistributionData) -> list[dict[str, object]]:
+        """Return the options of a `BarGraphItem` for each code, and for each of other targets."""
         log = self._display_box.currentData() == LOG_COUNTS
         colours, codes = self.colours(), picture.codes
         tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
@@ -287,14 +298,14 @@ class DistributionView(View[Subject]):
             colour.setAlpha(255 if row < len(codes) else OTHERS_ALPHA)
             nonempty = tops[row + 1] > tops[row]
             bars.append(
-                pg.BarGraphItem(
-                    x0=edges[:-1][nonempty],
-                    x1=edges[1:][nonempty],
-                    y0=tops[row][nonempty],
-                    y1=tops[row + 1][nonempty],
-                    pen=None,
-                    brush=colour,
-                )
+                {
+                    "x0": edges[:-1][nonempty],
+                    "x1": edges[1:][nonempty],
+                    "y0": tops[row][nonempty],
+                    "y1": tops[row + 1][nonempty],
+                    "pen": None,
+                    "brush": colour,
+                }
             )
         return bars
 

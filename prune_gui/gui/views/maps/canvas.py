@@ -144,6 +144,7 @@ class MapCanvas(Plot):
             self._limit_range()
             self.setRange(sight, padding=0)
             self._update_viewport()
+        self._update_overlay()
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
         """Return the region of a layout to show."""
@@ -218,8 +219,9 @@ class MapCanvas(Plot):
 
     def show_marks(self, centres: CellCentres) -> None:
         """Mark cells with a ring, given float64 (cells, 2): row and column of their centres."""
-        self._mark_centres = centres
-        self._update_overlay()
+        if not np.array_equal(centres, self._mark_centres):
+            self._mark_centres = centres
+            self._update_overlay()
 
     def write(self, cell_texts: CellTexts | None) -> None:
         """Show texts in elements, where the elements are large enough."""
@@ -237,8 +239,9 @@ class MapCanvas(Plot):
 
     def pin(self, cell: tuple[int, int] | None) -> None:
         """Put a frame around an element; None removes the frame."""
-        self._pinned = cell
-        self._update_overlay()
+        if cell != self._pinned:
+            self._pinned = cell
+            self._update_overlay()
 
     def show_profiles(self, profiles: Profiles, titles: Titles) -> None:
         """Show profiles along both axes."""

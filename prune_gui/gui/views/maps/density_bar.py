@@ -65,9 +65,10 @@ class DensityBar(QWidget):
 
     def show_contrast(self, contrast: Contrast, colours: Colours) -> None:
         """Show a contrast range in the colours of the theme."""
-        self.contrast, self._colours = contrast, colours
-        self._describe()
-        self.update()
+        if (contrast, colours) != (self.contrast, self._colours):
+            self.contrast, self._colours = contrast, colours
+            self._describe()
+            self.update()
 
     @property
     def texts(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A plot of channels: a bar each, the selection, and the draft's cut."""
+"""A plot of channels: a bar each, the selection, and the cut of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.stacked_bars import ChannelBars
-from prune_gui.audit.view_data.channel_data import ChannelData
+from prune_gui.audit.view_data.channel_data import ChannelData, ScoreOf
 from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
 from prune_gui.gui.views.overflow_mark import OverflowMark
@@ -71,7 +71,7 @@ class ChannelPlot(Plot):
         toggled: a key selects or deselects the current channel.
         prune_wanted: a key was pressed to prune the selection.
         dropped: a key was pressed to clear the selection.
-        cut_dragged: (norm) the user wants the draft to prune channels up to this norm.
+        cut_dragged: (score) the user wants the step of the cut to prune channels up to this score.
     """
 
     picked = Signal(int, bool)
@@ -96,7 +96,7 @@ class ChannelPlot(Plot):
         self._cut = pg.InfiniteLine(
             angle=0, movable=True, label="", labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2}
         )
-        self._cut.setToolTip(tr("Drag to change how many channels the draft prunes"))
+        self._cut.setToolTip(tr("Drag to change how many channels the step prunes"))
         self._own_cut = pg.InfiniteLine(
             angle=0, label="", labelOpts={"position": 0.02, "anchors": [(0, 0)] * 2}
         )
@@ -257,13 +257,17 @@ class ChannelPlot(Plot):
         self._cut.setBounds((0.0, measured.highest))
         if not self._cut.moving:
             self._cut.setValue(own if shared is None else shared)
-        value = float(self._cut.value())
+        value, step = float(self._cut.value()), cut_title(measured)
         if shared is None:
-            self._cut.label.setFormat(tr("draft: up to {value:.4g}", value=value))
+            self._cut.label.setFormat(tr("{step}: up to {value:.4g}", step=step, value=value))
             return
-        self._cut.label.setFormat(tr("draft, all targets: up to {value:.4g}", value=value))
+        self._cut.label.setFormat(
+            tr("{step}, all targets: up to {value:.4g}", step=step, value=value)
+        )
         self._own_cut.setValue(own)
-        self._own_cut.label.setFormat(tr("draft, limited here: up to {value:.4g}", value=own))
+        self._own_cut.label.setFormat(
+            tr("{step}, limited here: up to {value:.4g}", step=step, value=own)
+        )
 
     def _position(self, x: float) -> int:
         end = 0 if self._row is None else len(self._row.order) - 1
@@ -280,6 +284,14 @@ class ChannelPlot(Plot):
         self._band.setRegion((low, high))
         self._band.setVisible(not at_its_end)
         self.banded.emit(self._position(low), self._position(high), at_its_end)
+
+
+def cut_title(measured: ChannelData) -> str:
+    """Return the name of the step whose cut is shown: "draft" or "step 2"."""
+    number = measured.by.step if isinstance(measured.by, ScoreOf) else None
+    if number is None or number == measured.subject.draft:
+        return tr("draft")
+    return tr("step {number}", number=number)
 
 
 def selected_positions(chosen: frozenset[int], order: NDArray[np.intp]) -> NDArray[np.bool_]:

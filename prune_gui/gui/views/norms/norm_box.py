@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
+from prune_gui.audit.view_data.channel_data import NormOrScore, ScoreOf
 from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 
@@ -20,15 +22,14 @@ NORMS: Final = (
     (math.inf, deferred("inf: largest |w|")),
     (-math.inf, deferred("-inf: smallest |w|")),
 )
-RANKS: Final = deferred("draft: the value it ranks by")
 DEFAULT_ORDER: Final = 2.0
 
 
 class NormBox(QComboBox):
-    """Offers common norms, accepts any other, and offers the draft's scores if there are any.
+    """Offers common norms, accepts any other, and offers the scores of steps that rank channels.
 
     Attributes:
-        order: order of the norm; None for the scores by which the draft ranks.
+        order: order of the norm, or the step whose scores take its place.
 
     Signals:
         changed: the user chose another order.
@@ -38,9 +39,9 @@ class NormBox(QComboBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.order: float | None = DEFAULT_ORDER
-        self._before = DEFAULT_ORDER
-        self._ranks = False
+        self.order: NormOrScore = DEFAULT_ORDER
+        self._norm = DEFAULT_ORDER
+        self._offered: dict[ScoreOf, str] = {}
         self.setEditable(True)
         self.setMinimumWidth(MIN_WIDTH_PX)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -56,29 +57,33 @@ class NormBox(QComboBox):
         line_edit.setAcceptDrops(False)  # the window handles dropped files
         line_edit.editingFinished.connect(self._typed)
 
-    def offer_ranks(self, available: bool) -> bool:
-        """Offer the draft's scores, and select them when they become available; return whether so.
+    def offer_scores(self, steps: Sequence[ScoreOf], draft: int | None) -> None:
+        """Offer the scores of steps, and select those of the draft when they are new.
 
         Args:
-            available: whether there is a draft that ranks channels.
+            steps: the steps that rank channels.
+            draft: step number of the draft.
         """
-        if available == self._ranks:
-            return False
-        self._ranks = available
+        texts = {one: _text(one, draft) for one in steps}
+        if texts == self._offered:
+            return
+        drafted = next((one for one in steps if one.step == draft), None)
+        is_new = drafted is not None and self._offered.get(drafted) != texts[drafted]
         with QSignalBlocker(self):
-            if available:
-                self.insertItem(0, tr(RANKS), None)
-                self._before = self.order if self.order is not None else self._before
-                self.order = None
-            else:
+            for _ in self._offered:
                 self.removeItem(0)
-                self.order = self._before if self.order is None else self.order
+            for index, (one, text) in enumerate(texts.items()):
+                self.insertItem(index, text, one)
+        self._offered = texts
+        if drafted is not None and is_new:
+            self.order = drafted
+        elif isinstance(self.order, ScoreOf) and self.order not in texts:
+            self.order = self._norm
         self._write()
-        return available
 
-    def leave_ranks(self) -> None:
-        """Select the norm that was selected before the draft's scores."""
-        self.order = self._before
+    def leave_scores(self) -> None:
+        """Select the last norm instead of the scores of a step."""
+        self.order = self._norm
         self._write()
 
     def _index_changed(self, index: int) -> None:
@@ -96,8 +101,10 @@ class NormBox(QComboBox):
         else:
             self._write()
 
-    def _set(self, order: float | None) -> None:
+    def _set(self, order: NormOrScore) -> None:
         changed, self.order = order != self.order, order
+        if not isinstance(order, ScoreOf):
+            self._norm = order
         self._write()
         if changed:
             self.changed.emit()
@@ -108,9 +115,16 @@ class NormBox(QComboBox):
         with QSignalBlocker(self):
             index = texts.get(self.order, -1)
             self.setCurrentIndex(index)
-            self.setEditText(
-                self.itemText(index) if index >= 0 else format_number(self.order or 0.0, "g")
-            )
+            if isinstance(self.order, float) and index < 0:
+                self.setEditText(format_number(self.order, "g"))
+            else:
+                self.setEditText(self.itemText(index))
             line_edit = self.lineEdit()
             assert line_edit is not None
             line_edit.setCursorPosition(0)
+
+
+def _text(of: ScoreOf, draft: int | None) -> str:
+    if of.step == draft:
+        return tr("draft: the value it ranks by")
+    return tr("step {number}: the value it ranks by", number=of.step)

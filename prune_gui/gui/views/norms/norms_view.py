@@ -21,8 +21,9 @@ from superqt import QFlowLayout
 from prune_gui.audit.rendering.stacked_bars import channel_bars, in_order
 from prune_gui.audit.view_data.channel_data import (
     ChannelData,
+    ScoreOf,
+    channel_cuts,
     describe_channel,
-    drafted_cut,
     measure,
     norm_rule,
     table_of,
@@ -59,7 +60,8 @@ HINT: Final = deferred("Click a channel, or drag with Shift, to select")
 class NormsView(View[Subject]):
     """A bar per channel, as high as its norm, coloured by what is pruned of it.
 
-    The cut of the draft can be dragged, and selected channels can be pruned or protected.
+    The cut of the draft or of a step can be dragged, and selected channels can be pruned or
+    protected.
     """
 
     lane = "norms"
@@ -94,7 +96,7 @@ class NormsView(View[Subject]):
         self._lay_out([controls], self._plot, [self._channel, self._warnings])
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle_timer.timeout.connect(self.refresh)
-        self._dim_box.currentIndexChanged.connect(self.refresh)
+        self._dim_box.currentIndexChanged.connect(self._choose_dim)
         self._norm_box.changed.connect(self.refresh)
         for box in (self._sorted, self._full_range_box):
             box.toggled.connect(self.refresh)
@@ -116,23 +118,29 @@ class NormsView(View[Subject]):
         plot.toggled.connect(self._toggle)
         plot.prune_wanted.connect(self._prune)
         plot.dropped.connect(lambda: self._choose(ChannelSelection(current=self._chosen.current)))
-        plot.cut_dragged.connect(lambda score: self.draft_wanted.emit(CutRequest("rank", score)))
+        plot.cut_dragged.connect(self._drag)
+
+    def _choose_dim(self) -> None:
+        self._norm_box.leave_scores()  # those of a step are along its own dimension
+        self.refresh()
+
+    def _drag(self, score: float) -> None:
+        """Move the cut of the draft, or of a step, which then becomes the draft."""
+        by = self._row.measured.by if self._row is not None else None
+        if isinstance(by, ScoreOf):
+            drafted = self.subject is not None and by.step == self.subject.draft
+            self.draft_wanted.emit(CutRequest("rank", score, None if drafted else by.step))
 
     def _request_picture(self, subject: Subject) -> None:
         self._offer_dims(subject)
-        drafted = drafted_cut(subject)
-        if self._norm_box.offer_ranks(drafted is not None) and drafted is not None:
+        cuts = channel_cuts(subject)
+        self._norm_box.offer_scores(tuple(cuts), subject.draft)
+        by = self._norm_box.order
+        if isinstance(by, ScoreOf):
             with QSignalBlocker(self._dim_box):
-                self._dim_box.setCurrentIndex(drafted.dim)
-        if (
-            drafted is not None
-            and self._norm_box.order is None
-            and self._dim_box.currentData() != drafted.dim
-        ):
-            self._norm_box.leave_ranks()  # the draft ranks along another dimension
-        dim, n, ascending, full = (
+                self._dim_box.setCurrentIndex(cuts[by].dim)
+        dim, ascending, full = (
             self._dim_box.currentData(),
-            self._norm_box.order,
             self._sorted.isChecked(),
             self._full_range_box.isChecked(),
         )
@@ -144,7 +152,7 @@ class NormsView(View[Subject]):
         max_bars = max(1, min(MAX_BARS, round(self._plot.view.width())))
 
         def work(monitor: Monitor) -> ChannelRow:
-            measured = measure(subject, dim, n, before, monitor)
+            measured = measure(subject, dim, by, before, monitor)
             order = in_order(measured.norms, ascending=ascending)
             is_dead = measured.channels.dead
             bars = channel_bars(measured.parts, is_dead, order, positions, max_bars)
@@ -321,8 +329,8 @@ def _legend(row: ChannelRow, colours: Colours) -> str:
     """Return the meaning of the colours, and of the heights, as rich text."""
     measured = row.measured
     parts = [legend(measured.subject, colours)]
-    if measured.n is not None and len(measured.channels.codes) > 1:
-        rule = norm_rule(measured.n)
+    if not isinstance(measured.by, ScoreOf) and len(measured.channels.codes) > 1:
+        rule = norm_rule(measured.by)
         parts.append(
             unbroken(tr("solid: norm of the kept weights; light: the rest"))
             + SEPARATOR
@@ -339,9 +347,11 @@ def _legend(row: ChannelRow, colours: Colours) -> str:
 
 def _height(measured: ChannelData) -> str:
     """Return the label of the axis of heights."""
-    if measured.n is None:
+    if not isinstance(measured.by, ScoreOf):
+        return tr("{order:g}-norm of the channel", order=measured.by)
+    if measured.by.step == measured.subject.draft:
         return tr("ranking value of the draft")
-    return tr("{order:g}-norm of the channel", order=measured.n)
+    return tr("ranking value of step {number}", number=measured.by.step)
 
 
 def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:

@@ -3,7 +3,7 @@ import torch
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QComboBox, QLabel
+from PySide6.QtWidgets import QLabel
 from safetensors.torch import load_file, save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
@@ -16,14 +16,6 @@ from prune_gui.session import Settings
 from prune_gui.session.compared_side import FILE, OtherCheckpoint, file_text
 
 SHADES = Shades.of(LIGHT)
-
-
-@pytest.fixture
-def compare(bench, checkpoint, shown):
-    view = shown(CompareView(bench, Viewport()))
-    view.resize(900, 700)
-    bench.open_and_choose(checkpoint, "fc.weight")
-    return view
 
 
 @pytest.fixture
@@ -477,36 +469,6 @@ def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
     bench.choose("fc.bias")
     bench.until_idle()
     assert table.currentIndex().data() == "fc.bias"
-
-
-def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
-    bench.add(bench.step(amount=0.5))
-    name, what = compare.caption()
-    assert name == "fc.weight"
-    assert what.endswith(". Left: The original file. Right: The stack")
-    taken = compare.picture()
-    assert taken.isAncestorOf(compare._pair.left)
-    assert taken.isAncestorOf(compare._pair.right)
-    assert not taken.findChildren(QComboBox)
-    assert not taken.findChildren(OverlapTable)
-    assert "only right" in compare.legend().replace("&nbsp;", " ")
-
-
-def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, tmp_path):
-    path = tmp_path / "wide.safetensors"
-    save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
-    bench.open_and_choose(path, "w")
-    bench.add(bench.step("n_m", n=2, m=4, targets=["w"]))
-    taken = compare.table()
-    assert taken.title == "wide.safetensors compared"
-    assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]
-
-
-def test_an_unchanged_view_is_not_rendered_again(compare, bench, monkeypatch):
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
-    compare.refresh()
-    assert requests == []
 
 
 def test_without_a_parameter_the_view_says_what_to_do(bench, shown):

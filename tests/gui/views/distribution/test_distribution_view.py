@@ -1,19 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from PySide6.QtWidgets import QCheckBox, QLabel
+from distribution_controls import check_box, choose
+from PySide6.QtWidgets import QLabel
 from safetensors.torch import save_file
 
 from prune_gui.gui.panels.draft.panel import DraftPanel
-from prune_gui.gui.views.distribution.distribution_view import DistributionView
 from prune_gui.session.draft_request import CutRequest
-
-
-@pytest.fixture
-def distribution(bench, checkpoint, shown):
-    widget = shown(DistributionView(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    return widget
 
 
 def _label(view, name):
@@ -23,20 +16,8 @@ def _label(view, name):
     return label.text()
 
 
-def _box(view, text):
-    return next(box for box in view.findChildren(QCheckBox) if text in box.text())
-
-
-def choose(view, bench, of=None, how=None):
-    if of is not None:
-        view._numbers_box.setCurrentIndex(view._numbers_box.findText(of))
-    if how is not None:
-        view._display_box.setCurrentIndex(view._display_box.findText(how))
-    bench.until_idle()
-
-
 def linear(view, bench):
-    _box(view, "Log a&xis").setChecked(False)
+    check_box(view, "Log a&xis").setChecked(False)
     bench.until_idle()
 
 
@@ -174,7 +155,7 @@ def test_non_finite_weights_are_counted(distribution, bench):
 def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
     weights = bench.session.checkpoint.read("fc.weight")
     assert distribution._picture_shown.edges[0] == -distribution._picture_shown.edges[-1]
-    _box(distribution, "Symmetric").click()
+    check_box(distribution, "Symmetric").click()
     bench.until_idle()
     edges = distribution._picture_shown.edges
     assert (edges[0], edges[-1]) == (float(weights.min()), float(weights.max()))
@@ -271,7 +252,7 @@ def test_an_all_zero_parameter_is_shown(distribution, bench, tmp_path, how):
 
 
 def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench):
-    together = _box(distribution, "All targets")
+    together = check_box(distribution, "All targets")
     assert not together.isVisible()
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=["fc.weight", "other.weight"]))
     assert together.isVisible()
@@ -291,7 +272,7 @@ def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench)
 def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
     targets = ["fc.weight", "other.weight"]
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
-    _box(distribution, "All targets").click()
+    check_box(distribution, "All targets").click()
     bench.until_idle()
     before = distribution._picture_shown
     bench.draft_step(bench.step(amount=0.25, scope="global", targets=targets))
@@ -425,88 +406,3 @@ def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(dist
     bench.draft_step(None)
     bench.add(nothing, bench.step(amount=0.5))
     assert list(distribution._cuts) == [2]
-
-
-def _marks(view):
-    return [mark.toPlainText() for mark in view._marks if mark.isVisible()]
-
-
-@pytest.fixture
-def outliers(distribution, bench, tmp_path):
-    weights = torch.randn(100, 100, generator=torch.Generator().manual_seed(0)) / 10
-    weights[0, 0], weights[0, 1] = 7.0, -5.0
-    save_file({"fc.weight": weights}, tmp_path / "outliers.safetensors")
-    bench.open_and_choose(tmp_path / "outliers.safetensors", "fc.weight")
-    return weights
-
-
-def test_outliers_are_counted_at_the_ends_of_the_axis_unless_the_full_range_is_shown(
-    distribution, bench, outliers
-):
-    low, high = distribution._plot.view.viewRange()[0]
-    assert -1 < low < -0.2
-    assert 0.2 < high < 1
-    below, above = int((outliers < low).sum()), int((outliers > high).sum())
-    assert _marks(distribution) == [
-        f"◂ {below} beyond\ndown to -5",
-        f"{above} beyond ▸\nup to 7",
-    ]
-    _box(distribution, "Full range").click()
-    assert distribution._plot.view.viewRange()[0] == pytest.approx([-7, 7])
-    assert _marks(distribution) == []
-
-
-def test_bins_stay_narrow_despite_outliers_and_are_kept_while_the_draft_changes(
-    distribution, bench, outliers
-):
-    picture = distribution._picture_shown
-    assert np.diff(picture.edges).max() < 0.02
-    bench.draft_step(bench.step(amount=0.5))
-    assert distribution._picture_shown.same_axis(picture)
-    counts = np.histogram(outliers.double().numpy(), picture.edges)[0]
-    assert distribution._picture_shown.sums.tolist() == counts.tolist()
-
-
-@pytest.mark.parametrize("numbers", ["Weights", "|Weights|"])
-def test_a_limited_parameter_shows_its_own_cut_and_that_of_all_targets(
-    distribution, bench, outliers, tmp_path, numbers
-):
-    tensors = {"fc.weight": outliers, "other.weight": outliers * 10}
-    save_file(tensors, tmp_path / "two.safetensors")
-    bench.open_and_choose(tmp_path / "two.safetensors", "fc.weight")
-    choose(distribution, bench, numbers)
-    limited = {"amount": 0.5, "scope": "global", "max_sparsity": 0.6, "targets": ["*"]}
-    bench.draft_step(bench.step(**limited))
-    [cut], [own] = distribution._cuts.values(), distribution._own_cuts.values()
-    assert cut.label.toPlainText().startswith("draft, all targets: |w| ≤ ")
-    assert own.label.toPlainText().startswith("draft, limited here: ")
-    assert own.at < cut.at
-    assert cut._positive.movable
-    assert not own._positive.movable
-    bench.choose("other.weight")
-    bench.until_idle()
-    assert distribution._own_cuts == {}
-
-
-def test_the_label_of_a_threshold_excludes_the_threshold(distribution, bench):
-    bench.draft_step(bench.step("threshold", value=0.5))
-    assert distribution._cuts[1].label.toPlainText() == "draft: |w| < 0.5"
-    bench.draft_step(bench.step(amount=0.5))
-    assert distribution._cuts[1].label.toPlainText().startswith("draft: |w| ≤ ")
-
-
-def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
-    distribution, bench, outliers, tmp_path
-):
-    zeroed = outliers.masked_fill(outliers.abs() < 0.07, 0.0)
-    save_file({"fc.weight": zeroed}, tmp_path / "zeros.safetensors")
-    bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
-    sums, mark = np.sort(distribution._picture_shown.sums), distribution._peak_mark
-    assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
-    assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
-    _box(distribution, "Full range").click()
-    assert distribution._plot.view.viewRange()[1][1] > sums[-1]
-    assert not mark.isVisible()
-    _box(distribution, "Full range").click()
-    choose(distribution, bench, how="Log counts")
-    assert not mark.isVisible()

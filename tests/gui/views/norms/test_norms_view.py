@@ -79,7 +79,7 @@ def test_an_invalid_norm_order_is_rejected(norms, bench, qtbot):
     qtbot.keyClicks(orders.lineEdit(), "nan")
     qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
     assert orders.currentText().startswith("2:")
-    assert norms._row.measured.n == 2
+    assert norms._row.measured.by == 2
 
 
 @pytest.mark.parametrize(("index", "n"), [(2, 1), (5, float("inf"))])

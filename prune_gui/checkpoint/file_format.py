@@ -46,6 +46,8 @@ class FileFormat:
             prefers over other files of this format; the case is ignored.
         recognizes: takes the first HEAD_BYTES bytes of a file that is not empty, and the file;
             returns whether it has this format.
+        recognizes_loosely: whether `recognizes` accepts files of other formats too, such as any
+            zip archive. The other formats are asked first.
         open: reads the headers of a file. Takes the file, the name of the state dict (None for the
             largest one, and always None unless `has_states`), and what is around the file. Raises
             CheckpointError if the file breaks a rule of the format.
@@ -53,6 +55,10 @@ class FileFormat:
             checkpoint whose other objects are kept where the format can hold them, the metadata
             (see `with_checksums`), and a monitor, which counts bytes. Raises CheckpointError if a
             tensor cannot be stored, and Cancelled.
+        write_compressed: writes as `write` does, but a smaller file with compressed values, which
+            programs cannot map into memory. None if the format has no such files.
+        open_headers: opens a file that `write_compressed` wrote, without memory for its values;
+            `damaged_record` checks these. None if `open` needs no such memory.
         file_nbytes: returns the size of the file that `write` would write.
         data_nbytes: returns about this size without preparing the file.
         load_code: a Python expression that reads the file at `{path}` as a dictionary; of a file
@@ -61,8 +67,10 @@ class FileFormat:
         load_import: the import that `load_code` needs besides torch.
         has_states: whether a file can hold several state dicts.
         opens_without_torch: whether `open` is quick because it does not import torch.
+        holds_metadata: whether files have a place for metadata.
         special_refusal: a message for `tr` that refuses the special tensor `{key}` (`{special}`) in
             a file `{name}`. "" if the format holds the special tensors of its own files.
+        holds_quantized: whether a file can hold tensors of `QUANTIZED_TYPES`.
         damaged_record: returns the name of the first part of a file that does not match the
             checksum that the format itself has for it, or None. Takes the path, a monitor, and the
             names of the parts to check, None for all.
@@ -74,13 +82,18 @@ class FileFormat:
     shard_stem: str = "model"
     preferred_name: str = ""
     recognizes: Recognize
+    recognizes_loosely: bool = False
     open: Open
     write: Write
+    write_compressed: Write | None = None
+    open_headers: Callable[[Path], FileCheckpoint] | None = None
     file_nbytes: FileNbytes
     data_nbytes: DataNbytes = _all_values
     load_code: str
     load_import: str = ""
     has_states: bool = False
     opens_without_torch: bool = False
+    holds_metadata: bool = True
     special_refusal: str = ""
+    holds_quantized: bool = False
     damaged_record: DamagedRecord = _no_records

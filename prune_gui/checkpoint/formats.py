@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
 from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.flax.format import FLAX
+from prune_gui.checkpoint.gguf.format import GGUF
+from prune_gui.checkpoint.keras.format import HDF5, KERAS
+from prune_gui.checkpoint.npz.format import NPZ
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
-FORMATS: tuple[FileFormat, ...] = (SAFETENSORS, TORCH)
-"""In order of preference: the first one that recognizes a file opens it."""
+FORMATS: tuple[FileFormat, ...] = (SAFETENSORS, TORCH, GGUF, NPZ, KERAS, HDF5, FLAX)
+"""In order of preference in a folder."""
 
 
 def known_suffixes() -> list[str]:
@@ -22,7 +28,8 @@ def known_suffixes() -> list[str]:
 
 def recognized(start: bytes, file: BinaryIO) -> FileFormat | None:
     """Return the format of a file by its content, of which `start` are the first bytes."""
-    return next((each for each in FORMATS if each.recognizes(start, file)), None)
+    strict_first = sorted(FORMATS, key=attrgetter("recognizes_loosely"))
+    return next((each for each in strict_first if each.recognizes(start, file)), None)
 
 
 def format_named(name: str) -> FileFormat:
@@ -39,11 +46,16 @@ def format_by_suffix(path: Path) -> FileFormat | None:
     return next((each for each in FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-def format_to_write(out: Path) -> FileFormat:
+def format_to_write(out: Path, *, compressed: bool = False) -> FileFormat:
     """Return the format that the suffix of an output file selects.
 
+    Args:
+        out: the output file.
+        compressed: whether `FileFormat.write` of the returned format compresses.
+
     Raises:
-        CheckpointError: the suffix is not that of a checkpoint.
+        CheckpointError: the suffix is not that of a checkpoint, or not that of one that can be
+            compressed.
     """
     file_format = format_by_suffix(out)
     if file_format is None:
@@ -54,4 +66,16 @@ def format_to_write(out: Path) -> FileFormat:
                 suffixes=", ".join(known_suffixes()),
             )
         )
-    return file_format
+    if not compressed:
+        return file_format
+    if file_format.write_compressed is None:
+        suffixes = [suffix for each in FORMATS if each.write_compressed for suffix in each.suffixes]
+        raise CheckpointError(
+            tr(
+                "{name} cannot be compressed: its format has no compression. Save without "
+                "compression, or use one of {suffixes}.",
+                name=out.name,
+                suffixes=", ".join(suffixes),
+            )
+        )
+    return replace(file_format, write=file_format.write_compressed)

@@ -11,10 +11,8 @@ OTHER_FORMATS: Final = {
     b"version https://git-lfs": deferred(
         "{name} is a Git LFS pointer, not the weights. Run `git lfs pull`."
     ),
-    b"GGUF": deferred("{name} is a GGUF file. Convert it to safetensors first."),
-    b"\x89HDF": deferred("{name} is an HDF5 (Keras) file. Convert it to safetensors first."),
     b"\x93NUMPY": deferred(
-        "{name} is a NumPy array. Save it with safetensors.numpy.save_file first."
+        "{name} is a single NumPy array. Save it with numpy.savez, which keeps names."
     ),
     b"\x1f\x8b": deferred("{name} is a gzip archive. Unpack it first."),
     b"7z\xbc\xaf\x27\x1c": deferred("{name} is a 7z archive. Unpack it first."),

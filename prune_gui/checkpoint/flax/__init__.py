@@ -1,0 +1,1 @@
+"""The msgpack files of flax.serialization: reading, writing in place."""

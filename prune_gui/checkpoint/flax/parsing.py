@@ -1,0 +1,238 @@
+"""The arrays of a msgpack file of flax.serialization, found without unpacking it.
+
+The file is a tree of maps. Its leaves are arrays (extension type 1: shape, name of the dtype,
+bytes), scalars of NumPy (type 3, in the same form), complex numbers (type 2), and plain values.
+An array of more than 1 GiB is a map with its parts (`flax.serialization._chunk`).
+https://github.com/msgpack/msgpack/blob/master/spec.md describes the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Final, NamedTuple
+
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.spans import Span, SpanTensor, checked_nbytes
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.errors import one_line
+from prune_gui.language import deferred
+
+MAX_DEPTH: Final = 64
+MAX_VALUES: Final = 1 << 21
+"""The limit for the values of a file; a checkpoint has about ten per tensor."""
+MAX_TEXT_BYTES: Final = 1 << 16
+ARRAY_TYPES: Final = (1, 3)
+MAX_TYPE: Final = 127
+CHUNKED: Final = "__msgpack_chunked_array__"
+CHUNKED_MEMBERS: Final = 3
+"""The first key of an array in parts, and its members: this one, shape and chunks."""
+DTYPES: Final = frozenset(
+    dtype
+    for dtype, bits in ELEMENT_BITS.items()
+    if bits >= 8 and not dtype.startswith("q") and dtype not in ("complex32", "float4_e2m1fn_x2")
+)
+"""The dtypes whose names in NumPy and ml_dtypes are those in torch."""
+NUMBERS: Final = {
+    **dict.fromkeys((0xC0, 0xC2, 0xC3), 0),
+    **dict.fromkeys((0xCC, 0xD0), 1),
+    **dict.fromkeys((0xCD, 0xD1), 2),
+    **dict.fromkeys((0xCA, 0xCE, 0xD2), 4),
+    **dict.fromkeys((0xCB, 0xCF, 0xD3), 8),
+}
+"""Bytes after the first one of nil, booleans and numbers."""
+UNSIGNED: Final = (0xCC, 0xCD, 0xCE, 0xCF)
+FIXED_EXTENSIONS: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+LENGTHS: Final = {
+    first: (kind, nbytes)
+    for kind, firsts in {
+        "text": {0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC4: 1, 0xC5: 2, 0xC6: 4},
+        "extension": {0xC7: 1, 0xC8: 2, 0xC9: 4},
+        "array": {0xDC: 2, 0xDD: 4},
+        "map": {0xDE: 2, 0xDF: 4},
+    }.items()
+    for first, nbytes in firsts.items()
+}
+"""By the first byte, the kind of a value, and the bytes of its length, which follows."""
+
+
+class _Head(NamedTuple):
+    """The first bytes of a value.
+
+    Attributes:
+        kind: "map", "array", "extension", "text" (or bytes), or "number" (or nil, or a boolean).
+        size: the members of a map or an array; else the bytes that follow.
+        code: the type of an extension, or a small whole number; else -1.
+    """
+
+    kind: str
+    size: int
+    code: int = -1
+
+
+class FlaxParser:
+    """Finds the arrays in a file.
+
+    Args:
+        file: the file.
+        size: its size in bytes.
+
+    Attributes:
+        arrays: the arrays by the keys that lead to each of them.
+
+    Raises:
+        FalseClaimError: the file breaks a rule of the format, or is ambiguous.
+    """
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size, self._values = file, size, 0
+        self.arrays: dict[tuple[str, ...], SpanTensor] = {}
+        self._value(())
+        if file.tell() != size:
+            raise FalseClaimError(deferred("it goes on after its last value"))
+
+    def _value(self, path: tuple[str, ...]) -> None:
+        """Read a value, and keep the arrays in it."""
+        head = self._head()
+        if len(path) > MAX_DEPTH:
+            raise FalseClaimError(deferred("it is nested too deeply"))
+        if not path and head.kind != "map":
+            raise FalseClaimError(deferred("it is not a map of names"))
+        if head.kind == "map":
+            self._map(path, head.size)
+        elif head.kind == "array":
+            for index in range(head.size):
+                self._value((*path, str(index)))
+        elif head.kind == "extension" and head.code in ARRAY_TYPES:
+            self.arrays[path] = self._array("/".join(path), head.size)
+        else:
+            self._file.seek(head.size, 1)
+
+    def _map(self, path: tuple[str, ...], size: int) -> None:
+        keys: set[str] = set()
+        for index in range(size):
+            key = self._text()
+            if key in keys:
+                raise FalseClaimError(deferred("{key!r} appears more than once", key=key))
+            keys.add(key)
+            self._value((*path, key))
+            if key == CHUNKED and index == 0:
+                if size != CHUNKED_MEMBERS:
+                    raise _damaged("/".join(path))
+                self.arrays[path] = self._chunked("/".join(path))
+                return
+
+    def _chunked(self, key: str) -> SpanTensor:
+        """Return an array in parts, from the rest of its map: the maps of its shape and parts."""
+        if self._text() != "shape":
+            raise _damaged(key)
+        shape = []
+        for index in range(self._expected("map", key).size):
+            if self._text() != str(index):
+                raise _damaged(key)
+            shape.append(self._expected("number", key).code)
+        if self._text() != "chunks":
+            raise _damaged(key)
+        parts = []
+        for index in range(self._expected("map", key).size):
+            if self._text() != str(index):
+                raise _damaged(key)
+            parts.append(self._array(key, self._expected("extension", key).size))
+        dtypes = {part.raw.dtype for part in parts}
+        if len(dtypes) != 1 or any(part.raw.special for part in parts):
+            raise _damaged(key)
+        spans = tuple(span for part in parts for span in part.spans)
+        return _tensor(key, shape, dtypes.pop(), spans)
+
+    def _array(self, key: str, nbytes: int) -> SpanTensor:
+        """Return an array whose shape, dtype and values are in the next bytes."""
+        end = self._file.tell() + nbytes
+        if self._expected("array", key).size != 3:
+            raise _damaged(key)
+        dims = self._expected("array", key).size
+        if dims > MAX_DIMS:
+            raise FalseClaimError(deferred("{key!r} has an impossible shape", key=key))
+        shape = [self._expected("number", key).code for _ in range(dims)]
+        dtype = self._text()
+        octets = self._expected("text", key).size
+        start = self._file.tell()
+        if start + octets != end:
+            raise _damaged(key)
+        self._file.seek(end)
+        if dtype not in DTYPES:
+            special = deferred("NumPy dtype {dtype}", dtype=one_line(dtype, 40))
+            return SpanTensor(RawTensor((octets,), "uint8", special=special))
+        return _tensor(key, shape, dtype, ((start, end),) if octets else ())
+
+    def _expected(self, kind: str, key: str) -> _Head:
+        head = self._head()
+        if head.kind != kind:
+            raise _damaged(key)
+        return head
+
+    def _text(self) -> str:
+        """Read a text: the key of a map, or the name of a dtype."""
+        head = self._head()
+        if head.kind != "text" or head.size > MAX_TEXT_BYTES:
+            raise FalseClaimError(deferred("one of its names is not a text"))
+        try:
+            return self._file.read(head.size).decode()
+        except UnicodeDecodeError:
+            raise FalseClaimError(deferred("one of its names is not a text")) from None
+
+    def _head(self) -> _Head:
+        """Read the first bytes of a value, all of which must be in the file."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise FalseClaimError(deferred("it holds too many values"))
+        head = self._unchecked_head()
+        if head.size > self._size - self._file.tell():
+            raise FalseClaimError(deferred("it ends in the middle of a value"))
+        if head.kind == "number" and head.size:
+            number = int.from_bytes(self._file.read(head.size), "big")
+            return _Head("number", 0, number if head.code in UNSIGNED else -1)
+        return head
+
+    def _unchecked_head(self) -> _Head:
+        first = self._number(1)
+        if first <= 0x7F or first >= 0xE0:  # a small whole number
+            return _Head("number", 0, first if first <= 0x7F else -1)
+        if first <= 0xBF:
+            kind, bits = (
+                ("map", 4) if first <= 0x8F else ("array", 4) if first <= 0x9F else ("text", 5)
+            )
+            return _Head(kind, first & ((1 << bits) - 1))
+        if first in FIXED_EXTENSIONS:
+            return _Head("extension", FIXED_EXTENSIONS[first], self._type())
+        if first in NUMBERS:
+            return _Head("number", NUMBERS[first], first)
+        if first not in LENGTHS:
+            raise FalseClaimError(deferred("it is not a msgpack file"))
+        kind, nbytes = LENGTHS[first]
+        size = self._number(nbytes)
+        return _Head(kind, size, self._type() if kind == "extension" else -1)
+
+    def _type(self) -> int:
+        """Read the type of an extension; negative ones are reserved, and flax uses none."""
+        code = self._number(1)
+        if code > MAX_TYPE:
+            raise FalseClaimError(deferred("it is not a msgpack file"))
+        return code
+
+    def _number(self, nbytes: int) -> int:
+        octets = self._file.read(nbytes)
+        if len(octets) < nbytes:
+            raise FalseClaimError(deferred("it ends in the middle of a value"))
+        return int.from_bytes(octets, "big")
+
+
+def _damaged(key: str) -> FalseClaimError:
+    return FalseClaimError(deferred("its array {key!r} is damaged", key=key))
+
+
+def _tensor(key: str, shape: list[int], dtype: str, spans: tuple[Span, ...]) -> SpanTensor:
+    nbytes = sum(stop - start for start, stop in spans)
+    if checked_nbytes(key, shape, dtype) != nbytes:
+        raise FalseClaimError(
+            deferred("{key!r} does not fit its {nbytes:,} bytes", key=key, nbytes=nbytes)
+        )
+    return SpanTensor(RawTensor(tuple(shape), dtype), spans)

@@ -1,0 +1,389 @@
+"""The header of a GGUF file, checked completely before any of it is used.
+
+The format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), all numbers little-endian:
+magic bytes, version, number of tensors, number of metadata entries; each entry with a key, a type
+and a value; each tensor with a name, dimensions (the fastest first), a type and an offset; padding;
+the data of the tensors, each at a multiple of the alignment.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+from prune_gui.checkpoint.gguf.types import TENSOR_TYPES
+from prune_gui.checkpoint.mapped import Header
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, size_in_bytes
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import tr
+
+MAGIC: Final = b"GGUF"
+VERSIONS: Final = (2, 3)
+MAX_HEADER_BYTES: Final = 100_000_000
+MAX_MESSAGE_CHARS: Final = 400
+MAX_TENSORS: Final = 1 << 18
+"""The limit of tensors, of which a million take seconds and a gigabyte of memory."""
+MAX_ARRAY_DEPTH: Final = 8
+MAX_DIMS: Final = 4
+CHUNK_BYTES: Final = 1 << 20
+ALIGNMENT_KEY: Final = "general.alignment"
+DEFAULT_ALIGNMENT: Final = 32
+SPLIT_KEY: Final = "split.count"
+
+U32: Final = struct.Struct("<I")
+U64: Final = struct.Struct("<Q")
+BOOL: Final = 7
+STRING: Final = 8
+ARRAY: Final = 9
+NUMBERS: Final = {
+    0: struct.Struct("<B"),
+    1: struct.Struct("<b"),
+    2: struct.Struct("<H"),
+    3: struct.Struct("<h"),
+    4: U32,
+    5: struct.Struct("<i"),
+    6: struct.Struct("<f"),
+    BOOL: struct.Struct("<?"),
+    10: U64,
+    11: struct.Struct("<q"),
+    12: struct.Struct("<d"),
+}
+"""The types of metadata values of fixed size, by their number in a file."""
+
+
+class Entry(NamedTuple):
+    """One entry of the metadata.
+
+    Attributes:
+        start: the position of its key in the file, in bytes.
+        stop: the end of its value.
+        kind: the number of the type of the value.
+        value: the value; None for an array, and for text that is not UTF-8.
+    """
+
+    start: int
+    stop: int
+    kind: int
+    value: str | int | float | None
+
+
+class GgufHeader(NamedTuple):
+    """The content of a header.
+
+    Attributes:
+        header: the tensors, with the first dimension in memory last as in torch, and the metadata
+            as text.
+        version: the version of the format.
+        alignment: the data of each tensor starts at a multiple of this, in bytes.
+        entries: the metadata by key, in the order of the file.
+    """
+
+    header: Header
+    version: int
+    alignment: int
+    entries: dict[str, Entry]
+
+
+def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
+    """Read and check the header of a file of `size` bytes; `name` is for messages.
+
+    Raises:
+        CheckpointError: the header breaks a rule of the format.
+    """
+    try:
+        return _read(_Reader(file, size), size, name)
+    except _HeaderError as problem:
+        raise CheckpointError(
+            tr(
+                "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
+                "convert the model again.",
+                name=name,
+                problem=one_line(str(problem), MAX_MESSAGE_CHARS),
+            )
+        ) from None
+
+
+def padded(position: int, alignment: int) -> int:
+    """Return the next multiple of the alignment."""
+    return position + -position % alignment
+
+
+class _HeaderError(Exception):
+    """A fault of a header; the message is the end of a sentence."""
+
+
+class _Reader:
+    """Reads a header from the start of a file; nothing beyond the file is asked for."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._read = bytearray()
+        self.position = 0
+
+    def take(self, nbytes: int) -> int:
+        """Move over some bytes, and return the position where they start."""
+        start = self.position
+        self.position += nbytes
+        if self.position > len(self._read):
+            self._read_up_to(self.position)
+        return start
+
+    def number(self, kind: struct.Struct) -> int:
+        """Read an integer."""
+        value: int = kind.unpack_from(self._read, self.take(kind.size))[0]
+        return value
+
+    def value(self, kind: struct.Struct) -> int | float:
+        """Read a number."""
+        value: int | float = kind.unpack_from(self._read, self.take(kind.size))[0]
+        return value
+
+    def octets(self) -> bytes:
+        """Read a string, as bytes."""
+        length = self.number(U64)
+        start = self.take(length)
+        return bytes(self._read[start : self.position])
+
+    def text(self) -> str:
+        """Read a string, which has to be UTF-8."""
+        octets = self.octets()
+        try:
+            return octets.decode()
+        except UnicodeDecodeError:
+            raise _HeaderError(
+                tr("the name {name!r} is not UTF-8 text", name=octets[:80])
+            ) from None
+
+    def skip_strings(self, count: int) -> None:
+        """Move over strings, of which there may be a million."""
+        self.check_count(count, U64.size)
+        octets, position = self._read, self.position
+        for _ in range(count):
+            if position + U64.size > len(octets):
+                self._read_up_to(position + U64.size)
+            position += U64.size + U64.unpack_from(octets, position)[0]
+        self.take(position - self.position)
+
+    def check_count(self, count: int, min_nbytes: int) -> None:
+        """Check that the file can hold `count` values of at least `min_nbytes` each."""
+        if count * min_nbytes > self._size - self.position:
+            raise _HeaderError(
+                tr(
+                    "its header declares {count:,} values at byte {position:,}, and the file has "
+                    "{size:,} bytes (a partial download?)",
+                    count=count,
+                    position=self.position,
+                    size=self._size,
+                )
+            )
+
+    def _read_up_to(self, stop: int) -> None:
+        if stop > self._size:
+            raise _HeaderError(
+                tr(
+                    "its header goes on to byte {stop:,}, and the file has {size:,} (a partial "
+                    "download?)",
+                    stop=stop,
+                    size=self._size,
+                )
+            )
+        if stop > MAX_HEADER_BYTES:
+            raise _HeaderError(
+                tr("its header is over the limit of {limit:,} bytes", limit=MAX_HEADER_BYTES)
+            )
+        self._read += self._file.read(max(stop - len(self._read), CHUNK_BYTES))
+        if len(self._read) < stop:
+            raise _HeaderError(tr("the file ended early"))
+
+
+def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
+    version = _version(reader)
+    tensor_count, entry_count = reader.number(U64), reader.number(U64)
+    entries = _entries(reader, entry_count)
+    alignment = _alignment(entries)
+    reader.check_count(tensor_count, 2 * (U64.size + U32.size))
+    if tensor_count > MAX_TENSORS:
+        raise _HeaderError(
+            tr(
+                "its header declares {count:,} tensors; the limit is {limit:,}",
+                count=tensor_count,
+                limit=MAX_TENSORS,
+            )
+        )
+    tensors: dict[str, RawTensor] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    for _ in range(tensor_count):
+        key, raw, offset = _tensor(reader)
+        if key in tensors:
+            raise _HeaderError(tr("the tensor {key!r} appears more than once", key=key))
+        if offset % alignment:
+            raise _HeaderError(
+                tr(
+                    "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
+                    "alignment {alignment:,}",
+                    key=key,
+                    offset=offset,
+                    alignment=alignment,
+                )
+            )
+        tensors[key] = raw
+        spans[key] = offset, offset + size_in_bytes(raw.shape, raw.dtype)
+    start = padded(reader.position, alignment)
+    spans = {key: (start + first, start + stop) for key, (first, stop) in spans.items()}
+    end = _check_spans(spans, size, start)
+    remarks = tuple(_remarks(entries, name, size - padded(end, alignment) if tensors else 0))
+    metadata = {key: _text(entry.value) for key, entry in entries.items() if _is_shown(key, entry)}
+    return GgufHeader(Header(tensors, spans, metadata, remarks), version, alignment, entries)
+
+
+def _version(reader: _Reader) -> int:
+    if U32.pack(reader.number(U32)) != MAGIC:
+        raise _HeaderError(tr("it does not begin with {magic}", magic=MAGIC.decode()))
+    version = reader.number(U32)
+    if version in VERSIONS:
+        return version
+    if version & 0xFFFF == 0:
+        raise _HeaderError(tr("its numbers are big-endian, which is not supported"))
+    raise _HeaderError(
+        tr("its version {version:,} of the format is not supported", version=version)
+    )
+
+
+def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
+    reader.check_count(count, U64.size + U32.size + 1)
+    entries: dict[str, Entry] = {}
+    for _ in range(count):
+        start, key, kind = reader.position, reader.text(), reader.number(U32)
+        if key in entries:
+            raise _HeaderError(tr("the metadata {key!r} appears more than once", key=key))
+        value = _value(reader, key, kind)
+        entries[key] = Entry(start, reader.position, kind, value)
+    return entries
+
+
+def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
+    """Read a value of the metadata; see `Entry`."""
+    if kind in NUMBERS:
+        return reader.value(NUMBERS[kind])
+    if kind == STRING:
+        try:
+            return reader.octets().decode()
+        except UnicodeDecodeError:
+            return None
+    if kind != ARRAY:
+        raise _HeaderError(
+            tr("the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind)
+        )
+    _skip_array(reader, key, 1)
+    return None
+
+
+def _skip_array(reader: _Reader, key: str, depth: int) -> None:
+    kind, count = reader.number(U32), reader.number(U64)
+    if kind in NUMBERS:
+        reader.take(count * NUMBERS[kind].size)
+    elif kind == STRING:
+        reader.skip_strings(count)
+    elif kind != ARRAY:
+        raise _HeaderError(
+            tr("the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind)
+        )
+    elif depth == MAX_ARRAY_DEPTH:
+        raise _HeaderError(tr("the metadata {key!r} is nested too deeply", key=key))
+    else:
+        reader.check_count(count, U32.size + U64.size)
+        for _ in range(count):
+            _skip_array(reader, key, depth + 1)
+
+
+def _alignment(entries: dict[str, Entry]) -> int:
+    if ALIGNMENT_KEY not in entries:
+        return DEFAULT_ALIGNMENT
+    _, _, kind, value = entries[ALIGNMENT_KEY]
+    if NUMBERS.get(kind) is not U32 or not isinstance(value, int) or value.bit_count() != 1:
+        raise _HeaderError(
+            tr("its alignment {value} is not a 32-bit power of two", value=str(value)[:80])
+        )
+    return value
+
+
+def _tensor(reader: _Reader) -> tuple[str, RawTensor, int]:
+    """Return the key of a tensor, the tensor, and the offset of its data."""
+    key = reader.text()
+    dims = reader.number(U32)
+    if dims > MAX_DIMS:
+        raise _HeaderError(
+            tr(
+                "{key!r} has {dims:,} dimensions; the limit is {limit}",
+                key=key,
+                dims=dims,
+                limit=MAX_DIMS,
+            )
+        )
+    shape = tuple(reader.number(U64) for _ in range(dims))[::-1]
+    number = reader.number(U32)
+    tensor_type = TENSOR_TYPES.get(number)
+    if tensor_type is None:
+        raise _HeaderError(tr("{key!r} has the unknown type {kind:,}", key=key, kind=number))
+    row = shape[-1] if shape else 1
+    if math.prod(filter(None, shape)) > MAX_ELEMENTS or row % tensor_type.block_elements:
+        raise _HeaderError(
+            tr(
+                "{key!r} has the impossible shape {shape} for the type {dtype}",
+                key=key,
+                shape=list(shape),
+                dtype=tensor_type.dtype,
+            )
+        )
+    return key, RawTensor(shape, tensor_type.dtype), reader.number(U64)
+
+
+def _check_spans(spans: dict[str, tuple[int, int]], size: int, start: int) -> int:
+    """Check that the tensors are in the file and do not overlap; return the end of the last one."""
+    end = start
+    for key, (first, stop) in sorted(spans.items(), key=lambda named: named[1]):
+        if first < end:
+            raise _HeaderError(tr("{key!r} overlaps the tensor before it", key=key))
+        end = stop
+    if spans and end > size:
+        raise _HeaderError(
+            tr(
+                "its tensors end at byte {stop:,}, and the file at byte {size:,} "
+                "(a partial download?)",
+                stop=end,
+                size=size,
+            )
+        )
+    return end
+
+
+def _remarks(entries: dict[str, Entry], name: str, nbytes_after: int) -> Iterator[str]:
+    """Yield remarks on a file with some bytes after its tensors."""
+    parts = entries[SPLIT_KEY].value if SPLIT_KEY in entries else 1
+    if isinstance(parts, int) and parts > 1:
+        yield tr(
+            "{name} is one of {count:,} files of a model. Each is opened and saved by itself.",
+            name=name,
+            count=parts,
+        )
+    if nbytes_after > 0:
+        yield tr(
+            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
+            name=name,
+            nbytes=nbytes_after,
+        )
+
+
+def _is_shown(key: str, entry: Entry) -> bool:
+    """Return whether an entry is metadata as text; the alignment describes this file alone."""
+    return entry.value is not None and key != ALIGNMENT_KEY
+
+
+def _text(value: str | int | float | None) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else repr(value)

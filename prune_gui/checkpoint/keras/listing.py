@@ -1,0 +1,132 @@
+"""A list of the datasets of an HDF5 file, made in a process of its own.
+
+The HDF5 library is not safe on damaged files: it may crash or take all memory. So a process reads
+where the values are, and ends. The program itself reads and writes these bytes without the library.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from prune_gui.checkpoint.span_file import SpanFile
+
+MAX_MEMORY_BYTES: Final = 4 << 30
+MAX_DATASETS: Final = 1 << 18
+MAX_DEPTH: Final = 64
+TIMEOUT_S: Final = 60
+START_CODE: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from prune_gui.checkpoint.keras.listing import main; main()"
+)
+
+
+class ListingError(Exception):
+    """The file has no list of datasets; the message is one of `FAULTS`, or technical."""
+
+
+def is_installed() -> bool:
+    """Return whether h5py is installed."""
+    return find_spec("h5py") is not None
+
+
+def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]:
+    """Return what `_dataset` says of each dataset of an HDF5 file, in the order of the file.
+
+    Args:
+        file: a file that contains the HDF5 file.
+        start: the position of its first byte there.
+        size: its size in bytes.
+
+    Raises:
+        ListingError: the file is damaged, or links to something outside of it.
+    """
+    root = str(Path(__file__).parents[3])
+    command = [sys.executable, "-P", "-c", START_CODE, root, str(start), str(size)]
+    try:
+        done = subprocess.run(
+            command, stdin=file, capture_output=True, timeout=TIMEOUT_S, check=False
+        )
+        answer = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, ValueError, RecursionError):
+        raise ListingError("damaged") from None
+    if isinstance(answer, str):
+        raise ListingError(answer)
+    return list(answer)
+
+
+def main() -> None:
+    """Print the list of the file that is the standard input, or a fault, as JSON."""
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    start, size = map(int, sys.argv[2:4])
+    try:
+        answer: object = _datasets(SpanFile(sys.stdin.fileno(), start, size))
+    except ListingError as fault:
+        answer = str(fault)
+    except Exception:  # noqa: BLE001 - h5py raises anything
+        answer = "damaged"
+    sys.stdout.write(json.dumps(answer))
+
+
+def _datasets(file: SpanFile) -> list[dict[str, Any]]:
+    import h5py  # an optional package
+
+    found: list[dict[str, Any]] = []
+    with h5py.File(file, "r") as root:
+        stack = [("", root)]
+        groups = set()
+        while stack:
+            path, group = stack.pop()
+            address = h5py.h5o.get_info(group.id).addr
+            if address in groups or path.count("/") > MAX_DEPTH:
+                raise ListingError("nested")
+            groups.add(address)
+            inner = []
+            for name in group:
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    raise ListingError("link")
+                member, place = group[name], f"{path}/{name}" if path else name
+                if isinstance(member, h5py.Group):
+                    inner.append((place, member))
+                elif isinstance(member, h5py.Dataset):
+                    found.append({"path": place, **_dataset(member)})
+                if len(found) + len(stack) > MAX_DATASETS:
+                    raise ListingError("nested")
+            stack.extend(reversed(inner))
+    return found
+
+
+def _dataset(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - h5py has no types
+    """Return the shape, the dtype and the position of a dataset, and how it is stored.
+
+    `start` is the position of its values in the HDF5 file, or None if they are not one span.
+    """
+    import h5py  # an optional package
+
+    properties = dataset.id.get_create_plist()
+    layout = properties.get_layout()
+    if properties.get_external_count() or layout == h5py.h5d.VIRTUAL:
+        raise ListingError("link")
+    try:
+        dtype = dataset.dtype
+        kind = dtype.str
+        if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
+            kind = "bfloat16"
+        elif h5py.check_enum_dtype(dtype) is not None and dtype.base.str == "|i1":
+            kind = "|b1" if set(h5py.check_enum_dtype(dtype)) == {"FALSE", "TRUE"} else "enum"
+    except TypeError:
+        kind = "?"
+    contiguous = layout == h5py.h5d.CONTIGUOUS
+    return {
+        "shape": dataset.shape,
+        "dtype": kind,
+        "start": dataset.id.get_offset() if contiguous else None,
+        "contiguous": contiguous,
+    }

@@ -1,0 +1,188 @@
+"""Reading Keras's HDF5 files: the datasets are listed at opening, and their values mapped."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final, cast
+
+from prune_gui.checkpoint.base import Surroundings
+from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
+from prune_gui.checkpoint.keras.listing import ListingError, is_installed, list_datasets
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.span_file import SpanFile
+from prune_gui.checkpoint.spans import (
+    Span,
+    SpanCheckpoint,
+    SpanTensor,
+    check_spans,
+    checked_nbytes,
+    dotted,
+    invalid_file,
+)
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.torch.zip_layout import (
+    check_end,
+    check_entries,
+    damaged_zip_error,
+    record_starts,
+)
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import deferred, tr
+
+OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
+"""Top groups with the state of the optimizer, which is kept and not shown."""
+TRAILER_MAGIC: Final = b"prune_gui.json\0\0"
+LENGTH_BYTES: Final = 8
+MAX_METADATA_BYTES: Final = 1 << 26
+DTYPES: Final = {
+    "<f8": "float64",
+    "<f4": "float32",
+    "<f2": "float16",
+    "bfloat16": "bfloat16",
+    "<c8": "complex64",
+    "<c16": "complex128",
+    "<i8": "int64",
+    "<i4": "int32",
+    "<i2": "int16",
+    "|i1": "int8",
+    "<u8": "uint64",
+    "<u4": "uint32",
+    "<u2": "uint16",
+    "|u1": "uint8",
+    "|b1": "bool",
+}
+FAULTS: Final = {
+    "damaged": deferred("the HDF5 library cannot read it"),
+    "link": deferred("it has links, or values in other files"),
+    "nested": deferred("it has too many groups, or a group in itself"),
+}
+
+
+class KerasCheckpoint(SpanCheckpoint):
+    """A file of `model.save_weights`, or an archive of `model.save`.
+
+    Attributes:
+        archive: the archive, or None if the file is an HDF5 file.
+        hdf5: the span of the HDF5 file, without what this program added.
+    """
+
+    archive: zipfile.ZipFile | None = None
+
+    def __init__(self, source: Source, surroundings: Surroundings) -> None:
+        """Read and check where the values are."""
+        name = source.path.name
+        if not is_installed():
+            raise CheckpointError(
+                tr(
+                    "{name} needs the package {package}. Install prune-gui[{extra}] to open it.",
+                    name=name,
+                    package="h5py",
+                    extra="keras",
+                )
+            )
+        try:
+            span = self._hdf5_span(source)
+            self.hdf5, metadata = _without_trailer(source, span)
+            datasets = list_datasets(source.file, span[0], span[1] - span[0])
+            tensors = _tensors(datasets, *self.hdf5)
+        except ListingError as fault:
+            claim = FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"]))
+            raise invalid_file(source.path, claim, "Keras") from None
+        except FalseClaimError as claim:
+            raise invalid_file(source.path, claim, "Keras") from None
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+            raise damaged_zip_error(name, error) from error
+        self.format = KERAS_NAME if self.archive else HDF5_NAME
+        super().__init__(source, tensors, metadata, surroundings)
+
+    def _hdf5_span(self, source: Source) -> Span:
+        """Return the span of the HDF5 file: the whole file, or a record of an archive.
+
+        Raises:
+            FalseClaimError: the archive breaks a rule, or the record is compressed.
+            zipfile.BadZipFile: the archive is damaged.
+        """
+        source.file.seek(0)
+        if source.file.read(len(MAGIC)) == MAGIC:
+            return 0, source.size
+        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.file.fileno(), 0, source.size)))
+        check_end(file, source.size)
+        self.archive = zipfile.ZipFile(file)
+        entries = self.archive.infolist()
+        named = {entry.orig_filename: entry for entry in entries}
+        if len(named) < len(entries):
+            raise FalseClaimError(deferred("its archive has two records of the same name"))
+        weights = named.get(WEIGHTS_RECORD)
+        if weights is None:
+            raise FalseClaimError(deferred("its archive has no {name}", name=WEIGHTS_RECORD))
+        check_entries(named, source.size)
+        start = record_starts(entries, file, source.size)[weights.header_offset]
+        if weights.compress_type != zipfile.ZIP_STORED:
+            raise FalseClaimError(deferred("{name} in it is compressed", name=WEIGHTS_RECORD))
+        return start, start + weights.file_size
+
+
+def _without_trailer(source: Source, span: Span) -> tuple[Span, dict[str, str]]:
+    """Return the span without what this program wrote at its end, and the metadata there.
+
+    The HDF5 library ignores bytes behind the end that the file declares.
+    """
+    start, stop = span
+    end = SpanFile(source.file.fileno(), start, stop - start)
+    tail_nbytes = LENGTH_BYTES + len(TRAILER_MAGIC)
+    end.seek(max(0, stop - start - tail_nbytes))
+    tail = end.read(tail_nbytes) or b""
+    nbytes = int.from_bytes(tail[:LENGTH_BYTES], "little")
+    if tail[LENGTH_BYTES:] != TRAILER_MAGIC or nbytes > min(MAX_METADATA_BYTES, end.tell()):
+        return span, {}
+    end.seek(max(0, stop - start - tail_nbytes - nbytes))
+    try:
+        metadata = json.loads(end.read(nbytes) or b"")
+    except (ValueError, RecursionError):
+        return span, {}
+    if not isinstance(metadata, dict) or not all(map(str.__instancecheck__, metadata.values())):
+        return span, {}
+    return (start, stop - tail_nbytes - nbytes), metadata
+
+
+def trailer(metadata: Mapping[str, str]) -> bytes:
+    """Return the bytes that this program adds to an HDF5 file."""
+    text = json.dumps(dict(metadata), ensure_ascii=False).encode()
+    return text + len(text).to_bytes(LENGTH_BYTES, "little") + TRAILER_MAGIC
+
+
+def _tensors(datasets: list[dict[str, Any]], start: int, stop: int) -> dict[str, SpanTensor]:
+    """Return the tensors of the datasets of an HDF5 file that is at a span.
+
+    Raises:
+        FalseClaimError: they are not in the file, or overlap.
+    """
+    model = [each for each in datasets if each["path"].partition("/")[0] not in OPTIMIZERS]
+    shown = model or datasets
+    separator = dotted([each["path"] for each in shown])
+    tensors: dict[str, SpanTensor] = {}
+    for each in shown:
+        key = each["path"].replace("/", separator)
+        tensors[key] = _tensor(key, each, start)
+    check_spans(tensors, stop)
+    return tensors
+
+
+def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
+    dtype, shape = DTYPES.get(dataset["dtype"]), dataset["shape"]
+    if dtype is None or shape is None:
+        special = deferred("HDF5 type {dtype}", dtype=one_line(dataset["dtype"], 40))
+        return SpanTensor(RawTensor((), "uint8", special=special))
+    nbytes = checked_nbytes(key, shape, dtype)
+    if nbytes == 0:
+        return SpanTensor(RawTensor(tuple(shape), dtype))
+    if dataset["start"] is None:
+        special = deferred("not written") if dataset["contiguous"] else deferred("stored in chunks")
+        return SpanTensor(RawTensor(tuple(shape), dtype, special=special))
+    first = start + dataset["start"]
+    return SpanTensor(RawTensor(tuple(shape), dtype, view=first), ((first, first + nbytes),))

@@ -1,0 +1,1 @@
+"""NumPy's `.npz` archives: reading, writing."""

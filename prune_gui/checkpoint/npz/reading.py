@@ -1,0 +1,246 @@
+"""Reading `.npz` archives: headers at opening, values mapped or inflated on demand."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+
+import numpy as np
+
+from prune_gui.checkpoint.base import Surroundings
+from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.span_file import SpanFile
+from prune_gui.checkpoint.spans import (
+    SpanCheckpoint,
+    SpanTensor,
+    checked_nbytes,
+    dense,
+    dotted,
+    invalid_file,
+)
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.torch.zip_layout import (
+    check_end,
+    check_entries,
+    damaged_zip_error,
+    record_starts,
+)
+from prune_gui.errors import one_line
+from prune_gui.language import deferred, tr
+
+if TYPE_CHECKING:
+    import torch
+
+SUFFIX: Final = ".npy"
+DTYPES: Final = {
+    np.dtype(name): name
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+}
+"""torch's names of NumPy's dtypes in the byte order of this machine."""
+OWN_RECORD: Final = "prune_gui.json"
+"""A record after all others that the directory of the archive does not list.
+
+So `numpy.load` returns the arrays of the checkpoint and nothing else.
+"""
+MAX_METADATA_BYTES: Final = 1 << 26
+LOCAL_HEADER_BYTES: Final = zipfile.sizeFileHeader  # type: ignore[attr-defined]
+MAX_CACHED_TENSORS: Final = 2
+"""Tensors that stay in memory, because inflating them again takes longer than using them."""
+
+
+class Member(NamedTuple):
+    """A record of the archive with an array.
+
+    Attributes:
+        entry: its entry in the directory.
+        header: the bytes before the values: the header of the `.npy` format.
+        raw: the tensor.
+        fortran: whether the first index of the values changes fastest.
+        span: the bytes of the values in the file; None if they are compressed.
+    """
+
+    entry: zipfile.ZipInfo
+    header: bytes
+    raw: RawTensor
+    fortran: bool
+    span: tuple[int, int] | None
+
+    @property
+    def mapped(self) -> tuple[tuple[int, int], ...]:
+        """The span of the values if they can be used as they are in the file."""
+        return () if self.span is None or self.fortran else (self.span,)
+
+
+class OwnRecord(NamedTuple):
+    """What this program writes behind the records of the archive.
+
+    Attributes:
+        separator: see `NpzCheckpoint`; "" if this program did not write the file.
+        metadata: the metadata.
+        remarks: warnings for the user.
+    """
+
+    separator: str = ""
+    metadata: Mapping[str, str] = MappingProxyType({})
+    remarks: tuple[str, ...] = ()
+
+
+class NpzCheckpoint(SpanCheckpoint):
+    """An archive that `numpy.savez` wrote.
+
+    Attributes:
+        archive: the archive.
+        members: the arrays by raw key.
+        separator: what stands in a key for the slash in the name of a member.
+    """
+
+    format = "npz"
+
+    def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
+        """Read and check the directory and the headers of all arrays."""
+        self._cached = lru_cache(MAX_CACHED_TENSORS)(self._inflated)
+        try:
+            own = self._read_directory(source)
+        except FalseClaimError as claim:
+            raise invalid_file(source.path, claim, "numpy.savez") from None
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+            raise damaged_zip_error(source.path.name, error) from error
+        tensors = {key: SpanTensor(each.raw, each.mapped) for key, each in self.members.items()}
+        super().__init__(source, tensors, own.metadata, surroundings, own.remarks)
+
+    def _read_directory(self, source: Source) -> OwnRecord:
+        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.file.fileno(), 0, source.size)))
+        check_end(file, source.size)
+        self.archive = zipfile.ZipFile(file)
+        entries = self.archive.infolist()
+        named = {entry.orig_filename: entry for entry in entries}
+        if len(named) < len(entries):
+            raise FalseClaimError(deferred("its archive has two records of the same name"))
+        if named:
+            check_entries(named, source.size)
+        starts = record_starts(entries, file, source.size)
+        paths = [name.removesuffix(SUFFIX) for name in named if name.endswith(SUFFIX)]
+        end = max((starts[each.header_offset] + each.compress_size for each in entries), default=0)
+        own = _own_record(SpanFile(source.file.fileno(), end, self.archive.start_dir - end))
+        self.separator = own.separator or dotted(paths)
+        self.members: Mapping[str, Member] = {
+            path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)
+            for path in paths
+        }
+        return own
+
+    def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> Member:
+        """Read the header of an array.
+
+        Raises:
+            FalseClaimError: it is invalid, or does not fit the size of the record.
+        """
+        with self.archive.open(entry) as file:
+            try:
+                version = np.lib.format.read_magic(file)
+                read_header = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }.get(version)
+                if read_header is None:  # version 3 has named fields only
+                    return _special(entry, "structured")
+                shape, fortran, dtype = read_header(file)
+                header_nbytes = file.tell()
+            except (ValueError, TypeError, SyntaxError, MemoryError, OverflowError) as error:
+                raise FalseClaimError(
+                    deferred("the header of its array {key!r} is invalid", key=path)
+                ) from error
+            file.seek(0)
+            header = file.read(header_nbytes)
+        name = DTYPES.get(dtype)
+        if name is None:
+            return _special(entry, str(dtype))
+        nbytes = checked_nbytes(path, shape, name)
+        if header_nbytes + nbytes != entry.file_size:
+            raise FalseClaimError(
+                deferred(
+                    "{key!r} does not fit its {nbytes:,} bytes",
+                    key=path,
+                    nbytes=entry.file_size - header_nbytes,
+                )
+            )
+        start = starts[entry.header_offset] + header_nbytes
+        span = None if entry.compress_type else (start, start + nbytes)
+        # Arrays of one dimension are in both orders.
+        fortran = fortran and sum(size > 1 for size in shape) > 1
+        return Member(entry, header, RawTensor(shape, name), fortran, span)
+
+    def read_key(self, key: str) -> torch.Tensor:
+        """Return a tensor: mapped, or inflated and in row-major order."""
+        return super().read_key(key) if self.spans.get(key) else self._inflated(key)
+
+    def view_key(self, key: str) -> torch.Tensor:
+        """Return a tensor, from a cache of those that were inflated last."""
+        return super().read_key(key) if self.spans.get(key) else self._cached(key)
+
+    def _inflated(self, key: str) -> torch.Tensor:
+        import torch  # slow to import
+
+        raw = dense(self, key)
+        self.source.check()
+        member = self.members[key]
+        values = np.empty(math.prod(raw.shape), raw.dtype)
+        octets = values.view(np.uint8)
+        try:
+            with self.archive.open(member.entry) as file:
+                file.seek(len(member.header))
+                done = 0
+                while chunk := file.read(CHUNK_BYTES):  # to the end, which checks the CRC-32
+                    part = np.frombuffer(chunk, np.uint8)[: len(octets) - done]
+                    octets[done : done + len(part)] = part
+                    done += len(chunk)
+                complete = done == len(octets)
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            complete = False
+        if not complete:
+            claim = FalseClaimError(deferred("its record {name!r} is damaged", name=key))
+            raise invalid_file(self.path, claim, "numpy.savez")
+        if member.fortran:
+            return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())
+        return torch.from_numpy(values).reshape(raw.shape)
+
+    def close(self) -> None:
+        """Close the file; tensors that were read stay valid."""
+        super().close()
+        self._cached.cache_clear()
+
+
+def _special(entry: zipfile.ZipInfo, dtype: str) -> Member:
+    """Return an array that torch cannot hold; `dtype` is NumPy's name for its elements."""
+    special = deferred("NumPy dtype {dtype}", dtype=one_line(dtype, 40))
+    return Member(entry, b"", RawTensor((entry.file_size,), "uint8", special=special), False, None)
+
+
+def _own_record(file: SpanFile) -> OwnRecord:
+    """Return what this program wrote behind the other records; empty if it did not."""
+    octets = file.read(MAX_METADATA_BYTES) or b""
+    begin = LOCAL_HEADER_BYTES + len(OWN_RECORD)
+    if octets[LOCAL_HEADER_BYTES:begin] != OWN_RECORD.encode():
+        return OwnRecord()
+    try:
+        match json.loads(octets[begin:]):
+            case {"separator": "." | "/" as separator, "metadata": dict() as metadata} if all(
+                isinstance(text, str) for text in metadata.values()
+            ):
+                return OwnRecord(separator, metadata)
+    except (ValueError, RecursionError):
+        pass
+    remark = tr("Its record {name} is invalid and is ignored.", name=OWN_RECORD)
+    return OwnRecord(remarks=(remark,))

@@ -1,0 +1,53 @@
+"""A part of an open file as a file of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+
+
+class SpanFile(io.RawIOBase):
+    """The bytes of a file from `start` on, with a position of its own.
+
+    Reads do not move the position of the file, so threads and other readers may share it.
+
+    Args:
+        descriptor: the descriptor of the file, which stays open.
+        start: the position of the first byte.
+        size: the number of bytes.
+    """
+
+    def __init__(self, descriptor: int, start: int, size: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._start = start
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position, relative to the first byte."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position, and return it; see `io.IOBase.seek`."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(offset)
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer as far as there are bytes, and return their number."""
+        wanted = max(0, min(len(buffer), self._size - self._position))
+        octets = os.pread(self._descriptor, wanted, self._start + self._position)
+        buffer[: len(octets)] = octets
+        self._position += len(octets)
+        return len(octets)

@@ -1,0 +1,71 @@
+"""Malformed `.npz` archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from corpus_forms import Bad, Harmless, file
+
+
+def npy(shape: str = "(2,)", descr: str = "'<f4'", values: bytes = bytes(8)) -> bytes:
+    """Return a `.npy` file with any header."""
+    fields = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY\x01\0" + len(fields).to_bytes(2, "little") + fields + values
+
+
+def archive_bytes(
+    *octets: bytes, compression: int = zipfile.ZIP_STORED, name: str = "a.npy"
+) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as target:
+        target.writestr("b.npy", npy())
+        for each in octets:
+            target.writestr(name, each)
+    return buffer.getvalue()
+
+
+def archive(*octets: bytes, **options: object) -> Callable[[Path], Path]:
+    """Return a function that writes an archive with these files."""
+    return file(archive_bytes(*octets, **options), "m.npz")
+
+
+def edited(old: bytes, new: bytes) -> Callable[[Path], Path]:
+    """Return a function that writes a valid archive with other bytes."""
+    return file(archive_bytes(npy()).replace(old, new), "m.npz")
+
+
+def objects() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([None, print], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+NPZ: dict[str, Bad | Harmless] = {
+    "no-header": Bad("header of its array 'a'", archive(b"abc")),
+    "header-of-code": Bad("header of its array 'a'", archive(npy("(exit(),)"))),
+    "header-nested": Bad("header of its array 'a'", archive(npy("(" * 9000 + ")" * 9000))),
+    "header-too-long": Bad("header of its array 'a'", archive(npy("(" + "1," * 20000 + ")"))),
+    "dtype-unknown": Bad("header of its array 'a'", archive(npy(descr="'q99'"))),
+    "shape-negative": Bad("impossible shape", archive(npy("(-2,)"))),
+    "shape-true": Bad("impossible shape", archive(npy("(True, 2)"))),
+    "shape-too-large": Bad("does not fit its 8 bytes", archive(npy("(2000000000,)"))),
+    "shape-of-2**70": Bad("impossible shape", archive(npy(f"({2**70},)"))),
+    "shape-empty-but-overflowing": Bad("impossible shape", archive(npy(f"(0, {2**40}, {2**40})"))),
+    "values-too-many": Bad("does not fit its 9 bytes", archive(npy(values=bytes(9)))),
+    "compressed-by-lzma": Bad("compressed in a way", archive(npy(), compression=zipfile.ZIP_LZMA)),
+    "cut-off": Bad("damaged zip", file(archive_bytes(npy())[:-30], "m.npz")),
+    "bomb": Bad(
+        "unpacks from",
+        archive(npy("(50000000,)", values=bytes(200_000_000)), compression=zipfile.ZIP_DEFLATED),
+        bomb=True,
+    ),
+    "two-of-a-name": Bad("two records of the same name", edited(b"a.npy", b"b.npy")),
+    "harmless-objects": Harmless(archive(objects())),
+    "harmless-structured": Harmless(archive(npy(descr="[('x', '<f4')]"))),
+    "harmless-big-endian": Harmless(archive(npy(descr="'>f4'"))),
+    "harmless-text-file": Harmless(archive(b"anything", name="readme")),
+}

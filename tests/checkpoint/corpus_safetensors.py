@@ -102,15 +102,15 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
         f"shape-{kind}": Bad("the impossible shape", file_with_fields(shape=shape))
         for kind, shape in IMPOSSIBLE.items()
     },
-    "shape-minus-zero": Bad("-0 is not a size", file_with_shape(b"[-0]")),
-    "shape-nan": Bad("NaN is not a size", file_with_shape(b"[NaN]")),
-    "shape-infinity": Bad("Infinity is not a size", file_with_shape(b"[2]", b"[0,Infinity]")),
+    "shape-minus-zero": Bad("impossible shape [-0]", file_with_shape(b"[-0]")),
+    "shape-nan": Bad("NaN is not a number", file_with_shape(b"[NaN]")),
+    "shape-infinity": Bad("Infinity is not a number", file_with_shape(b"[2]", b"[0,Infinity]")),
     "shape-minus-infinity": Bad(
-        "-Infinity is not a size", file_with_shape(b"[2]", b"[-Infinity,2]")
+        "-Infinity is not a number", file_with_shape(b"[2]", b"[-Infinity,2]")
     ),
-    "shape-a-float": Bad("2.0 is not a size", file_with_shape(b"[2.0]")),
-    "shape-a-float-of-another-form": Bad("2E0 is not a size", file_with_shape(b"[2E0]")),
-    "shape-1e400": Bad("1e400 is not a size", file_with_shape(b"[1e400]")),
+    "shape-a-float": Bad("impossible shape [2.0]", file_with_shape(b"[2.0]")),
+    "shape-a-float-of-another-form": Bad("impossible shape [2E0]", file_with_shape(b"[2E0]")),
+    "shape-1e400": Bad("not JSON", file_with_shape(b"[1e400]")),
     "shape-true-after-one": Bad(
         "the impossible shape [True, 2]",
         file_of(
@@ -146,10 +146,18 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
         "does not start where", file_with_fields(data_offsets=[100, 102])
     ),
     "offsets-huge": Bad("data offsets [9223", file_with_fields(data_offsets=[2**63, 2**63 + 2])),
-    "field-missing": Bad("exactly a dtype", file_of({"a": {"dtype": "U8", "shape": [2]}})),
-    "field-too-many": Bad("exactly a dtype", file_with_fields(strides=[1])),
-    "entry-a-list": Bad("exactly a dtype", file_of({"a": ["U8", [2], [0, 2]]})),
-    "entry-null": Bad("exactly a dtype", file_of({"a": None})),
+    "field-missing": Bad("lacks a dtype", file_of({"a": {"dtype": "U8", "shape": [2]}})),
+    "field-with-a-key-twice": Bad(
+        "ambiguous", file_of(VALID_HEADER[:-2] + b',"x":{"k":1,"k":2}}}')
+    ),
+    "field-of-1e400": Bad("not JSON", file_of(VALID_HEADER[:-2] + b',"x":1e400}}')),
+    "entry-a-list-of-two": Bad("lacks a dtype", file_of({"a": ["U8", [2]]})),
+    "entry-null": Bad("lacks a dtype", file_of({"a": None})),
+    "float-after-an-integer": Bad(
+        "the impossible shape [2.0]",
+        file_of({"a": ENTRY, "b": {"dtype": "U8", "shape": [2.0], "data_offsets": [2, 4]}}),
+    ),
+    "metadata-a-float": Bad("is not text", file_of({"__metadata__": {"k": 1.5}}, b"")),
     "overlap": Bad("does not start where", file_of({"a": ENTRY, "b": ENTRY})),
     "overlap-in-part": Bad(
         "does not start where", file_of({"a": ENTRY, "b": ENTRY | {"data_offsets": [1, 3]}}, b"abc")
@@ -182,6 +190,11 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
         f"cut-at-{share}": Bad("m.safetensors", file_cut_at(share))
         for share in (0.01, 0.1, 0.3, 0.6, 0.9, 0.98)
     },
+    "harmless-further-field": Harmless(file_with_fields(strides=[1])),
+    "harmless-further-field-of-any-type": Harmless(
+        file_with_fields(x={"y": [1.5, True, None, {"dtype": -0.0}]}, y=-(10**30))
+    ),
+    "harmless-entry-a-list": Harmless(file_of({"a": ["U8", [2], [0, 2]]})),
     "harmless-64-dims": Harmless(file_with_fields(shape=[1] * 63 + [2])),
     "harmless-4-bits": Harmless(file_with_fields(**F4, shape=[2, 2])),
     "harmless-6-bits": Harmless(

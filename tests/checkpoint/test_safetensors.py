@@ -14,9 +14,8 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint import mapped, open_checkpoint
 from prune_gui.checkpoint.safetensors import header as safetensors_header
-from prune_gui.checkpoint.safetensors import reading as safetensors_reading
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 
@@ -201,8 +200,8 @@ def test_a_key_that_appears_in_two_chunks_is_refused(tmp_path, monkeypatch):
 
 def test_views_of_small_tensors_equal_their_values_at_any_position(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
-    monkeypatch.setattr(safetensors_reading, "WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
-    monkeypatch.setattr(safetensors_reading, "SMALL_TENSOR_BYTES", 512)
+    monkeypatch.setattr(mapped, "WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(mapped, "SMALL_TENSOR_BYTES", 512)
     kinds = (torch.float32, torch.uint8, torch.bfloat16, torch.float64)
     random = torch.Generator().manual_seed(0)
     tensors = {
@@ -233,3 +232,12 @@ def test_small_tensors_near_each_other_share_one_mapping(tmp_path, monkeypatch):
         [everything] = checkpoint.views(checkpoint.tensors)
         assert everything.numel() == 800
     assert len(mapped) == 1
+
+
+def test_fields_that_the_format_does_not_define_are_ignored_with_a_remark(tmp_path):
+    entry = ENTRY | {"strides": [1.5], "zone": {"dtype": 1}}
+    path = write(tmp_path / "m.safetensors", json.dumps({"a": entry}).encode())
+    with open_checkpoint(path) as checkpoint, safetensors.safe_open(path, "pt") as other:
+        assert same_bits(checkpoint.read("a"), other.get_tensor("a"))
+        [remark] = checkpoint.warnings
+        assert "such as 'strides'. They are not kept" in remark

@@ -12,8 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from reprlib import repr as short
-from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn
 
+from prune_gui.checkpoint.mapped import Header
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
@@ -24,7 +25,8 @@ MAX_HEADER_BYTES: Final = 100_000_000
 METADATA_KEY: Final = "__metadata__"
 SIZE_LIMIT: Final = 1 << 63
 """Sizes, and sizes of tensors in bits, stay below this: torch counts in signed 64-bit integers."""
-TENSOR_FIELDS: Final = {"dtype", "shape", "data_offsets"}
+TENSOR_FIELDS: Final = ("dtype", "shape", "data_offsets")
+FIELD_NAMES: Final = frozenset(TENSOR_FIELDS)
 MAX_MESSAGE_CHARS: Final = 400
 MAX_OTHER_BRACKETS: Final = 1 << 19
 ESCAPE: Final = re.compile(r"\\.")
@@ -60,20 +62,6 @@ DTYPES: Final = {
 CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 
-class Header(NamedTuple):
-    """The content of a header.
-
-    Attributes:
-        tensors: the tensors by key, in the order of the header.
-        spans: the bytes of each tensor in the file, as (start, stop).
-        metadata: the strings under `__metadata__`.
-    """
-
-    tensors: dict[str, RawTensor]
-    spans: dict[str, tuple[int, int]]
-    metadata: dict[str, str]
-
-
 def read_header(file: BinaryIO, size: int, name: str) -> Header:
     """Read and check the header of a file of `size` bytes; `name` is for messages.
 
@@ -81,6 +69,7 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
         CheckpointError: the header breaks a rule of the format.
     """
     header = Header({}, {}, {})
+    further_fields: set[str] = set()
     try:
         entries, text, data_start = _parse(file, size)
         header.metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
@@ -92,6 +81,9 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
         for key, entry in entries.items():
             if may_have_bools:
                 known_tensors.clear()  # a shape with True would match one with 1
+            if not isinstance(entry, dict) or entry.keys() != FIELD_NAMES:
+                entry = _fields(key, entry)
+                further_fields |= entry.keys() - FIELD_NAMES
             header.tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
             header.spans[key] = data_start + start, data_start + stop
         _check_cover(header.spans, data_start, size)
@@ -104,6 +96,14 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
                 problem=one_line(str(problem), MAX_MESSAGE_CHARS),
             )
         ) from None
+    if further_fields:
+        remark = tr(
+            "The header of {name} has fields that safetensors does not define, such as {field!r}. "
+            "They are not kept when you save.",
+            name=name,
+            field=min(further_fields)[:80],
+        )
+        return header._replace(remarks=(remark,))
     return header
 
 
@@ -158,9 +158,9 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
             raise _HeaderError(tr("its header is nested too deeply"))
         rules: dict[str, Any] = {
             # A hook in Python is slow on long headers.
-            "parse_int": _parse_size if "-0" in text else None,
-            "parse_float": _refuse_number,
-            "parse_constant": _refuse_number,
+            "parse_int": _parse_integer if "-0" in text else None,
+            "parse_float": _NoSize,
+            "parse_constant": _refuse_constant,
         }
         header = decode(text, rules)
         if isinstance(header, dict) and _number_of_keys(text) != len(header) + sum(
@@ -207,19 +207,35 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
         ((duplicate, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _HeaderError(tr("{key!r} appears more than once", key=duplicate))
+        raise _HeaderError(
+            tr("{key!r} appears more than once, so it is ambiguous which one counts", key=duplicate)
+        )
     return unique
 
 
-def _parse_size(digits: str) -> int:
-    """Parse a whole number; refuse "-0", whose sign `int` drops."""
-    if digits == "-0":
-        raise _HeaderError(tr("{number} is not a size", number=digits))
-    return int(digits)
+class _NoSize:
+    """A number that is no size: "2.0" or "-0". It is not equal to a whole number.
+
+    Raises:
+        ValueError: the number is too large for a float, which the reference reader refuses.
+    """
+
+    def __init__(self, digits: str) -> None:
+        if math.isinf(float(digits)):
+            raise ValueError(digits)
+        self._digits = digits
+
+    def __repr__(self) -> str:
+        return self._digits
 
 
-def _refuse_number(constant: str) -> NoReturn:
-    raise _HeaderError(tr("{number} is not a size", number=constant))
+def _parse_integer(digits: str) -> object:
+    """Parse a whole number, but keep the sign of "-0", which `int` drops."""
+    return _NoSize(digits) if digits == "-0" else int(digits)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise _HeaderError(tr("{constant} is not a number of JSON", constant=constant))
 
 
 def _metadata(entry: object) -> dict[str, str]:
@@ -241,21 +257,28 @@ def _check_text(text: str) -> None:
         raise _HeaderError(tr("{text!r} is not valid text", text=text[:80])) from None
 
 
+def _fields(key: str, entry: object) -> dict[str, object]:
+    """Return the fields of a tensor by name; the reference reader takes a list of them, too."""
+    if isinstance(entry, list) and len(entry) == len(TENSOR_FIELDS):
+        return dict(zip(TENSOR_FIELDS, entry, strict=True))
+    if not isinstance(entry, dict) or not entry.keys() >= FIELD_NAMES:
+        raise _HeaderError(tr("{key!r} lacks a dtype, a shape or data offsets", key=key))
+    return entry
+
+
 def _checked_tensor(
-    key: str, entry: object, known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]]
+    key: str,
+    fields: Mapping[str, Any],
+    known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]],
 ) -> tuple[RawTensor, int, int]:
     """Return a tensor and its data offsets, if they agree with each other.
 
     Args:
         key: the key of the tensor.
-        entry: the value of the key in the header.
+        fields: its fields in the header.
         known_tensors: a cache of (tensor, bytes) by dtype and shape, of which there are few.
     """
-    if not isinstance(entry, dict) or entry.keys() != TENSOR_FIELDS:
-        raise _HeaderError(
-            tr("{key!r} does not have exactly a dtype, a shape and data offsets", key=key)
-        )
-    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
         raise _HeaderError(
             tr("{key!r} has no list for its shape or no pair of data offsets", key=key)

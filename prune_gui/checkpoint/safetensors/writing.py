@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 from prune_gui.checkpoint.safetensors.header import (
     CODES,
@@ -16,16 +13,12 @@ from prune_gui.checkpoint.safetensors.header import (
     METADATA_KEY,
     header_bytes,
 )
-from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY, with_checksums
+from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.prefetch import prefetch
+from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-
-BATCH_BYTES: Final = 1 << 20
-"""The size of batches of chunks that the producing thread passes to the writing thread."""
 
 
 def write_safetensors(
@@ -34,43 +27,13 @@ def write_safetensors(
     metadata: Mapping[str, str],
     monitor: Monitor,
 ) -> WrittenFile:
-    """Write the file at `path`, data in the order of the header.
-
-    If the metadata reserves room for the checksums (see `with_checksums`), the header is rewritten
-    at the end, when they are known; its length stays the same.
+    """Write the file at `path`, data in the order of the header; see `write_plain`.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the user cancels.
     """
-    header = header_of(writers, metadata)
-    monitor.expect(sum(writer.tensor.nbytes for writer in writers))
-    checksums = {writer.key: 0 for writer in writers}
-    with path.open("wb") as file, closing(prefetch(_batches(writers))) as prepared:
-        file.write(header)
-        for key, chunk in chain.from_iterable(prepared):
-            file.write(chunk)
-            checksums[key] = zlib.crc32(chunk, checksums[key])
-            monitor.advance(len(chunk))
-        if CHECKSUMS_KEY in metadata:
-            file.seek(0)
-            file.write(header_of(writers, metadata, checksums))
-        flush(file)
-    return WrittenFile(checksums)
-
-
-def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:
-    """Yield batches of (key, chunk), because passing small chunks between threads is slow."""
-    batch: list[tuple[str, memoryview]] = []
-    nbytes = 0
-    for writer in writers:
-        for chunk in writer.tensor.byte_chunks():
-            batch.append((writer.key, chunk))
-            nbytes += len(chunk)
-            if nbytes >= BATCH_BYTES:
-                yield batch
-                batch, nbytes = [], 0
-    yield batch
+    return write_plain(path, writers, partial(header_of, writers, metadata), metadata, monitor)
 
 
 def header_of(

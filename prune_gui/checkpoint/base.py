@@ -68,9 +68,14 @@ class Checkpoint(ABC):
         candidates: the names of the state dicts of a torch file, or of the models of a pipeline,
             including the open one; () if there is no choice.
         state_dict: the name of the open candidate; "" if there is no choice.
-        root: the keys that lead from the top of each file to the state dict.
+        root: the keys, indices and attributes that lead from the top of each file to the state
+            dict.
         description: a few words on the model from the config.json beside the file, or "".
         hf_config: the positive integers in that config.json, such as "num_attention_heads".
+        foreign: the dotted names of the classes and functions that a torch file needs, and that
+            were not loaded; () for most files.
+        module_classes: the dotted names of the classes of modules by their paths, if the file
+            contains them.
     """
 
     format: str
@@ -85,8 +90,10 @@ class Checkpoint(ABC):
         files: Sequence[Path] = (),
         candidates: tuple[str, ...] = (),
         state_dict: str = "",
-        root: tuple[str, ...] = (),
+        root: tuple[str | int, ...] = (),
         surroundings: Surroundings = NO_SURROUNDINGS,
+        foreign: tuple[str, ...] = (),
+        module_classes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Set the attributes.
 
@@ -101,6 +108,8 @@ class Checkpoint(ABC):
             state_dict: the name of the open one of them.
             root: see the class.
             surroundings: what is known from the files around it.
+            foreign: see the class.
+            module_classes: see the class.
         """
         tensors, remarks = parameters(raw)
         if len(candidates) <= 1 and surroundings.models:
@@ -118,6 +127,8 @@ class Checkpoint(ABC):
         self.root = root
         self.description = surroundings.description
         self.hf_config: Mapping[str, int] = MappingProxyType(dict(surroundings.hf_config))
+        self.foreign = foreign
+        self.module_classes: Mapping[str, str] = MappingProxyType(dict(module_classes))
 
     def read(self, name: str) -> torch.Tensor:
         """Return the values of a parameter; for a pair, those of the original.
@@ -185,8 +196,12 @@ class Checkpoint(ABC):
     @cached_property
     @gc_paused()
     def module_types(self) -> Mapping[str, frozenset[str]]:
-        """The types of the modules that contain each parameter, inferred from names and shapes."""
-        return module_types_around(module_tree(self.tensors.values()))
+        """The types of the modules that contain each parameter.
+
+        They are the names of their classes if the file contains them, and else inferred from names
+        and shapes.
+        """
+        return module_types_around(module_tree(self.tensors.values(), self.module_classes))
 
     @abstractmethod
     def read_key(self, key: str) -> torch.Tensor:
@@ -225,12 +240,24 @@ class Checkpoint(ABC):
         """
         yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
 
+    def state_code(self, loaded: str) -> str:
+        """Return a Python expression for the state dict.
+
+        Args:
+            loaded: an expression that reads the file; see `FileFormat.load_code`.
+        """
+        return loaded + "".join(f"[{key!r}]" for key in self.root)
+
     def nbytes_outside(self) -> int:
         """Return the approximate bytes of the values that are not dense tensors of the state dict.
 
         Only torch files hold such values.
         """
         return 0
+
+    def has_moments(self) -> bool:
+        """Return whether the file has an optimizer state with tensors, as Adam's moments."""
+        return False
 
     @abstractmethod
     def check(self) -> None:

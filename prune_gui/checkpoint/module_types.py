@@ -13,7 +13,7 @@ MAX_MODULE_PARAMETERS: Final = 64
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-EMBEDDING: Final = re.compile(r"emb|^(wte|wpe|shared)$", re.IGNORECASE)
+EMBEDDING: Final = re.compile(r"emb|^(wte|wpe|shared|token_types)$", re.IGNORECASE)
 GROUP_NORM: Final = re.compile(r"group|^gn", re.IGNORECASE)
 NORM: Final = re.compile(r"norm|^ln|^(gn|bn)", re.IGNORECASE)
 # The first two groups are tensors of the shape of the weight, the third one all others.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
+from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES
 from prune_gui.language import deferred
 
 ELEMENT_BITS: Final = {
@@ -39,8 +40,8 @@ ELEMENT_BITS: Final = {
 }
 """Bits of one element by dtype: torch's name, or ours where torch has none (4 and 6 bits)."""
 
-PACKED_DTYPES: Final = frozenset({"float6_e2m3", "float6_e3m2", "float4_e2m1"})
-"""Dtypes of less than 8 bits that torch does not have; their tensors are read as bytes."""
+PACKED_DTYPES: Final = frozenset({"float6_e2m3", "float6_e3m2", "float4_e2m1", *QUANTIZED_TYPES})
+"""Dtypes that torch does not have, of less than 8 bits or of blocks; read as bytes."""
 
 PRUNABLE_DTYPES: Final = frozenset(
     {
@@ -69,7 +70,7 @@ class TensorInfo(NamedTuple):
         name: the name that is shown and that recipes use. The name of a reparametrized pair
             `X_orig`, `X_mask` is "X".
         shape: the shape of the tensor; for a pair, of the original.
-        dtype: torch's name without "torch."; see `ELEMENT_BITS`.
+        dtype: torch's name without "torch."; see `ELEMENT_BITS` and `QUANTIZED_TYPES`.
         aliases: further names of the same parameter (tied weights); for a pair, without `_orig`.
         pair: the keys of original and mask in the file, for a reparametrized pair; else None.
         special: why the tensor is not plain and dense ("sparse", "quantized", ...), or None.
@@ -113,16 +114,19 @@ class TensorInfo(NamedTuple):
 
 def size_in_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Return the bytes of a dense tensor; elements of less than 8 bits are packed."""
+    if dtype in QUANTIZED_TYPES:
+        _, block_elements, block_nbytes = QUANTIZED_TYPES[dtype]
+        return math.prod(shape) // block_elements * block_nbytes
     return (math.prod(shape) * ELEMENT_BITS[dtype] + 7) // 8
 
 
 def _dtype_reason(dtype: str) -> str:
     if dtype == "float8_e8m0fnu":
         return deferred("cannot hold a zero")
+    if dtype in QUANTIZED_TYPES or dtype.startswith("q"):
+        return deferred("quantized")
     if dtype in PACKED_DTYPES or dtype == "float4_e2m1fn_x2":
         return deferred("packed")
-    if dtype.startswith("q"):
-        return deferred("quantized")
     if dtype.startswith("complex"):
         return deferred("complex")
     return deferred("boolean") if dtype == "bool" else deferred("integer")

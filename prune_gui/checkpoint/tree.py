@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from prune_gui.checkpoint.module_types import MAX_MODULE_PARAMETERS, module_type
@@ -12,6 +13,8 @@ from prune_gui.checkpoint.tensor_info import TensorInfo
 
 MAX_DEPTH: Final = 64
 """Deeper components of a name are not split, so that no file can make an endless chain."""
+TORCH_MODULES: Final = "torch.nn."
+"""The start of the names of the modules of torch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +27,8 @@ class ModuleNode:
         tensor: the parameter with exactly this path, if there is one.
         below: the parameters under this node without `tensor`, in file order.
         depth: 0 at the root.
+        module_classes: the dotted names of the classes of all modules by path, as far as the file
+            contains them.
     """
 
     name: str
@@ -31,6 +36,7 @@ class ModuleNode:
     tensor: TensorInfo | None
     below: tuple[TensorInfo, ...]
     depth: int
+    module_classes: Mapping[str, str]
 
     @cached_property
     def children(self) -> tuple[ModuleNode, ...]:
@@ -53,10 +59,10 @@ class ModuleNode:
     def _child(self, name: str, tensors: list[TensorInfo]) -> ModuleNode:
         path = f"{self.path}.{name}" if self.depth else name
         if len(tensors) == 1 and tensors[0].name == path:  # the most frequent case
-            return ModuleNode(name, path, tensors[0], (), self.depth + 1)
+            return ModuleNode(name, path, tensors[0], (), self.depth + 1, self.module_classes)
         own = next((tensor for tensor in tensors if tensor.name == path), None)
         below = tuple(tensor for tensor in tensors if tensor is not own)
-        return ModuleNode(name, path, own, below, self.depth + 1)
+        return ModuleNode(name, path, own, below, self.depth + 1, self.module_classes)
 
     @property
     def tensors(self) -> tuple[TensorInfo, ...]:
@@ -70,7 +76,24 @@ class ModuleNode:
 
     @cached_property
     def module_type(self) -> str:
-        """The type of the module, inferred from names and shapes; "" if it cannot be."""
+        """The type of the module; "" if it is not known; see `is_type_inferred`."""
+        if self.path in self.module_classes:
+            return self.module_classes[self.path].rpartition(".")[2] if self.below else ""
+        return self.inferred_type
+
+    @property
+    def is_type_inferred(self) -> bool:
+        """Whether `module_type` is inferred from names and shapes, and not given by the file."""
+        return self.path not in self.module_classes
+
+    @property
+    def is_torch_module(self) -> bool:
+        """Whether the file gives the class of the module, and it is one of torch."""
+        return self.module_classes.get(self.path, "").startswith(TORCH_MODULES)
+
+    @cached_property
+    def inferred_type(self) -> str:
+        """The type of the module as inferred from names and shapes; "" if it cannot be."""
         if not 0 < len(self.below) <= MAX_MODULE_PARAMETERS:
             return ""
         return module_type(self.name, len(self.path) + 1 if self.depth else 0, self.below)
@@ -84,16 +107,26 @@ class ModuleNode:
             stack.extend(reversed(node.children))
 
 
-def module_tree(tensors: Iterable[TensorInfo]) -> ModuleNode:
-    """Return the root of the tree of `tensors`, whose names must be unique."""
-    return ModuleNode("", "", None, tuple(tensors), 0)
+def module_tree(
+    tensors: Iterable[TensorInfo], module_classes: Mapping[str, str] = MappingProxyType({})
+) -> ModuleNode:
+    """Return the root of the tree of `tensors`, whose names must be unique.
+
+    Args:
+        tensors: the parameters.
+        module_classes: see `ModuleNode`.
+    """
+    return ModuleNode("", "", None, tuple(tensors), 0, module_classes)
 
 
 def module_types_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
     """Return the types of the modules that contain each parameter below a node.
 
-    Modules of the same structure, such as the blocks of a network, are analysed once.
+    Modules of the same structure, such as the blocks of a network, are analysed once. If the class
+    of a module is known and is not one of torch, the module also has the type that is inferred.
     """
+    if tree.module_classes:
+        return _module_types_within(tree)
     types_by_name: dict[str, frozenset[str]] = {}
     types_by_structure: dict[Hashable, tuple[frozenset[str], ...]] = {}
     stack = [tree]
@@ -122,13 +155,23 @@ def _module_types_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
     stack: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
     while stack:
         node, outer_types = stack.pop()
-        types = outer_types | {node.module_type} if node.module_type else outer_types
+        types = outer_types | _types_of(node)
         for child in node.children:
             if child.tensor is not None:
                 types_by_name[child.tensor.name] = types
             if child.below:
                 stack.append((child, types))
     return types_by_name
+
+
+def _types_of(node: ModuleNode) -> frozenset[str]:
+    """Return the type of a module, and the inferred type if that may be true, too."""
+    known, inferred = node.module_type, node.inferred_type
+    if node.is_torch_module and not known.startswith(
+        inferred
+    ):  # "BatchNorm2d" is also a "BatchNorm"
+        inferred = ""
+    return frozenset(filter(None, (known, inferred)))
 
 
 def _number_order(digits: str) -> tuple[int, str, int]:

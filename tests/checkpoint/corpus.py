@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from corpus_archives import ARCHIVES
 from corpus_files import FILES
+from corpus_flax import FLAX
 from corpus_forms import Bad, Harmless
+from corpus_gguf import GGUF
+from corpus_keras import KERAS
+from corpus_npz import NPZ
 from corpus_payloads import PAYLOADS
 from corpus_pickles import PICKLES
 from corpus_safetensors import SAFETENSORS
@@ -19,7 +23,11 @@ CORPUS: dict[str, Bad | Harmless] = {
         "payload": PAYLOADS,
         "pickle": PICKLES,
         "archive": ARCHIVES,
+        "npz": NPZ,
+        "flax": FLAX,
+        "keras": KERAS,
         "file": FILES,
+        "gguf": GGUF,
     }.items()
     for name, file in files.items()
 }

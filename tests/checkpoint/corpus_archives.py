@@ -149,9 +149,9 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "of-something-else": Bad(
         "not one that torch.save wrote", unrelated_archive("one/readme", "two/readme")
     ),
-    "of-numpy": Bad("not one that torch.save wrote", unrelated_archive("a.npy", "b.npy")),
+    "of-numpy": Bad("header of its array 'a' is invalid", unrelated_archive("a.npy", "b.npy")),
     "of-keras": Bad(
-        "not one that torch.save wrote", unrelated_archive("config.json", "model.weights.h5")
+        "HDF5 library cannot read", unrelated_archive("config.json", "model.weights.h5")
     ),
     "of-office": Bad(
         "not one that torch.save wrote", unrelated_archive("[Content_Types].xml", "word/a.xml")

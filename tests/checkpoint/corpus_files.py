@@ -44,8 +44,6 @@ CONTENTS = {
     "html": (HTML, "web page"),
     "html-after-spaces": (b"\n \xef\xbb\xbf <HTML>", "web page"),
     "xml-error": (XML, "a response of a server"),
-    "gguf": (b"GGUF\x03\0\0\0" + bytes(99), "GGUF"),
-    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(99), "HDF5"),
     "numpy": (npy_bytes(), "NumPy array"),
     "onnx": (ONNX, "ONNX"),
     "tflite": (b"\x1c\0\0\0TFL3" + bytes(99), "TensorFlow Lite"),

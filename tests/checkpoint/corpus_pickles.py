@@ -114,7 +114,7 @@ LIES = {
     "storage '7' is missing": tensor(storage("7")),
     "storage '../version' is missing": tensor(storage("../version")),
     "storage 'é' of 4 elements": tensor(storage("é")),
-    "needs the code of torch.OddStorage": tensor(storage(kind="torch.OddStorage")),
+    "it holds something other than storages": tensor(storage(kind="torch.OddStorage")),
     "does not fit its 16 bytes": tensor(shape=shaped(5)),
     "(1000000000000,), which does not fit": tensor(shape=shaped(BIG)),
     "(4,), which does not fit its 16 bytes": tensor(offset=b"K\x01"),
@@ -188,7 +188,7 @@ LIES = {
     "a parameter in a way torch does not write": call("torch._utils._rebuild_parameter", b"K\x03"),
 }
 ODD: dict[str, Bad | Harmless] = {
-    "single-tensor": Bad("single tensor", saved(torch.ones(2))),
+    "single-tensor": Harmless(saved(torch.ones(2))),
     "no-tensors": Bad("no state dict", saved({"epoch": 1})),
     "list-of-tensors": Bad("no state dict", saved([torch.ones(2)])),
     "tuple-of-tensors": Bad("no state dict", saved((torch.ones(2), torch.ones(2)))),
@@ -312,7 +312,9 @@ BOMBS: dict[str, Bad | Harmless] = {
         "nests tuples", archive(dictionary(a=tensor()) + doubled_tuples(64) + b"Ns"), True
     ),
     "tuples-doubled-in-a-set": Bad(
-        "not safe to read", archive(call("builtins.set", b"]" + doubled_tuples(64) + b"a")), True
+        "nests tuples too deeply",
+        archive(call("builtins.set", b"]" + doubled_tuples(64) + b"a")),
+        True,
     ),
     "codec-that-grows": Bad("without filling it", archive_of_value(codec_bomb(40)), True),
     "keys-of-one-hash": Bad(
@@ -343,6 +345,48 @@ BOMBS: dict[str, Bad | Harmless] = {
     ),
     "dicts-deep-in-dicts": Bad(
         "no state dict", archive(b"}" + (text("n") + b"}") * 200_000 + b"s" * 200_000), True
+    ),
+    "attributes-that-many-objects-share": Bad(
+        "nested too deeply",
+        archive(
+            name("a.B")
+            + b"q\x010}q\x02("
+            + b"".join(b"M" + i.to_bytes(2, "little") + b"N" for i in range(1 << 16))
+            + b"u0]("
+            + b"h\x01)\x81h\x02b" * 20_000
+            + b"e"
+        ),
+        True,
+    ),
+    "arguments-that-many-calls-share": Bad(
+        "too many parts",
+        archive(
+            name("a.B") + b"q\x010(" + b"N" * 10**5 + b"tq\x020](" + b"h\x01h\x02R" * 20_000 + b"e"
+        ),
+        True,
+    ),
+    "classes-without-number": Bad(
+        "too many classes",
+        archive(b"](" + b"".join(name(f"a.B{i}") for i in range(20_000)) + b"e"),
+        True,
+    ),
+    "names-that-are-repeated": Bad(
+        "copies the same values",
+        archive(
+            b"X"
+            + (10**6).to_bytes(4, "little")
+            + b"a" * 10**6
+            + b"q\x01]("
+            + b"h\x01h\x01\x93" * 5000
+            + b"e"
+        ),
+        True,
+    ),
+    "records-nested-deeply": Harmless(
+        archive(
+            dictionary(a=tensor(), n=name("a.B") + b"q\x010N" + b"q\x020h\x01h\x02\x85R" * 100_000)
+        ),
+        True,
     ),
     "containers-without-number": Bad(
         "unpacks from", archive(b"](" + b"}" * 10**7 + b"e", compression=zipfile.ZIP_DEFLATED), True

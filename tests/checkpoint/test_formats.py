@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import runpy
-import zipfile
 import zlib
 
 import numpy as np
@@ -27,19 +26,20 @@ from prune_gui.recipe.batch import checkpoints_in
 from prune_gui.recipe.script import python_script
 
 METADATA = "metadata"
+MAGIC = b"TOY!"
 W, V = np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.ones(5, np.float16)
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}])
 PRUNED = [[0, 0, 0, 0], [0, 0, 7, 8], [9, 10, 11, 12]]
 
 
-class NpzCheckpoint(FileCheckpoint):
-    """Arrays that numpy.savez wrote."""
+class ToyCheckpoint(FileCheckpoint):
+    """Arrays that numpy.savez wrote, behind a magic number."""
 
-    format = "npz"
+    format = "toy"
 
     def __init__(self, source, _, surroundings):
         self.source = source
-        self._arrays = dict(np.load(source.file))
+        self._arrays = arrays_in(source.path)
         metadata = json.loads(str(self._arrays.pop(METADATA, "{}")))
         raw = {key: RawTensor(a.shape, a.dtype.name) for key, a in self._arrays.items()}
         super().__init__(source.path, raw, metadata, surroundings=surroundings)
@@ -49,11 +49,8 @@ class NpzCheckpoint(FileCheckpoint):
         return torch.from_numpy(self._arrays[key])
 
 
-def recognizes(start, file):
-    if not start.startswith(b"PK"):
-        return False
-    with zipfile.ZipFile(file) as archive:
-        return all(name.endswith(".npy") for name in archive.namelist())
+def arrays_in(path):
+    return dict(np.load(io.BytesIO(path.read_bytes().removeprefix(MAGIC))))
 
 
 def write(path, writers, _, metadata, monitor):
@@ -79,38 +76,43 @@ def archive(writers, octets, metadata):
     }
     file = io.BytesIO()
     np.savez(file, **arrays, **{METADATA: np.array(json.dumps(metadata))})
-    return file.getvalue()
+    return MAGIC + file.getvalue()
 
 
-NPZ = FileFormat(
-    name="npz",
-    suffixes=(".npz",),
-    shard_suffix=".npz",
-    recognizes=recognizes,
-    open=NpzCheckpoint,
+TOY = FileFormat(
+    name="toy",
+    suffixes=(".toy",),
+    shard_suffix=".toy",
+    recognizes=lambda start, _: start.startswith(MAGIC),
+    open=ToyCheckpoint,
     write=write,
     file_nbytes=file_nbytes,
-    load_code="{{name: torch.from_numpy(a) for name, a in np.load({path}).items()}}",
-    load_import="import numpy as np",
+    load_code=(
+        "{{name: torch.from_numpy(a) for name, a in "
+        "np.load(io.BytesIO(np.fromfile({path}, np.uint8)[4:].tobytes())).items()}}"
+    ),
+    load_import="import io\n\nimport numpy as np",
 )
 
 
 @pytest.fixture(autouse=True)
-def npz_format(monkeypatch):
-    monkeypatch.setattr(formats, "FORMATS", (NPZ, *formats.FORMATS))
+def toy_format(monkeypatch):
+    monkeypatch.setattr(formats, "FORMATS", (TOY, *formats.FORMATS))
 
 
 @pytest.fixture
 def model(tmp_path):
-    path = tmp_path / "model.npz"
-    np.savez(path, w=W, v=V)
+    path = tmp_path / "model.toy"
+    octets = io.BytesIO()
+    np.savez(octets, w=W, v=V)
+    path.write_bytes(MAGIC + octets.getvalue())
     return path
 
 
 def test_a_new_format_is_opened_pruned_written_and_opened_again(model, tmp_path):
-    out = tmp_path / "out.npz"
+    out = tmp_path / "out.toy"
     with open_checkpoint(model) as checkpoint:
-        assert (checkpoint.format, checkpoint.keys) == ("npz", ("w", "v"))
+        assert (checkpoint.format, checkpoint.keys) == ("toy", ("w", "v"))
         resolution = resolve(HALF, checkpoint)
         nbytes = sizes(resolution, out)["finalized"].nbytes
         export(resolution, out)
@@ -123,7 +125,7 @@ def test_a_new_format_is_opened_pruned_written_and_opened_again(model, tmp_path)
     assert verify(out).compared == 2
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".pt", ".npz"])
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt", ".npz", ".toy"])
 def test_a_new_format_is_converted_to_each_format(model, tmp_path, suffix):
     with open_checkpoint(model) as checkpoint:
         export(resolve(HALF, checkpoint), tmp_path / f"out{suffix}")
@@ -137,17 +139,17 @@ def test_each_format_is_converted_to_a_new_format(tmp_path):
     torch.save(state, tmp_path / "m.pt")
     for path in (tmp_path / "m.safetensors", tmp_path / "m.pt"):
         with open_checkpoint(path) as checkpoint:
-            export(resolve(HALF, checkpoint), tmp_path / "out.npz", overwrite=True)
-        assert np.load(tmp_path / "out.npz")["w"].tolist() == PRUNED
+            export(resolve(HALF, checkpoint), tmp_path / "out.toy", overwrite=True)
+        assert arrays_in(tmp_path / "out.toy")["w"].tolist() == PRUNED
 
 
 def test_a_special_tensor_is_not_lost_in_a_new_format(tmp_path):
     torch.save({"w": torch.from_numpy(W), "s": torch.eye(3).to_sparse()}, tmp_path / "m.pt")
     with (
         open_checkpoint(tmp_path / "m.pt") as checkpoint,
-        pytest.raises(CheckpointError, match=r"'s' \(sparse\) cannot be stored in out\.npz"),
+        pytest.raises(CheckpointError, match=r"'s' \(sparse\) cannot be stored in out\.toy"),
     ):
-        export(resolve(HALF, checkpoint), tmp_path / "out.npz")
+        export(resolve(HALF, checkpoint), tmp_path / "out.toy")
 
 
 def test_shards_of_a_new_format_are_written_and_found(model, tmp_path):
@@ -155,32 +157,32 @@ def test_shards_of_a_new_format_are_written_and_found(model, tmp_path):
     with open_checkpoint(model) as checkpoint:
         export(resolve(HALF, checkpoint), out, shard_size=48)
     assert sorted(path.name for path in out.iterdir()) == [
-        "model-00001-of-00002.npz", "model-00002-of-00002.npz", "model.npz.index.json"
+        "model-00001-of-00002.toy", "model-00002-of-00002.toy", "model.toy.index.json"
     ]  # fmt: skip
     with open_checkpoint(out) as checkpoint:
-        assert checkpoint.format == "npz"
+        assert checkpoint.format == "toy"
         assert checkpoint.read("w").tolist() == PRUNED
-    assert checkpoints_in(out) == [out / "model.npz.index.json"]
+    assert checkpoints_in(out) == [out / "model.toy.index.json"]
 
 
 def test_the_loader_and_the_script_read_a_new_format(model, tmp_path):
     with open_checkpoint(model) as checkpoint:
         resolution = resolve(HALF, checkpoint)
-        export(resolution, tmp_path / "out.npz", form="reparametrized")
+        export(resolution, tmp_path / "out.toy", form="reparametrized")
         script = python_script(resolution, tmp_path / "scripted.safetensors")
-    assert "import numpy as np" in (tmp_path / "load_out_npz.py").read_text()
+    assert "import numpy as np" in (tmp_path / "load_out_toy.py").read_text()
     (tmp_path / "script.py").write_text(script)
     runpy.run_path(str(tmp_path / "script.py"))
     assert load_file(tmp_path / "scripted.safetensors")["w"].tolist() == PRUNED
 
 
 def test_messages_name_the_suffix_of_a_new_format(model, tmp_path):
-    with open_checkpoint(model) as checkpoint, pytest.raises(CheckpointError, match=r"\.npz, \.sa"):
+    with open_checkpoint(model) as checkpoint, pytest.raises(CheckpointError, match=r"\.toy, \.sa"):
         export(resolve(HALF, checkpoint), tmp_path / "out.npy")
 
 
 def test_a_file_of_another_format_with_the_suffix_of_a_new_one_is_opened(tmp_path):
-    save_file({"w": torch.ones(2)}, tmp_path / "m.npz")
-    with open_checkpoint(tmp_path / "m.npz") as checkpoint:
+    save_file({"w": torch.ones(2)}, tmp_path / "m.toy")
+    with open_checkpoint(tmp_path / "m.toy") as checkpoint:
         assert checkpoint.format == "safetensors"
         assert checkpoint.fingerprint(Monitor()).startswith("sha256:")

@@ -63,7 +63,6 @@ def test_a_real_checkpoint_opens_reads_and_writes_faithfully(
     ("name", "words"),
     [
         ("silero/silero_vad.jit", "TorchScript program"),
-        ("pesto/mir-1k_g7.ckpt", "the code of omegaconf.listconfig.ListConfig"),
         ("minilm/config.json", "JSON"),
         ("minilm/vocab.txt", "not a checkpoint of a known format"),
         ("wheels", "is a folder without a checkpoint"),

@@ -80,6 +80,30 @@ def test_a_tree_of_100_000_tensors_is_complete():
     assert [info.name for info in layers.children[7].children[0].tensors] == names[700:800]
 
 
+CLASSES = {
+    "": "lib.Net",
+    "block": "lib.Block",
+    "block.fc": "lib.MyLinear",
+    "block.bn": "torch.nn.modules.batchnorm.BatchNorm2d",
+    "block.gn": "torch.nn.modules.normalization.GroupNorm",
+}
+
+
+def test_classes_in_the_file_are_the_types_of_modules():
+    shapes = {"block.fc.weight": (2, 2), "block.gn.weight": (2,), "block.gn.bias": (2,)}
+    shapes |= {f"block.bn.{name}": (2,) for name in ("weight", "running_mean", "running_var")}
+    root = module_tree(
+        [TensorInfo(name, shape, "float32") for name, shape in shapes.items()], CLASSES
+    )
+    (block,) = root.children
+    assert [root.module_type, block.module_type] == ["Net", "Block"]
+    assert not block.is_type_inferred
+    types = module_types_around(root)
+    assert types["block.fc.weight"] == {"Net", "Block", "MyLinear", "Linear"}
+    assert types["block.bn.weight"] == {"Net", "Block", "BatchNorm2d", "BatchNorm"}
+    assert types["block.gn.weight"] == {"Net", "Block", "GroupNorm"}
+
+
 parts = st.sampled_from(["0", "1", "emb", "norm", "weight", "bias", "in_proj_weight", "q_proj"])
 shapes = st.sampled_from([(2,), (3,), (3, 2), (2, 2, 2)])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,20 +14,28 @@ from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundi
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
+from prune_gui.checkpoint.torch.module_states import ModuleState
+from prune_gui.checkpoint.torch.optimizer_search import has_moments
 from prune_gui.checkpoint.torch.overlaps import overlapping
-from prune_gui.checkpoint.torch.reading import read_torch_file
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, ForeignObject
+from prune_gui.checkpoint.torch.reading import claim_error, read_torch_file
 from prune_gui.checkpoint.torch.state_dict_search import (
     Root,
     State,
     largest,
     name_of,
+    state_code,
     state_dicts,
     tensors_of,
+    with_weights,
 )
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, listed, tr, trn
 
 MAX_LISTED: Final = 5
+TENSOR_MAKERS: Final = ("torch._utils._rebuild_", "torch._tensor._rebuild_")
+"""The start of the names of functions that build tensors."""
+MAX_PACKAGE_CHARS: Final = 40
 REPEATED_VIEW: Final = deferred("repeated view")
 
 
@@ -36,8 +46,10 @@ class TorchCheckpoint(FileCheckpoint):
     and no write reaches the file. Everything else is loaded into memory at opening.
 
     Attributes:
-        content: the object that torch.load would return, with the state dict at `root`.
+        content: the object that torch.load would return, with the state dict at `root`, and with
+            records in place of objects that need code; see `Unpickled`.
         state: the state dict.
+        file: what reading the file found, without its content.
     """
 
     format = "torch"
@@ -47,16 +59,34 @@ class TorchCheckpoint(FileCheckpoint):
         source: Source,
         state: str | None = None,
         surroundings: Surroundings = NO_SURROUNDINGS,
+        *,
+        values: bool = True,
     ) -> None:
-        """Open the state dict with the name `state` (see `candidates`), or the largest one."""
+        """Open the state dict with the name `state` (see `candidates`), or the largest one.
+
+        Without `values`, those that cannot be mapped are not read.
+        """
         self.source = source
-        opened = read_torch_file(source)
+        opened = read_torch_file(source, values=values)
         path = source.path
         self.content = opened.content
+        self.file = replace(opened, content=None)
         self._nbytes = opened.nbytes
-        states = state_dicts(self.content)
+        try:
+            states = state_dicts(self.content)
+        except FalseClaimError as problem:
+            raise claim_error(path.name, problem) from None
         if not states:
-            raise CheckpointError(_no_state_dict(path, self.content))
+            raise CheckpointError(
+                tr(
+                    "{name} holds no state dict: no dictionary in it maps names to tensors, and it "
+                    "has no module (an optimizer's state does not count). Save "
+                    "`model.state_dict()`.",
+                    name=path.name,
+                )
+            )
+        if opened.foreign:  # objects of a trainer hold tensors that are no weights
+            states = with_weights(states)
         root = opened.root if opened.root in states else largest(states)
         names = {name_of(root): root for root in reversed(states)}
         if state is not None:
@@ -70,16 +100,20 @@ class TorchCheckpoint(FileCheckpoint):
                     )
                 )
             root = names[state]
-        self.state = states[root]
+        self.state = state_dict = states[root]
         super().__init__(
             path,
-            _raw_tensors(path, dict(tensors_of(self.state))),
+            _raw_tensors(path, dict(tensors_of(state_dict))),
             opened.metadata,
-            (*opened.warnings, *_remarks(root, states)),
+            (*opened.warnings, *_foreign_remark(opened.foreign), *_remarks(root, states)),
             candidates=tuple(map(name_of, states)),
             state_dict=name_of(root),
             root=root,
             surroundings=surroundings,
+            foreign=opened.foreign,
+            module_classes=(
+                state_dict.module_classes if isinstance(state_dict, ModuleState) else {}
+            ),
         )
 
     def read_key(self, key: str) -> torch.Tensor:
@@ -90,6 +124,11 @@ class TorchCheckpoint(FileCheckpoint):
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         return tensor.detach().resolve_conj().resolve_neg()
 
+    def state_code(self, loaded: str) -> str:
+        """Return a Python expression for the state dict; it runs the code of a foreign file."""
+        code = state_code(self.content, self.root, loaded)
+        return code.replace("weights_only=True", "weights_only=False") if self.foreign else code
+
     def nbytes_outside(self) -> int:
         """Return the bytes of all other storages: optimizer states, special tensors and so on."""
         dense = {
@@ -99,23 +138,28 @@ class TorchCheckpoint(FileCheckpoint):
         }
         return max(0, self._nbytes - sum(dense.values()))
 
+    def has_moments(self) -> bool:
+        """Return whether the file has an optimizer state with tensors."""
+        return has_moments(self.content)
+
     def close(self) -> None:
         """Close the file and release all tensors; those that were read stay valid."""
         super().close()
         self.content = self.state = {}
 
 
-def _no_state_dict(path: Path, content: object) -> str:
-    if isinstance(content, torch.Tensor):
-        return tr(
-            "{name} holds a single tensor without a name. Save it in a dictionary: `{code}`.",
-            name=path.name,
-            code="torch.save({'weight': tensor}, path)",
-        )
-    return tr(
-        "{name} holds no state dict: no dictionary in it maps names to tensors "
-        "(an optimizer's state does not count). Save `model.state_dict()`.",
-        name=path.name,
+def _foreign_remark(foreign: tuple[str, ...]) -> Iterator[str]:
+    """Yield a remark on the code that was not loaded, with the packages outside of Python's."""
+    if not foreign:
+        return
+    names = [name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names]
+    names = names or list(foreign)
+    packages = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    yield trn(
+        "Opened without running its code: {count:,} class of {packages} was not loaded.",
+        "Opened without running its code: {count:,} classes of {packages} were not loaded.",
+        len(names),
+        packages=listed(packages, lambda name: one_line(name, MAX_PACKAGE_CHARS), MAX_LISTED),
     )
 
 
@@ -137,6 +181,16 @@ def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:
             "{count:,} tensor whose key is not text is kept unchanged, but not shown.",
             "{count:,} tensors whose keys are not text are kept unchanged, but not shown.",
             nameless,
+        )
+    unbuilt = sum(
+        isinstance(value, ForeignObject) and value.path.startswith(TENSOR_MAKERS)
+        for value in states[root].values()
+    )
+    if unbuilt:
+        yield trn(
+            "{count:,} tensor that needs code to build is kept unchanged, but not shown.",
+            "{count:,} tensors that need code to build are kept unchanged, but not shown.",
+            unbuilt,
         )
 
 

@@ -142,7 +142,9 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
     """
     if not bits:
         return
-    if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
+    if not isinstance(bits, dict) or not all(
+        name in ("conj", "neg") and value is True for name, value in bits.items()
+    ):  # a value is never hashed, as the hash of nested tuples can take endless time
         raise FalseClaimError(deferred("it describes a tensor in a way torch does not write"))
     if numel * tensor.itemsize > nbytes_of(storage):  # reading the values would copy them
         raise FalseClaimError(deferred("it repeats the elements of a conjugate or negative tensor"))

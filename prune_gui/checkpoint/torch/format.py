@@ -58,6 +58,17 @@ def _open(source: Source, state: str | None, surroundings: Surroundings) -> File
     return TorchCheckpoint(source, state, surroundings)
 
 
+def _open_headers(path: Path) -> FileCheckpoint:
+    from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint  # torch: slow to import
+
+    source = Source(path)
+    try:
+        return TorchCheckpoint(source, values=False)
+    except BaseException:
+        source.close()
+        raise
+
+
 def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
@@ -68,6 +79,18 @@ def _write(
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
 
     return write_torch(path, writers, template, metadata, monitor)
+
+
+def _write_compressed(
+    path: Path,
+    writers: Sequence[KeyedWriter],
+    template: Checkpoint | None,
+    metadata: Mapping[str, str],
+    monitor: Monitor,
+) -> WrittenFile:
+    from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
+
+    return write_torch(path, writers, template, metadata, monitor, compressed=True)
 
 
 def _file_nbytes(
@@ -97,8 +120,11 @@ TORCH: Final = FileFormat(
     shard_stem="pytorch_model",
     preferred_name=r"pytorch_model\.bin",
     recognizes=_recognizes,
+    recognizes_loosely=True,
     open=_open,
     write=_write,
+    write_compressed=_write_compressed,
+    open_headers=_open_headers,
     file_nbytes=_file_nbytes,
     data_nbytes=_data_nbytes,
     load_code='torch.load({path}, map_location="cpu", weights_only=True)',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +14,21 @@ MAX_COMPARISONS: Final = 1 << 19
 """The limit for pairs of views whose spans overlap; beyond it, views are assumed to overlap."""
 MAX_EXACT_WORK: Final = 10_000
 """The limit for one comparison; see `max_work` of `numpy.shares_memory`."""
+
+
+class HasSpan(Protocol):
+    """Something from `start` up to, and without, `stop`."""
+
+    @property
+    def start(self) -> int:
+        """The start."""
+
+    @property
+    def stop(self) -> int:
+        """The end."""
+
+
+Spanned = TypeVar("Spanned", bound=HasSpan)
 
 
 class Span(NamedTuple):
@@ -32,7 +47,7 @@ def overlapping(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """
     partners: dict[str, str] = {}
     comparisons_left = MAX_COMPARISONS
-    for cluster in _clusters(sorted(map(_span, tensors, tensors.values()))):
+    for cluster in clusters(sorted(map(_span, tensors, tensors.values()))):
         for i, one in enumerate(cluster):
             comparisons_left -= i
             if comparisons_left <= 0:
@@ -53,9 +68,9 @@ def _span(name: str, tensor: torch.Tensor) -> Span:
     return Span(start, start + extent(tensor.shape, tensor.stride()) * tensor.itemsize, name)
 
 
-def _clusters(spans: Iterable[Span]) -> Iterator[list[Span]]:
+def clusters(spans: Iterable[Spanned]) -> Iterator[list[Spanned]]:
     """Yield groups of overlapping spans; `spans` is sorted by start."""
-    cluster: list[Span] = []
+    cluster: list[Spanned] = []
     stop = 0
     for span in spans:
         if cluster and span.start >= stop:
@@ -63,7 +78,8 @@ def _clusters(spans: Iterable[Span]) -> Iterator[list[Span]]:
             cluster = []
         cluster.append(span)
         stop = max(stop, span.stop)
-    yield cluster
+    if cluster:
+        yield cluster
 
 
 def _share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:

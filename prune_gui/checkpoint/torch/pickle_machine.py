@@ -58,32 +58,27 @@ class Opaque:
 
 @dataclass(eq=False, slots=True)
 class ForeignObject(Opaque):
-    """A placeholder for the result of foreign code.
+    """A record of the result of foreign code, which is not run.
 
     Attributes:
         path: the dotted path of the class or function.
+        arguments: the arguments of the call.
         state: the state from which its attributes would be restored.
         items: the items that would be set on it.
+        members: the values that would be appended to it.
     """
 
     path: str
+    arguments: tuple[object, ...] = ()
     state: object = None
     items: dict[object, object] = field(default_factory=dict)
+    members: list[object] = field(default_factory=list)
 
 
 OPAQUE: Final = Opaque()
+SAFE_KEYS: Final = (str, bytes, Global, Opaque)
+"""Types of keys whose hashes a file cannot choose."""
 DAMAGED: Final = deferred("its pickle is damaged")
-
-# The opcodes that torch's restricted unpickler supports; the others belong to other protocols.
-TORCH_OPCODES: Final = frozenset(
-    [
-        *("APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPERSID"),
-        *("BINPUT", "BINUNICODE", "BUILD", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "GLOBAL"),
-        *("LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK", "NEWFALSE", "NEWOBJ", "NEWTRUE", "NONE"),
-        *("PROTO", "REDUCE", "SETITEM", "SETITEMS", "SHORT_BINSTRING", "STOP"),
-        *("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
-    ]
-)
 
 
 class Machine(ABC):
@@ -91,13 +86,10 @@ class Machine(ABC):
 
     Attributes:
         protocol: the protocol that the pickle declares.
-        unsupported_opcode: the first opcode that torch's restricted unpickler does not support, or
-            None.
     """
 
     def __init__(self) -> None:
         self.protocol = 0
-        self.unsupported_opcode: str | None = None
         self._stack: list[object] = []
         self._outer_stacks: list[list[object]] = []  # the stack below each mark
         self._memo: dict[int, object] = {}
@@ -120,10 +112,7 @@ class Machine(ABC):
                 for count, (opcode, argument, _) in enumerate(pickletools.genops(reader)):
                     if count == MAX_OPCODES:
                         raise FalseClaimError(deferred("its pickle has too many parts"))
-                    name = opcode.name
-                    if name not in TORCH_OPCODES:
-                        self.unsupported_opcode = self.unsupported_opcode or name
-                    handler = handlers.get(name)
+                    handler = handlers.get(opcode.name)
                     if handler is None:
                         self._apply_stack_effect(opcode, argument)
                     else:
@@ -155,8 +144,10 @@ class Machine(ABC):
             FalseClaimError: hashing the key could take too long, or there are too many keys whose
                 hashes may collide.
         """
-        if isinstance(key, str) or (isinstance(key, int) and abs(key) < MAX_INT_KEY):
+        if isinstance(key, SAFE_KEYS) or (isinstance(key, int) and abs(key) < MAX_INT_KEY):
             return
+        if isinstance(key, tuple) and len(key) <= 2 and all(isinstance(k, str) for k in key):
+            return  # as in the vocabulary of a tokenizer
         self._unsafe_keys += 1
         if self._unsafe_keys > MAX_UNSAFE_KEYS:
             raise FalseClaimError(deferred("its pickle has too many unusual keys"))
@@ -214,6 +205,7 @@ class Machine(ABC):
         module, _, name = path.partition(" ")
         if (module, name) in NAME_MAPPING:  # of Python 2
             module, name = NAME_MAPPING[module, name]
+        self.count_copied(path)
         self._push(self.find_class(f"{IMPORT_MAPPING.get(module, module)}.{name}"))
 
     def _name_from_stack(self, _: object) -> None:
@@ -241,8 +233,23 @@ class Machine(ABC):
         target = self._stack[-1]
         if isinstance(target, list):
             target.extend(values)
+        elif isinstance(target, ForeignObject):
+            target.members.extend(values)
         elif not isinstance(target, Opaque):
             raise FalseClaimError(DAMAGED)
+
+    def _add_to_set(self, _: object) -> None:
+        members = self._to_mark()
+        target = self._stack[-1]
+        if not isinstance(target, set):
+            raise FalseClaimError(DAMAGED)
+        for member in members:
+            self.check_key(member)
+        target.update(members)
+
+    def _frozen_set(self, _: object) -> None:
+        members = tuple(self._to_mark())
+        self._push(self.call(self.find_class("builtins.frozenset"), (members,)))
 
     def _dictionary(self, _: object) -> None:
         pairs = self._to_mark()
@@ -266,6 +273,9 @@ class Machine(ABC):
         value, state = self._pop(2)
         self._push(self.build(value, state))
 
+    def _refuse_extension(self, code: Any) -> None:  # noqa: ANN401 - an int
+        raise FalseClaimError(deferred("it names code by the extension number {code}", code=code))
+
     def _set_protocol(self, protocol: Any) -> None:  # noqa: ANN401 - an int
         self.protocol = protocol
 
@@ -276,7 +286,7 @@ class Machine(ABC):
             self._to_mark()
             before = before[: before.index(pickletools.markobject)]
         self._pop(len(before))
-        value = argument if isinstance(argument, int | float | str | bytes) else OPAQUE
+        value = argument if isinstance(argument, int | float | str | bytes | bytearray) else OPAQUE
         self._stack.extend([value] * len(after))
 
     _HANDLERS: ClassVar[dict[str, Callable[[Machine, Any], None]]] = {
@@ -300,6 +310,9 @@ class Machine(ABC):
         "APPENDS": lambda self, _: self._append(self._to_mark()),
         "EMPTY_DICT": lambda self, _: self._push({}),
         "DICT": _dictionary,
+        "EMPTY_SET": lambda self, _: self._push(set()),
+        "ADDITEMS": _add_to_set,
+        "FROZENSET": _frozen_set,
         "SETITEM": lambda self, _: self._set_items(self._pop(2)),
         "SETITEMS": lambda self, _: self._set_items(self._to_mark()),
         **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
@@ -310,12 +323,7 @@ class Machine(ABC):
         ),
         "GLOBAL": _push_name,
         "STACK_GLOBAL": _name_from_stack,
-        **dict.fromkeys(
-            ("EXT1", "EXT2", "EXT4"),
-            lambda self, code: self._push(
-                self.find_class(deferred("extension number {code}", code=code))
-            ),
-        ),
+        **dict.fromkeys(("EXT1", "EXT2", "EXT4"), _refuse_extension),
         **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
         "NEWOBJ_EX": lambda self, _: self._call(3),
         "INST": _instance,

@@ -7,13 +7,23 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.torch.conversion import code_needed_error, conversion_lines
-from prune_gui.checkpoint.torch.pickle_machine import OPAQUE, FalseClaimError
-from prune_gui.checkpoint.torch.storages import FileStorages, LegacyStorages, ZipStorages
+from prune_gui.checkpoint.torch.conversion import (
+    code_error,
+    conversion_lines,
+    plain_pickle_error,
+)
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.torch.pickle_names import NESTED_PICKLE
+from prune_gui.checkpoint.torch.storages import (
+    FileStorages,
+    LegacyStorages,
+    StorageLocation,
+    ZipStorages,
+)
 from prune_gui.checkpoint.torch.unpickling import Unpickled, unpickle
 from prune_gui.checkpoint.torch.zip_layout import (
     BYTE_ORDER,
@@ -22,6 +32,7 @@ from prune_gui.checkpoint.torch.zip_layout import (
     SCRIPT_RECORD,
     VERSION_RECORD,
     TorchLayout,
+    damaged_zip_error,
 )
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
@@ -41,52 +52,64 @@ class TorchFile:
     """The content of a torch file.
 
     Attributes:
-        content: the object that torch.load would return, with all tensors on the CPU.
+        content: the object that torch.load would return, with all tensors on the CPU, and with
+            records in place of objects that need code; see `Unpickled`.
         nbytes: the bytes of all storages.
+        foreign: the names of that code.
         root: the path of the state dict if this program wrote the file; else None.
         metadata: the metadata if this program wrote the file.
         warnings: remarks for the user.
+        locations: where the storages are in memory and in the file.
+        layout: the records of the archive; None for a legacy file.
+        swapped: whether the values in the file are in the byte order of other machines.
     """
 
     content: object
     nbytes: int
-    root: tuple[str, ...] | None = None
+    foreign: tuple[str, ...] = ()
+    root: tuple[str | int, ...] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    locations: tuple[StorageLocation, ...] = ()
+    layout: TorchLayout | None = None
+    swapped: bool = False
 
 
-def read_torch_file(source: Source) -> TorchFile:
+def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:
     """Read a torch file; refuse other pickles.
 
+    Args:
+        source: the file.
+        values: whether values that are not mapped are read; see `ZipStorages`.
+
     Raises:
-        CheckpointError: the file is not a torch checkpoint, needs code, or makes a false claim.
+        CheckpointError: the file is not a torch checkpoint, names dangerous code, or makes a
+            false claim.
     """
     name = source.path.name
     try:
         source.file.seek(0)
         zipped = source.file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
-        return _read_zip(source) if zipped else _read_legacy(source)
+        return _read_zip(source, values=values) if zipped else _read_legacy(source)
     except FalseClaimError as problem:
-        raise CheckpointError(
-            tr(
-                "{name} cannot be opened: {problem}. Download the file again, or save it again "
-                "with torch.save.",
-                name=name,
-                problem=one_line(tr(problem.claim), 300),
-            )
-        ) from None
+        raise claim_error(name, problem) from None
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
-        raise CheckpointError(
-            tr(
-                "{name} is a damaged zip archive ({reason}; a partial download?). Download the "
-                "file again.",
-                name=name,
-                reason=one_line(str(error), 200),
-            )
-        ) from error
+        raise damaged_zip_error(name, error) from error
 
 
-def _read_zip(source: Source) -> TorchFile:
+def claim_error(name: str, problem: FalseClaimError) -> CheckpointError:
+    """Return the refusal of the file `name` with a false claim."""
+    return CheckpointError(
+        tr(
+            "{name} cannot be opened: {problem}. Download the file again, or save it again "
+            "with torch.save.",
+            name=name,
+            problem=one_line(tr(problem.claim), 300),
+        )
+    )
+
+
+def _read_zip(source: Source, *, values: bool) -> TorchFile:
     path = source.path
     layout = TorchLayout(source.file, source.size)
     if SCRIPT_RECORD in layout.records:
@@ -96,7 +119,7 @@ def _read_zip(source: Source) -> TorchFile:
                 "If you trust it, save its weights:",
                 name=path.name,
             ),
-            conversion_lines(path, "torch.jit"),
+            conversion_lines(path),
         )
     if PICKLE_RECORD not in layout.records:
         raise CheckpointError(
@@ -110,12 +133,23 @@ def _read_zip(source: Source) -> TorchFile:
         raise FalseClaimError(deferred("its archive has no format version"))
     if layout.records[PICKLE_RECORD].nbytes > MAX_PICKLE_BYTES:
         raise FalseClaimError(deferred("its pickle is too large"))
-    storages = ZipStorages(source, layout, swapped=_byte_order(layout) != sys.byteorder)
+    swapped = _byte_order(layout) != sys.byteorder
+    storages = ZipStorages(source, layout, swapped=swapped, values=values)
     opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages)
-    _check_code(source, opened)
+    _check_code(source, opened.foreign)
     _finish(opened, storages)
     root, metadata, warnings = _own_record(layout)
-    return TorchFile(opened.value, storages.nbytes, root, metadata, warnings)
+    return TorchFile(
+        opened.value,
+        storages.nbytes,
+        opened.foreign,
+        root,
+        metadata,
+        warnings,
+        tuple(storages.locations),
+        layout,
+        swapped,
+    )
 
 
 def _byte_order(layout: TorchLayout) -> str:
@@ -129,9 +163,10 @@ def _byte_order(layout: TorchLayout) -> str:
     return order
 
 
-def _check_code(source: Source, opened: Unpickled, *, plain: bool = False) -> None:
-    if plain or opened.foreign or not opened.readable:
-        raise code_needed_error(source.path, opened, plain=plain)
+def _check_code(source: Source, foreign: tuple[str, ...]) -> None:
+    error = code_error(source.path, foreign)
+    if error is not None:
+        raise error
 
 
 def _finish(opened: Unpickled, storages: FileStorages) -> None:
@@ -141,7 +176,7 @@ def _finish(opened: Unpickled, storages: FileStorages) -> None:
 
 def _own_record(
     layout: TorchLayout,
-) -> tuple[tuple[str, ...] | None, dict[str, str], tuple[str, ...]]:
+) -> tuple[tuple[str | int, ...] | None, dict[str, str], tuple[str, ...]]:
     """Return the root and metadata that this program wrote, or a warning if they are invalid."""
     record = layout.records.get(METADATA_RECORD)
     if record is None:
@@ -150,8 +185,8 @@ def _own_record(
         if record.nbytes <= MAX_METADATA_BYTES:
             match json.loads(layout.read(METADATA_RECORD)):
                 case {"root": list() as root, "metadata": dict() as metadata} if all(
-                    isinstance(text, str) for text in (*root, *metadata.values())
-                ):
+                    isinstance(key, str | int) for key in root
+                ) and all(isinstance(text, str) for text in metadata.values()):
                     return tuple(root), metadata, ()
     except (ValueError, RecursionError):
         pass
@@ -164,15 +199,20 @@ def _read_legacy(source: Source) -> TorchFile:
     storages = LegacyStorages(source)
     magic = unpickle(source.file, storages)
     if magic.value != LEGACY_MAGIC:
-        _check_code(source, magic, plain=True)
-    pickles = magic, *(unpickle(source.file, storages) for _ in range(LEGACY_PICKLES - 1))
-    # torch.load executes all pickles, so the names of all count; one may not be read to its end.
-    names = tuple(name for each in pickles for name in each.foreign)
-    for each in sorted(pickles, key=lambda each: (not each.foreign, each.value is not OPAQUE)):
-        _check_code(source, replace(each, foreign=names))
+        # Each tensor in a plain pickle is another pickle, which is not an attack by itself.
+        _check_code(source, tuple(name for name in magic.foreign if name != NESTED_PICKLE))
+        raise plain_pickle_error(source.path)
+    pickles = [magic]
+    foreign = magic.foreign
+    for _ in range(LEGACY_PICKLES - 1):  # torch.load executes all of them, so all names count
+        pickles.append(unpickle(source.file, storages))
+        foreign += pickles[-1].foreign
+        _check_code(source, foreign)
     _, protocol, _, opened, keys = pickles
     if protocol.value != LEGACY_PROTOCOL:
         raise FalseClaimError(deferred("its format version is not supported"))
     storages.order = keys.value if isinstance(keys.value, list) else []
     _finish(opened, storages)
-    return TorchFile(opened.value, storages.nbytes)
+    foreign = tuple(dict.fromkeys(foreign))
+    locations = tuple(storages.locations)
+    return TorchFile(opened.value, storages.nbytes, foreign, locations=locations)

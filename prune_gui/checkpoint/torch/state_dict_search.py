@@ -3,57 +3,163 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import torch
 
+from prune_gui.checkpoint.torch.array_records import Arrays
+from prune_gui.checkpoint.torch.module_states import (
+    ModuleLimits,
+    ModuleState,
+    attributes_of,
+    is_module,
+    module_state,
+)
+from prune_gui.checkpoint.torch.pickle_machine import ForeignObject
+
 State = Mapping[str, object]
-Root = tuple[str, ...]
+Root = tuple[str | int, ...]
 
 OPTIMIZER_KEYS: Final = frozenset({"state", "param_groups"})
 MAX_DEPTH: Final = 16
 """The limit for the nesting of dictionaries that are searched."""
+BARE_TENSOR: Final = "weight"
+"""The name that is given to a tensor that is saved without one."""
+AVERAGED_MODULE: Final = "ema"
+"""The key under which trainers save the module with averaged weights, which they evaluate."""
+CONTAINERS: Final = (dict, list, tuple, ForeignObject)
 TOP_LEVEL_NAME: Final = "."
 """The name of the state dict at the top level of the file."""
 
 
 def state_dicts(content: object) -> dict[Root, State]:
-    """Return every dictionary with a tensor under a text key in nested dictionaries, by its path.
+    """Return every state dict in nested dictionaries, lists and records, by its path.
 
-    The dictionaries may also contain other values. Optimizer states are not searched. Visits level
-    by level, each dictionary once, so that depth and cycles are harmless.
+    A state dict is a dictionary with a tensor or numpy array under a text key, which may also
+    contain other values, or a module; see `module_state`. A bare tensor at the top counts as a
+    state dict with one name. Optimizer states are not searched. Visits level by level, each object
+    once, so that depth and cycles are harmless.
+
+    Raises:
+        FalseClaimError: the modules are nested too deeply or too often.
     """
+    arrays = Arrays()
+    bare = arrays.as_tensors({BARE_TENSOR: content})
+    if isinstance(bare[BARE_TENSOR], torch.Tensor):
+        return {(): cast("State", bare)}
     states: dict[Root, State] = {}
+    limits = ModuleLimits()
     queue: list[tuple[Root, object]] = [((), content)]
-    seen: set[int] = set()
+    seen = {id(content)}
     for root, value in queue:  # the loop appends to the queue
-        if not isinstance(value, dict) or id(value) in seen or value.keys() >= OPTIMIZER_KEYS:
+        if is_module(value):
+            module = module_state(value, limits)
+            if module:
+                states[root] = module
             continue
-        seen.add(id(value))
-        members = [(key, member) for key, member in value.items() if isinstance(key, str)]
-        if any(isinstance(member, torch.Tensor) for _, member in members):
-            states[root] = value
-        if len(root) < MAX_DEPTH:
-            queue.extend(
-                ((*root, key), member) for key, member in members if isinstance(member, dict)
-            )
+        members = _members(value)
+        if isinstance(value, ForeignObject):
+            limits.count_members(members)
+            limits.count_members(_sequence(value))
+        if members.keys() >= OPTIMIZER_KEYS:
+            continue
+        state = arrays.as_tensors(members)
+        if any(isinstance(state[key], torch.Tensor) for key in state if isinstance(key, str)):
+            states[root] = cast("State", state)
+        if len(root) >= MAX_DEPTH:
+            continue
+        for key, member in _inner_containers(value, members):
+            if id(member) not in seen:
+                seen.add(id(member))
+                queue.append(((*root, key), member))
     return states
+
+
+def _inner_containers(
+    value: object, members: Mapping[object, object]
+) -> Iterator[tuple[str | int, object]]:
+    """Yield the dictionaries, lists and records in a value by key or index."""
+    for key, member in members.items():
+        if isinstance(key, str) and isinstance(member, CONTAINERS):
+            yield key, member
+    for index, member in enumerate(_sequence(value)):
+        if isinstance(member, CONTAINERS):
+            yield index, member
+
+
+def _sequence(value: object) -> Sequence[object]:
+    """Return the items of a list or tuple, also of a record; () for anything else."""
+    if isinstance(value, ForeignObject):
+        return value.members or value.arguments  # those of a named tuple
+    return value if isinstance(value, list | tuple) else ()
+
+
+def state_code(content: object, root: Root, loaded: str) -> str:
+    """Return a Python expression for the state dict at `root`; see `Checkpoint.state_code`.
+
+    Args:
+        content: the object that is read, with records in place of objects that need code.
+        root: the path of the state dict.
+        loaded: an expression that reads the object.
+    """
+    if isinstance(content, torch.Tensor):
+        return f"{{{BARE_TENSOR!r}: {loaded}}}"
+    value: Any = content
+    for key in root:
+        if isinstance(value, ForeignObject) and isinstance(key, int):
+            value, loaded = _sequence(value)[key], f"{loaded}[{key}]"
+        elif isinstance(value, ForeignObject):
+            if key in value.items:
+                value, loaded = value.items[key], f"{loaded}[{key!r}]"
+            else:
+                value, loaded = attributes_of(value)[key], f"getattr({loaded}, {key!r})"
+        else:
+            value, loaded = value[key], f"{loaded}[{key!r}]"
+    return f"{loaded}.state_dict()" if is_module(value) else loaded
+
+
+def _members(value: object) -> dict[object, object]:
+    """Return the items of a dictionary, or the items and attributes of a record."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, ForeignObject):
+        attributes = attributes_of(value)
+        return {**attributes, **value.items} if value.items else attributes
+    return {}
 
 
 def name_of(root: Root) -> str:
     """Return the name of a state dict for the user."""
-    return ".".join(root) or TOP_LEVEL_NAME
+    return ".".join(map(str, root)) or TOP_LEVEL_NAME
 
 
 def largest(states: Mapping[Root, State]) -> Root:
-    """Return the path of the state dict with the most tensors; ties: most elements, then first."""
+    """Return the path of the state dict with the most weights.
 
-    def size(root: Root) -> tuple[int, int]:
-        numels = [tensor.numel() for _, tensor in tensors_of(states[root])]
-        return len(numels), sum(numels)
+    Ties: most tensors, then most elements, then the averaged one of two modules, then the first.
+    """
+
+    def size(root: Root) -> tuple[int, int, int, bool]:
+        tensors = [tensor for _, tensor in tensors_of(states[root])]
+        is_average = isinstance(states[root], ModuleState) and root[-1:] == (AVERAGED_MODULE,)
+        numel = sum(tensor.numel() for tensor in tensors)
+        return _weight_count(states[root]), len(tensors), numel, is_average
 
     return max(states, key=size)
+
+
+def with_weights(states: Mapping[Root, State]) -> dict[Root, State]:
+    """Return the state dicts that have weights; all of them if none has."""
+    return {root: state for root, state in states.items() if _weight_count(state)} or dict(states)
+
+
+def _weight_count(state: State) -> int:
+    """Return the number of floating-point tensors of at least one dimension.
+
+    The states of random number generators and of metrics have none.
+    """
+    return sum(tensor.is_floating_point() and tensor.dim() > 0 for _, tensor in tensors_of(state))
 
 
 def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:
@@ -64,17 +170,22 @@ def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def with_state(content: object, root: Root, state: State) -> object:
-    """Return a copy of `content` with `state` at `root`.
+    """Return a copy of `content`, which has no records, with `state` at `root`.
 
     Dictionaries outside of the path are shared. Those on the path keep their type and attributes,
     such as the `_metadata` that `Module.state_dict` sets on its OrderedDict.
     """
-    path = [content]
+    if isinstance(content, torch.Tensor):
+        return state[BARE_TENSOR]
+    path: list[Any] = [content]
     for key in root:
-        path.append(_dictionary(path[-1])[key])
-    replaced = _copy_with(path.pop(), state)
+        path.append(path[-1][key])
+    replaced: object = _copy_with(path.pop(), state)
     for key, outer in zip(reversed(root), reversed(path), strict=True):
-        replaced = _copy_with(outer, {**_dictionary(outer), key: replaced})
+        if isinstance(key, int):
+            replaced = type(outer)([*outer[:key], replaced, *outer[key + 1 :]])
+        else:
+            replaced = _copy_with(outer, {**_dictionary(outer), key: replaced})
     return replaced
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,23 @@ LEGACY_COUNT_BYTES: Final = 8
 """The bytes of the number of elements, with which each storage of a legacy file starts."""
 
 
+@dataclass(frozen=True, slots=True)
+class StorageLocation:
+    """Where the bytes of a storage are, in memory and in the file.
+
+    Attributes:
+        address: the address of the first byte in memory.
+        nbytes: the size in bytes.
+        record: the name of the record of the archive; "" in a legacy file.
+        start: the position of the first byte in the record, or in the legacy file.
+    """
+
+    address: int
+    nbytes: int
+    record: str
+    start: int
+
+
 class FileStorages(Storages):
     """The storages of one file.
 
@@ -31,10 +49,12 @@ class FileStorages(Storages):
 
     Attributes:
         nbytes: the total bytes of all storages.
+        locations: where the storages with bytes are; complete after `fill`.
     """
 
     def __init__(self, source: Source) -> None:
         self.nbytes = 0
+        self.locations: list[StorageLocation] = []
         self._source = source
         self._reserved = 0
 
@@ -87,11 +107,16 @@ class ZipStorages(FileStorages):
         source: the archive.
         layout: the layout of the archive.
         swapped: whether the values are in the other byte order.
+        values: whether values that are not mapped are read; else they are zeros, which the system
+            does not allocate.
     """
 
-    def __init__(self, source: Source, layout: TorchLayout, *, swapped: bool) -> None:
+    def __init__(
+        self, source: Source, layout: TorchLayout, *, swapped: bool, values: bool = True
+    ) -> None:
         super().__init__(source)
         self._layout = layout
+        self._values = values
         self._swapped = swapped
         self._pages: torch.Tensor | None = None
         self._pending: list[tuple[str, torch.UntypedStorage, torch.dtype]] = []
@@ -116,13 +141,17 @@ class ZipStorages(FileStorages):
             return self.reserve(0)
         dtype = dtype or torch.uint8
         if self._is_mapped(record, dtype):
-            return self._mapped(record.start, nbytes)
-        values = self.reserve(nbytes)
-        self._pending.append((name, values, dtype))
+            values = self._mapped(record.start, nbytes)
+        else:
+            values = self.reserve(nbytes)
+            self._pending.append((name, values, dtype))
+        self.locations.append(StorageLocation(values.data_ptr(), nbytes, name, 0))
         return values
 
     def fill(self) -> None:
         """Unpack the records that are not mapped; see `FileStorages.fill`."""
+        if not self._values:
+            return
         self._check_memory()
         for name, values, dtype in self._pending:
             octets = torch.empty(0, dtype=torch.uint8).set_(values)
@@ -130,6 +159,10 @@ class ZipStorages(FileStorages):
             if self._swapped:
                 swap: Any = values.byteswap
                 swap(dtype)
+
+    def _check_memory(self) -> None:
+        if self._values:
+            super()._check_memory()
 
     def _is_mapped(self, record: Record, dtype: torch.dtype) -> bool:
         return record.stored and not self._swapped and record.start % dtype.itemsize == 0
@@ -179,6 +212,8 @@ class LegacyStorages(FileStorages):
                 raise FalseClaimError(
                     deferred("its storage {key!r} does not have its declared size", key=key)
                 )
+            start = self._source.file.tell()
+            self.locations.append(StorageLocation(values.data_ptr(), values.nbytes(), "", start))
             octets = torch.empty(0, dtype=torch.uint8).set_(values).numpy()
             for start in range(0, len(octets), CHUNK_BYTES):
                 chunk = octets[start : start + CHUNK_BYTES]

@@ -2,7 +2,8 @@
 
 torch trusts the sizes in a checkpoint: it allocates as much memory as they claim, and creates views
 beyond the bytes of a storage. Here each claim is checked before it is used, and only the functions
-that are listed in this file are called.
+that are listed in this file are called. Calls of any other function become records; see
+`ForeignObject`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, BinaryIO, Final, cast
 
 import torch
@@ -33,6 +33,12 @@ from prune_gui.checkpoint.torch.claims import (
     torch_attribute,
     typed_storage,
 )
+from prune_gui.checkpoint.torch.graph_code import (
+    GRAPH_MAKERS,
+    GRAPH_MODULE,
+    names_in_source,
+    sources,
+)
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
     OPAQUE,
@@ -42,8 +48,19 @@ from prune_gui.checkpoint.torch.pickle_machine import (
     Machine,
     Opaque,
 )
+from prune_gui.checkpoint.torch.pickle_names import (
+    GETATTR,
+    OBJECT_MAKERS,
+    attribute_path,
+    is_refused,
+)
 from prune_gui.language import deferred
 
+MAX_FOREIGN: Final = 1 << 14
+"""The limit for different names that torch.save does not write; checkpoints have a few hundred."""
+MAX_CHECKED_VALUES: Final = 1 << 25
+CHECKED_CALLS: Final = GRAPH_MAKERS | {GETATTR}
+"""Functions that are harmless or dangerous depending on their arguments."""
 UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
 
 
@@ -72,30 +89,19 @@ class Storages(ABC):
         """
 
 
-class TensorPlaceholder:
-    """A placeholder for a tensor of a file that cannot be opened."""
-
-
-TENSOR_PLACEHOLDER: Final = TensorPlaceholder()
-
-
 @dataclass(frozen=True, slots=True)
 class Unpickled:
     """The content of a pickle.
 
     Attributes:
-        value: the object that torch.load would return; with placeholders (`TensorPlaceholder`,
-            `ForeignObject`) if it needs code to open.
-        foreign: the names of the code that would have to run, in the order of the pickle.
-        protocol: the pickle protocol.
-        readable: whether torch's restricted unpickler supports all opcodes.
+        value: the object that torch.load would return, with records (`ForeignObject`, `Global`) in
+            place of whatever needs code; OPAQUE if the pickle could not be read to its end.
+        foreign: the names of that code, in the order of the pickle.
         finish: to be called when all storages are filled.
     """
 
     value: object
     foreign: tuple[str, ...]
-    protocol: int
-    readable: bool
     finish: Callable[[], None]
 
 
@@ -104,11 +110,11 @@ def unpickle(file: BinaryIO, storages: Storages) -> Unpickled:
 
     Args:
         file: positioned at the start of the pickle; afterwards at its end.
-        storages: provides the storages that the pickle refers to before the first foreign name.
+        storages: provides the storages that the pickle refers to.
 
     Raises:
         FalseClaimError: a tensor extends beyond its storage, or the pickle is damaged. Not raised
-            if the pickle needs code to open; then the foreign names are returned.
+            if the pickle names dangerous code before; then the names so far are returned.
         CheckpointError: there is not enough memory.
     """
     machine = _TorchMachine(storages)
@@ -116,15 +122,9 @@ def unpickle(file: BinaryIO, storages: Storages) -> Unpickled:
     try:
         value = machine.run(file)
     except FalseClaimError:
-        if not machine.foreign:
+        if not any(map(is_refused, machine.foreign)):
             raise
-    return Unpickled(
-        value,
-        tuple(machine.foreign),
-        machine.protocol,
-        machine.unsupported_opcode is None,
-        machine.finish,
-    )
+    return Unpickled(value, tuple(machine.foreign), machine.finish)
 
 
 class _TorchMachine(Machine):
@@ -137,15 +137,11 @@ class _TorchMachine(Machine):
     def __init__(self, storages: Storages) -> None:
         super().__init__()
         self.foreign: dict[str, None] = {}
+        self._checked_values = 0
         self._storages = storages
         self._storages_by_key: dict[str, tuple[TypedStorage, type]] = {}
         self._views: dict[tuple[str, int, int], TypedStorage] = {}
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    @property
-    def _cannot_load(self) -> bool:
-        """Whether torch cannot load the pickle; then only its structure matters, not its claims."""
-        return bool(self.foreign) or self.unsupported_opcode is not None
 
     def finish(self) -> None:
         """Copy the values of tensors that are copies of others, after the storages are filled."""
@@ -158,57 +154,75 @@ class _TorchMachine(Machine):
             return _CALLS[path][0]
         if TORCH_TYPES.fullmatch(path) and (found := torch_attribute(path)) is not None:
             return found
+        if path in CHECKED_CALLS:  # `call` records what they refer to instead
+            return Global(path)
+        return self._foreign(path)
+
+    def _foreign(self, path: str) -> Global:
         self.foreign[path] = None
+        if len(self.foreign) > MAX_FOREIGN:
+            raise FalseClaimError(deferred("its pickle names too many classes"))
         return Global(path)
 
+    def _check_passed(self, values: tuple[object, ...]) -> None:
+        """Record functions of `CHECKED_CALLS` that other code could call with any arguments."""
+        self._checked_values += len(values)
+        if self._checked_values > MAX_CHECKED_VALUES:
+            raise FalseClaimError(deferred("its pickle has too many parts"))
+        for value in values:
+            if isinstance(value, Global) and value.path in CHECKED_CALLS:
+                self._foreign(value.path)
+
     def call(self, function: object, arguments: object) -> object:
-        """Return the result of a known call, or a placeholder."""
-        if isinstance(function, Global):
-            if function.path == "copyreg._reconstructor" and isinstance(arguments, tuple):
-                function = next(
-                    (argument for argument in arguments[:1] if isinstance(argument, Global)),
-                    function,
-                )
-            return ForeignObject(function.path)
+        """Return the result of a known call, or a record of any other."""
+        parts = arguments if isinstance(arguments, tuple) else ()
+        if isinstance(function, Global) and function.path == GETATTR:
+            return self._foreign(attribute_path(*parts))
+        if isinstance(function, Global) and function.path in GRAPH_MAKERS:
+            self._foreign(GRAPH_MODULE)
+            for source in sources(parts):
+                self.count_copied(source)
+                for name in filter(is_refused, names_in_source(source)):
+                    self._foreign(name)
+        self._check_passed(parts)
+        if isinstance(function, Global | ForeignObject):
+            if function.path in OBJECT_MAKERS and parts and isinstance(parts[0], Global):
+                function, parts = parts[0], parts[1:]
+            return ForeignObject(function.path, parts)
         builder = _BUILDERS.get(id(function))
         if builder is not None and isinstance(arguments, tuple):
             try:
                 return builder(self, arguments)
             except FalseClaimError:
-                if not self._cannot_load:
+                if not any(isinstance(part, Global | Opaque) for part in arguments):
                     raise
-                return TENSOR_PLACEHOLDER if isinstance(function, FunctionType) else OPAQUE
+                return ForeignObject(_PATHS[id(function)], arguments)
             except (RuntimeError, MemoryError, AssertionError) as error:  # of torch
                 raise FalseClaimError(DAMAGED) from error
         if isinstance(function, Opaque):
             return OPAQUE
-        raise FalseClaimError(
-            deferred(
-                "it makes a {kind} without contents",
-                kind=getattr(function, "__name__", str(function).removeprefix("torch.")[:40]),
-            )
+        # Only the text of a dtype is short; that of a list could be endless.
+        named = (
+            function if callable(function) or isinstance(function, torch.dtype) else type(function)
         )
+        kind = getattr(named, "__name__", str(named).removeprefix("torch."))
+        raise FalseClaimError(deferred("it makes a {kind} without contents", kind=kind))
 
     def build(self, value: object, state: object) -> object:
         """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
         if isinstance(value, ForeignObject):
             value.state = state
-        elif isinstance(value, TensorPlaceholder | torch.Tensor):
+            self._check_passed(state if isinstance(state, tuple) else (state,))
+        elif isinstance(value, torch.Tensor):
             raise FalseClaimError(deferred("it changes a tensor after building it"))
-        elif not self._cannot_load:
-            if type(value) is not OrderedDict:
-                raise FalseClaimError(DAMAGED)
+        elif type(value) is OrderedDict:
             self._set_attributes(value, state, OrderedDict)
+        elif not isinstance(value, Global | Opaque):
+            raise FalseClaimError(DAMAGED)
         return value
 
     def persistent_load(self, persistent_id: object) -> object:
         """Return the storage that the pickle refers to."""
-        if self._cannot_load:
-            return (
-                persistent_id[1]
-                if isinstance(persistent_id, tuple) and len(persistent_id) > 1
-                else OPAQUE
-            )
         match persistent_id:
             case ("storage", type() as kind, str() | int() as key, _, int() as numel, *view):
                 pass
@@ -405,6 +419,8 @@ class _TorchMachine(Machine):
                         tensor = tensor.as_subclass(kind)
                     self._set_attributes(tensor, state, torch.Tensor)
                 return tensor
+            case (function, Global(), tuple() as inner, _):  # a subclass with the same values
+                return self.call(function, inner)
         raise FalseClaimError(UNKNOWN_TENSOR)
 
 
@@ -459,3 +475,4 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
 """The functions that torch.save writes calls of, each with the method that builds the result."""
 
 _BUILDERS: Final = {id(function): builder for function, builder in _CALLS.values()}
+_PATHS: Final = {id(function): path for path, (function, _) in _CALLS.items()}

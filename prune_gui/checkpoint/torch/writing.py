@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,7 +18,9 @@ from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
+from prune_gui.checkpoint.torch.deflate import deflated_chunks
 from prune_gui.checkpoint.torch.pickling import identity, pickled
+from prune_gui.checkpoint.torch.record_copy import copy_nbytes, copy_plan, own_record, write_copy
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD
 from prune_gui.checkpoint.write.checksums import with_checksums
@@ -39,28 +40,38 @@ def write_torch(
     template: Checkpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
+    *,
+    compressed: bool = False,
 ) -> WrittenFile:
-    """Write a torch archive to the file at `path`.
+    """Write a torch file to `path`.
 
-    Only a few chunks of the values are in memory at once. If `template` is a torch file, its
-    objects outside of the state dict are kept, and in the state dict everything but dense tensors,
-    and tensors that share elements with others. The metadata and the path of the state dict are in
-    an additional record, which torch ignores.
+    Only a few chunks of the values are in memory at once. If `template` is a torch file with the
+    same tensors, it is copied with other values; see `copy_plan`. If it is one with other tensors,
+    its objects outside of the state dict are kept, and in the state dict everything but dense
+    tensors, and tensors that share elements with others. If these objects need code to build, the
+    file is a plain state dict. The metadata and the path of the state dict are in an additional
+    record, which torch ignores.
+
+    If `compressed`, records of values are compressed if that makes them smaller, on
+    `torch.get_num_threads()` threads. The largest record is then the last one: torch.load with
+    mmap=True takes compressed bytes for values, unless a record would extend beyond the file.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the user cancels.
     """
+    if (plan := copy_plan(writers, template)) is not None:
+        return write_copy(path, plan, metadata, monitor, compressed=compressed)
     root, leading, records = _records(writers, template)
+    if compressed:
+        records.sort(key=attrgetter("nbytes"))
     monitor.expect(sum(record.nbytes for record in records))
     checksums: dict[str, int] = {}
     with TorchArchive(path) as archive, closing(prefetch(_record_chunks(records))) as prepared:
         for name, octets in leading.items():
             archive.add(name, octets)
-        for record, record_chunks in groupby(prepared, itemgetter(0)):
-            checksum = archive.stream(
-                record.name, record.nbytes, _with_progress(record_chunks, monitor)
-            )
+        write_records = _write_compressed if compressed else _write_stored
+        for record, checksum in write_records(archive, prepared, monitor):
             if record.tensor is not None:
                 checksums[record.tensor.name] = checksum
         tensors = {writer.tensor.name: writer.tensor for writer in writers}
@@ -80,6 +91,8 @@ def torch_nbytes(
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
     """
+    if (plan := copy_plan(writers, template)) is not None:
+        return copy_nbytes(plan, metadata)
     root, leading, records = _records(writers, template)
     trailing = _own_records(root, with_checksums(metadata, (writer.key for writer in writers)))
     sizes = {name: len(octets) for name, octets in leading.items()}
@@ -96,6 +109,9 @@ def _records(
     `_own_records` follow after these in the archive.
     """
     template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
+    if template is not None and (template.foreign or _outgrows_bare_tensor(writers, template)):
+        _check_dense(writers, template)
+        template = None
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
     blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
     root, content = _content(writers, blanks, template)
@@ -108,9 +124,29 @@ def _records(
     return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, records
 
 
+def _outgrows_bare_tensor(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:
+    """Return whether the file is a bare tensor, and a tensor under another key is to be written."""
+    bare = isinstance(template.content, torch.Tensor)
+    return bare and [writer.key for writer in writers] != list(template.keys)
+
+
+def _check_dense(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> None:
+    written = {writer.key for writer in writers}
+    for key, raw in template.raw.items():
+        if raw.special is not None and key not in written:
+            raise CheckpointError(
+                tr(
+                    "{file}: {key!r} ({special}) cannot be stored in a plain state dict. Save the "
+                    "finalized form.",
+                    file=template.path.name,
+                    key=key,
+                    special=tr(raw.special),
+                )
+            )
+
+
 def _own_records(root: Root, metadata: Mapping[str, str]) -> dict[str, bytes]:
-    own = json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False)
-    return {"version": VERSION, METADATA_RECORD: own.encode()}
+    return {"version": VERSION, METADATA_RECORD: own_record(root, metadata)}
 
 
 class _Record(NamedTuple):
@@ -127,6 +163,10 @@ class _Record(NamedTuple):
     nbytes: int
     chunks: Callable[[], Iterator[memoryview]]
     tensor: TensorWriter | None
+
+
+RecordChunks = Iterable[tuple[_Record, memoryview]]
+"""The chunks of each record, an empty one first."""
 
 
 def _record(
@@ -157,9 +197,45 @@ def _record_chunks(records: Iterable[_Record]) -> Iterator[tuple[_Record, memory
             yield record, chunk
 
 
-def _with_progress(
-    record_chunks: Iterable[tuple[_Record, memoryview]], monitor: Monitor
-) -> Iterator[memoryview]:
+def _write_stored(
+    archive: TorchArchive, record_chunks: RecordChunks, monitor: Monitor
+) -> Iterator[tuple[_Record, int]]:
+    """Write the records, and yield each with its CRC-32."""
+    for record, chunks in groupby(record_chunks, itemgetter(0)):
+        yield record, archive.stream(record.name, record.nbytes, _with_progress(chunks, monitor))
+
+
+def _write_compressed(
+    archive: TorchArchive, record_chunks: RecordChunks, monitor: Monitor
+) -> Iterator[tuple[_Record, int]]:
+    """Write the records compressed if that makes them smaller, and yield each with its CRC-32."""
+    with closing(deflated_chunks(record_chunks, torch.get_num_threads())) as prepared:
+        for record, chunks in groupby(prepared, itemgetter(0)):
+            checksum = archive.deflate(
+                record.name, record.nbytes, _deflated_with_progress(chunks, monitor)
+            )
+            if checksum is None:
+                checksum = archive.stream(
+                    record.name, record.nbytes, _cancellable(record.chunks(), monitor)
+                )
+            yield record, checksum
+
+
+def _deflated_with_progress(
+    record_chunks: Iterable[tuple[_Record, memoryview, bytes]], monitor: Monitor
+) -> Iterator[tuple[memoryview, bytes]]:
+    for _, chunk, compressed in record_chunks:
+        yield chunk, compressed
+        monitor.advance(len(chunk))
+
+
+def _cancellable(chunks: Iterable[memoryview], monitor: Monitor) -> Iterator[memoryview]:
+    for chunk in chunks:
+        yield chunk
+        monitor.advance()
+
+
+def _with_progress(record_chunks: RecordChunks, monitor: Monitor) -> Iterator[memoryview]:
     for _, chunk in record_chunks:
         yield chunk
         monitor.advance(len(chunk))

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.language import deferred
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import deferred, tr
 
 METADATA_RECORD: Final = "prune_gui.json"
 """The record that this program adds: {"root": [...], "metadata": {...}}. torch ignores it."""
@@ -74,7 +75,8 @@ class TorchLayout:
         size: the size of the file in bytes.
 
     Attributes:
-        records: the records by name, without the name of the folder that contains them all.
+        folder: the name of the folder that contains all records.
+        records: the records by name, without the name of the folder.
 
     Raises:
         FalseClaimError: the archive breaks a rule, or is ambiguous.
@@ -82,11 +84,12 @@ class TorchLayout:
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
-        _check_end(file, size)
+        check_end(file, size)
         self._archive = zipfile.ZipFile(file)
         entries = self._archive.infolist()
         # torch ignores the name of the folder, and case.
         folder = entries[0].filename.partition("/")[0] + "/" if entries else ""
+        self.folder = folder.removesuffix("/")
         entries_by_name = {entry.orig_filename.partition("/")[2]: entry for entry in entries}
         self.records: Mapping[str, Record] = {}
         if not {PICKLE_RECORD, SCRIPT_RECORD} & entries_by_name.keys():
@@ -95,8 +98,8 @@ class TorchLayout:
             raise FalseClaimError(deferred("its archive has two records of the same name"))
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
             raise FalseClaimError(deferred("its records are not in one folder"))
-        _check_entries(entries_by_name, size)
-        starts = _starts(entries, file, size)
+        check_entries(entries_by_name, size)
+        starts = record_starts(entries, file, size)
         self.records = {
             name: Record(entry, starts[entry.header_offset])
             for name, entry in entries_by_name.items()
@@ -133,7 +136,19 @@ class TorchLayout:
             raise FalseClaimError(deferred("its record {name!r} is damaged", name=name))
 
 
-def _check_end(file: BinaryIO, size: int) -> None:
+def damaged_zip_error(name: str, error: Exception) -> CheckpointError:
+    """Return the refusal of the file `name`, which the reader of zip archives cannot read."""
+    return CheckpointError(
+        tr(
+            "{name} is a damaged zip archive ({reason}; a partial download?). Download the "
+            "file again.",
+            name=name,
+            reason=one_line(str(error), 200),
+        )
+    )
+
+
+def check_end(file: BinaryIO, size: int) -> None:
     """Check that the end records follow directly after the directory, and end with the file.
 
     Then there is only one directory, wherever a reader looks for it.
@@ -195,7 +210,7 @@ def _is_empty_folder(entry: zipfile.ZipInfo) -> bool:
     return entry.orig_filename.endswith("/") and entry.file_size == entry.compress_size == 0
 
 
-def _check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
+def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
     """Check the directory entries of an archive of `size` bytes."""
     if min(entry.header_offset for entry in entries.values()) != 0:
         raise FalseClaimError(deferred("its archive does not start with a record"))
@@ -227,7 +242,7 @@ def _check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
         )
 
 
-def _starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> dict[int, int]:
+def record_starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> dict[int, int]:
     """Return the position of the bytes of each record, by the position of its local header.
 
     Raises:
@@ -246,7 +261,7 @@ def _starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> di
             raise FalseClaimError(
                 deferred(
                     "its record {name!r} has two descriptions that differ",
-                    name=entry.orig_filename.partition("/")[2],
+                    name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
                 )
             )
         starts[entry.header_offset] = start

@@ -28,12 +28,15 @@ class TensorWriter:
         shape: the shape.
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
             row-major order. May be called more than once.
+        moments: tensors of an optimizer in the opened torch file that are replaced together with
+            this one, each with what to write in its place.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     chunks: Callable[[], Iterator[torch.Tensor]]
+    moments: tuple[tuple[torch.Tensor, TensorWriter], ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -94,10 +97,13 @@ class WrittenFile(NamedTuple):
         checksums: the CRC-32 of each tensor by key.
         kept: the parts of the file with values that are kept from the input, by the names that
             `FileFormat.damaged_record` takes.
+        whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata; else
+            None.
     """
 
     checksums: dict[str, int]
     kept: Sequence[str] = ()
+    whole: int | None = None
 
 
 def keyed_writers(

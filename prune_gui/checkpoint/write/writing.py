@@ -10,8 +10,10 @@ from types import MappingProxyType
 from typing import Final
 
 from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_to_write
+from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
@@ -23,7 +25,7 @@ from prune_gui.monitor import Monitor
 
 KEEP_THE_FILES: Final = deferred(
     "{key!r} ({special}) cannot be stored in {name}: only dense tensors can be moved to another "
-    "torch file. Save with the same division into files as the input."
+    "file. Save with the same division into files as the input."
 )
 """A message that refuses a special tensor; see also `FileFormat.special_refusal`."""
 
@@ -36,6 +38,7 @@ def write_checkpoint(
     metadata: Mapping[str, str],
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
+    compressed: bool = False,
     monitor: Monitor,
 ) -> None:
     """Write a checkpoint in the format that the suffix of `out` selects.
@@ -54,15 +57,16 @@ def write_checkpoint(
         metadata: all of the metadata to write; see `with_checksums`.
         extra_files: the contents of other files to write into the folder of `out`, by name.
         overwrite: whether existing files may be replaced, including the file of `template`.
+        compressed: whether the values are compressed; see `FileFormat.write_compressed`.
         monitor: counts the bytes that are written and those that are read back.
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
         Cancelled: the user cancels.
     """
-    file_format = format_to_write(out)
+    file_format = format_to_write(out, compressed=compressed)
     writers = keyed_writers(tensors, template)
-    nbytes = file_format.data_nbytes(writers, template)
+    nbytes = 0 if compressed else file_format.data_nbytes(writers, template)
     sizes = _sizes(out, nbytes, extra_files)
     with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
         for path, octets in zip(others, extra_files.values(), strict=True):
@@ -77,24 +81,26 @@ def check_target(
     template: Checkpoint | None,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
+    compressed: bool = False,
 ) -> int:
-    """Run the checks of `write_checkpoint`, and return the approximate bytes that it would write.
+    """Run the checks of `write_checkpoint`, and return the approximate bytes of the values.
 
     Reads no values.
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
     """
-    file_format = format_to_write(out)
+    file_format = format_to_write(out, compressed=compressed)
     writers = keyed_writers(tensors, template)
     check_special(out, file_format, writers, template)
     nbytes = file_format.data_nbytes(writers, template)
-    rehearse(replacing_together(_sizes(out, nbytes, extra_files), overwrite=overwrite))
+    sizes = _sizes(out, 0 if compressed else nbytes, extra_files)
+    rehearse(replacing_together(sizes, overwrite=overwrite))
     return nbytes
 
 
 def _sizes(out: Path, nbytes: int, extra_files: Mapping[str, bytes]) -> dict[Path, int]:
-    """Return the bytes of each file, `out` last."""
+    """Return the bytes to reserve for each file, `out` last."""
     return {out.parent / name: len(octets) for name, octets in extra_files.items()} | {out: nbytes}
 
 
@@ -117,16 +123,23 @@ def write_file(
     if template is not None:
         writers = [writer.checked(template.check) for writer in writers]
     try:
-        checksums, kept = file_format.write(path, writers, template, metadata, monitor)
+        checksums, kept, whole = file_format.write(path, writers, template, metadata, monitor)
     except OSError:
         if template is not None:
             template.check()  # writing fails if another program truncated the mapped source
         raise
-    metadata = with_checksums(metadata, checksums, checksums)
+    metadata = with_checksums(metadata, checksums, checksums) if file_format.holds_metadata else {}
     with reading_back(out):
-        is_equal = _agrees(path, writers, checksums, metadata, monitor)
-        if kept:
-            is_equal = is_equal and file_format.damaged_record(path, monitor, kept) is None
+        if whole is not None:
+            is_equal = _checksum(path, monitor) == whole
+        elif file_format.write is file_format.write_compressed and file_format.open_headers:
+            with file_format.open_headers(path) as written:
+                is_equal = _headers_agree(written, writers, checksums, metadata)
+            is_equal = is_equal and file_format.damaged_record(path, monitor, None) is None
+        else:
+            is_equal = _agrees(path, writers, checksums, metadata, monitor)
+            if kept:
+                is_equal = is_equal and file_format.damaged_record(path, monitor, kept) is None
     if not is_equal:
         raise CheckpointError(
             tr(
@@ -139,14 +152,37 @@ def write_file(
         template.check()
 
 
+def _checksum(path: Path, monitor: Monitor) -> int:
+    """Return the CRC-32 of a file."""
+    monitor.expect(path.stat().st_size)
+    checksum = 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            checksum = zlib.crc32(chunk, checksum)
+            monitor.advance(len(chunk))
+    return checksum
+
+
 def check_special(
     out: Path, file_format: FileFormat, writers: Sequence[KeyedWriter], template: Checkpoint | None
 ) -> None:
-    """Check that the format can hold the special tensors of `template`.
+    """Check that the format can hold the quantized and the special tensors of `template`.
 
     Raises:
         CheckpointError: it cannot.
     """
+    for writer in writers:
+        dtype = writer.tensor.dtype
+        if dtype in QUANTIZED_TYPES and not file_format.holds_quantized:
+            raise CheckpointError(
+                tr(
+                    "{key!r} ({dtype}) cannot be stored in {name}: only GGUF holds this quantized "
+                    "type. Save the finalized form as .gguf instead.",
+                    key=writer.key,
+                    dtype=dtype,
+                    name=out.name,
+                )
+            )
     if file_format.special_refusal:
         check_nothing_special(out, writers, template, file_format.special_refusal)
     elif template is not None and (
@@ -199,17 +235,28 @@ def _agrees(
     """Return whether keys, dtypes, shapes, metadata and checksums agree with the written file."""
     monitor.expect(sum(writer.tensor.nbytes for writer in writers))
     with open_checkpoint(written) as checkpoint:
-        keys = [key for key in checkpoint.keys if key in checksums]
-        if keys != [writer.key for writer in writers] or checkpoint.metadata != metadata:
+        if not _headers_agree(checkpoint, writers, checksums, metadata):
             return False
-        for writer in writers:
-            raw, tensor = checkpoint.raw[writer.key], writer.tensor
-            if (raw.dtype, raw.shape) != (tensor.dtype, tensor.shape):
-                return False
-        read_checksums = dict.fromkeys(keys, 0)
+        read_checksums = dict.fromkeys(checksums, 0)
         with checkpoint.stored_reader() as read:
-            for key in keys:
+            for key in read_checksums:
                 for chunk in read(key):
                     read_checksums[key] = zlib.crc32(chunk, read_checksums[key])
                     monitor.advance(len(chunk))
         return read_checksums == checksums
+
+
+def _headers_agree(
+    checkpoint: Checkpoint,
+    writers: Sequence[KeyedWriter],
+    checksums: Mapping[str, int],
+    metadata: Mapping[str, str],
+) -> bool:
+    """Return whether keys, dtypes, shapes and metadata agree with those of the written file."""
+    keys = [key for key in checkpoint.keys if key in checksums]
+    if keys != [writer.key for writer in writers] or checkpoint.metadata != metadata:
+        return False
+    return all(
+        (raw.dtype, raw.shape) == (writer.tensor.dtype, writer.tensor.shape)
+        for writer, raw in ((writer, checkpoint.raw[writer.key]) for writer in writers)
+    )

@@ -285,8 +285,8 @@ def test_a_shard_of_another_format_is_named(split):
     shard = index.parent / "model-00002-of-00003.bin"
     safetensors.torch.save_file({"layer.2.weight": torch.ones(1)}, shard)
     assert f"{shard.name} is a safetensors checkpoint" in refusal(index)
-    shard.write_bytes(b"GGUF")
-    assert f"{shard.name} is a GGUF file" in refusal(index)
+    shard.write_bytes(b"7z\xbc\xaf\x27\x1c")
+    assert f"{shard.name} is a 7z archive" in refusal(index)
 
 
 def test_tensors_and_files_that_the_index_does_not_list_give_a_remark(split):

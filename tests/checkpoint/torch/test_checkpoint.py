@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
+from prune_gui.recipe import Recipe, export, resolve
 
 FORMATS = {"zip": {}, "legacy": {"_use_new_zipfile_serialization": False}}
 
@@ -90,6 +91,29 @@ def test_the_state_dict_is_found_in_nested_dictionaries(saved, options):
         assert list(checkpoint.tensors) == ["weight", "bias"]
         (warning,) = checkpoint.warnings
         assert "the top level" in warning
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_state_dict_in_a_list_is_written_in_its_place(saved, tmp_path, kind, options):
+    other = {"w": torch.zeros(1)}
+    content = kind([other, {"net": {"w": torch.ones(2), "b": torch.ones(2)}}])
+    with open_checkpoint(saved(content, **options)) as checkpoint:
+        assert checkpoint.candidates == ("0", "1.net")
+        assert checkpoint.root == (1, "net")
+        export(resolve(Recipe(), checkpoint), tmp_path / "out.pt")
+    written = torch.load(tmp_path / "out.pt", weights_only=True)
+    assert type(written) is kind
+    assert written[0]["w"].tolist() == [0]
+    assert written[1]["net"]["w"].tolist() == [1, 1]
+    with open_checkpoint(tmp_path / "out.pt") as again:
+        assert again.root == (1, "net")
+
+
+def test_a_bare_tensor_is_one_parameter_and_written_without_a_name(saved, tmp_path, options):
+    with open_checkpoint(saved(torch.ones(2, 2), **options)) as checkpoint:
+        assert list(checkpoint.tensors) == ["weight"]
+        export(resolve(Recipe(), checkpoint), tmp_path / "out.pt")
+    assert torch.load(tmp_path / "out.pt", weights_only=True).tolist() == [[1, 1], [1, 1]]
 
 
 def test_any_of_several_state_dicts_can_be_opened_by_its_name(saved, options):
@@ -223,7 +247,7 @@ def test_damaged_names_cause_no_warnings(tmp_path):
         open_checkpoint(archive_of_pickle(tmp_path / "m.pt", damaged, zipfile.ZIP_STORED))
 
 
-@pytest.mark.parametrize("record", [b"{", b"[]", b'{"root": [1], "metadata": {}}', b"[" * 99_999])
+@pytest.mark.parametrize("record", [b"{", b"[]", b'{"root": [0.5], "metadata": {}}', b"[" * 99_999])
 def test_an_invalid_metadata_record_is_ignored_with_a_warning(saved, record):
     path = saved({"a": torch.ones(1)})
     with zipfile.ZipFile(path, "a") as records:

@@ -215,7 +215,7 @@ def test_an_object_that_is_too_deep_for_torch_is_refused(saved, tmp_path):
         for _ in range(100_000):
             content["deeper"] = content = {}
         with pytest.raises(CheckpointError, match="too deeply"):
-            write(tmp_path / "out.pt", [constant("a", 1)], checkpoint)
+            write(tmp_path / "out.pt", [constant("b", 1)], checkpoint)
     assert not (tmp_path / "out.pt").exists()
     assert temp_files(tmp_path) == []
 

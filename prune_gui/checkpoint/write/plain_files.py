@@ -1,0 +1,80 @@
+"""Writing a header and the plain bytes of tensors, with only a few chunks in memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from prune_gui.checkpoint.write.atomic import flush
+from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.prefetch import prefetch
+from prune_gui.monitor import Monitor
+
+BATCH_BYTES: Final = 1 << 20
+"""The size of batches of chunks that the producing thread passes to the writing thread."""
+
+
+def write_plain(
+    path: Path,
+    writers: Sequence[KeyedWriter],
+    header_of: Callable[[Mapping[str, int] | None], bytes],
+    metadata: Mapping[str, str],
+    monitor: Monitor,
+    *,
+    alignment: int = 1,
+) -> WrittenFile:
+    """Write the file at `path`: the header, then the data of the tensors in their order.
+
+    If the metadata reserves room for the checksums (see `with_checksums`), the header is rewritten
+    at the end, when they are known; its length stays the same.
+
+    Args:
+        path: the file.
+        writers: the tensors.
+        header_of: returns the header for the checksums by key, None if they are not known yet.
+        metadata: the metadata in the header.
+        monitor: counts the bytes of the tensors.
+        alignment: header and tensors are padded with zeros to multiples of this, in bytes.
+
+    Raises:
+        CheckpointError: a tensor cannot be stored in this format.
+        Cancelled: the user cancels.
+    """
+    header = header_of(None)
+    monitor.expect(sum(writer.tensor.nbytes for writer in writers))
+    checksums = {writer.key: 0 for writer in writers}
+    with path.open("wb") as file, closing(prefetch(_batches(writers))) as prepared:
+        file.write(header)
+        last_key = None
+        for key, chunk in chain.from_iterable(prepared):
+            if key != last_key:
+                file.write(bytes(-file.tell() % alignment))
+                last_key = key
+            file.write(chunk)
+            checksums[key] = zlib.crc32(chunk, checksums[key])
+            monitor.advance(len(chunk))
+        file.write(bytes(-file.tell() % alignment))
+        if CHECKSUMS_KEY in metadata:
+            file.seek(0)
+            file.write(header_of(checksums))
+        flush(file)
+    return WrittenFile(checksums)
+
+
+def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:
+    """Yield batches of (key, chunk), because passing small chunks between threads is slow."""
+    batch: list[tuple[str, memoryview]] = []
+    nbytes = 0
+    for writer in writers:
+        for chunk in writer.tensor.byte_chunks():
+            batch.append((writer.key, chunk))
+            nbytes += len(chunk)
+            if nbytes >= BATCH_BYTES:
+                yield batch
+                batch, nbytes = [], 0
+    yield batch

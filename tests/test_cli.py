@@ -93,6 +93,37 @@ def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
 
 
 @pytest.mark.slow
+def test_apply_writes_a_compressed_file_that_torch_loads(demo_checkpoint, recipe, tmp_path):
+    plain, compressed = tmp_path / "plain.pt", tmp_path / "compressed.pt"
+    assert prune_gui("apply", recipe, demo_checkpoint, "-o", plain).returncode == 0
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", compressed, "--compressed")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"{compressed.stat().st_size:,} bytes" in result.stdout
+    assert compressed.stat().st_size < 0.9 * plain.stat().st_size
+    one, other = (torch.load(path, weights_only=True) for path in (plain, compressed))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.slow
+def test_apply_zeroes_moments_on_request(recipe, tmp_path):
+    path, out = tmp_path / "train.pt", tmp_path / "out.pt"
+    model = torch.nn.Sequential(torch.nn.Linear(20, 10))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(20)).square().sum().backward()
+    optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+    recipe.write_text(
+        "version: 1\nsteps:\n- {method: l1_unstructured, targets: ['*'], amount: 0.5}\n"
+    )
+    result = prune_gui("apply", recipe, path, "-o", out, "--zero-moments")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "byte for byte" in result.stdout
+    loaded = torch.load(out)
+    assert not loaded["optimizer"]["state"][0]["exp_avg"][loaded["model"]["0.weight"] == 0].any()
+
+
+@pytest.mark.slow
 def test_apply_writes_shards_and_prunes_sharded_checkpoints(demo_checkpoint, recipe, tmp_path):
     whole, split, again = tmp_path / "whole.safetensors", tmp_path / "split", tmp_path / "again"
     assert prune_gui("apply", recipe, demo_checkpoint, "-o", whole).returncode == 0

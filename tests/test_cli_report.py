@@ -47,6 +47,7 @@ def pruned(dense):
     return out
 
 
+@pytest.mark.slow
 def test_a_page_is_written_once_and_names_no_folder(dense, tmp_path):
     out = tmp_path / "report.html"
     result = run("report", dense, "-o", out)

@@ -56,6 +56,16 @@ if TYPE_CHECKING:
     help="Split the checkpoint into shards of this size, such as 500MB, 5GB or 2GiB, in the folder "
     "OUT.",
 )
+@click.option(
+    "--compressed",
+    is_flag=True,
+    help="Compress a .pt file with deflate. torch.load reads it, but not with mmap=True.",
+)
+@click.option(
+    "--zero-moments",
+    is_flag=True,
+    help="Also set the optimizer's moments of pruned elements to zero (finalized torch files).",
+)
 @one_state
 @own_methods
 @as_json
@@ -69,6 +79,8 @@ def apply(
     own: Sequence[Path],
     *,
     overwrite: bool,
+    compressed: bool,
+    zero_moments: bool,
     as_json: bool,
 ) -> None:
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
@@ -81,6 +93,8 @@ def apply(
         as_json=as_json,
         shard_size=shard_size,
         state=state,
+        compressed=compressed,
+        zero_moments=zero_moments,
     )
 
 
@@ -111,6 +125,8 @@ def prune_and_save(
     as_json: bool,
     shard_size: int | None = None,
     state: str | None = None,
+    compressed: bool = False,
+    zero_moments: bool = False,
 ) -> None:
     """Prune a checkpoint by a recipe, save each form, and print what was pruned.
 
@@ -122,17 +138,31 @@ def prune_and_save(
         as_json: whether to print one JSON object instead of text.
         shard_size: see `export`.
         state: see `open_checkpoint`.
+        compressed: see `export`.
+        zero_moments: see `export`.
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
+    from prune_gui.recipe.contents_note import contents_note
+    from prune_gui.recipe.exporting import parts_to_write
 
     with open_checkpoint(checkpoint, state) as opened:
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop)
         for out, form in outputs.items():
             with job(f"Saving {Path(out).name}") as (progress, stop):
-                export(resolution, out, form, overwrite, progress, stop, shard_size)
+                export(
+                    resolution,
+                    out,
+                    form,
+                    overwrite,
+                    progress,
+                    stop,
+                    shard_size=shard_size,
+                    compressed=compressed,
+                    zero_moments=zero_moments,
+                )
         loaders = [
             str(loader_path(OutputPath.of(opened, out, shard_size)))
             for out, form in outputs.items()
@@ -148,6 +178,10 @@ def prune_and_save(
                 print_line(f"Note on step {number}: {name}: {note}")
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
+            target = OutputPath.of(opened, out, shard_size)
+            entries = [part.entry for part in parts_to_write(resolution, form)]
+            if note := contents_note(resolution, target, form, entries):
+                print_line(f"Note: {note}")
         for loader in loaders:
             print_line(f"Wrote {loader} (load(model) in it loads the checkpoint into a model)")
 

@@ -24,7 +24,7 @@ from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.file_zeros import FileZeros
-    from prune_gui.checkpoint import Checkpoint, TensorInfo
+    from prune_gui.checkpoint import Checkpoint, ModuleNode, TensorInfo
 
 MAX_SHOWN_ROLES: Final = 8
 
@@ -55,6 +55,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
         "description": checkpoint.description,
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),
+        "foreign": list(checkpoint.foreign),
         "warnings": [*checkpoint.warnings, *_provenance_remarks(checkpoint)],
         "metadata": dict(checkpoint.metadata),
         "parameters": zeros.elements,
@@ -75,8 +76,8 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
             for info in checkpoint.tensors.values()
         ],
         "modules": [
-            {"path": node.path, "kind": node.module_type, "inferred": True}
-            for node in module_tree(checkpoint.tensors.values()).walk()
+            {"path": node.path, "kind": node.module_type, "inferred": node.is_type_inferred}
+            for node in _tree(checkpoint).walk()
             if node.module_type
         ],
     }
@@ -91,11 +92,12 @@ def _patterns_json(zeros: FileZeros, info: TensorInfo) -> dict[str, object] | No
 def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
     lines: list[tuple[str, ...]] = [("Module", "Shape", "Type", "Parameters", "Zeros")]
     patterns = ["Patterns" if zeros.patterns else ""]
-    stack = [(0, child) for child in reversed(module_tree(checkpoint.tensors.values()).children)]
+    stack = [(0, child) for child in reversed(_tree(checkpoint).children)]
     while stack:
         depth, node = stack.pop()
         label = "  " * depth + one_line(node.name, MAX_NAME_LENGTH)
-        kind = f"{node.module_type}?" if node.module_type else ""  # "?": the type is inferred
+        is_inferred = node.module_type and node.is_type_inferred
+        kind = f"{node.module_type}?" if is_inferred else node.module_type  # "?": not in the file
         cells = _cells(node.tensor, zeros) if node.tensor else ("", kind, "", "")
         lines.append((label, *cells))
         patterns.append(zeros.describe(node.tensor.name) if node.tensor else "")
@@ -124,6 +126,10 @@ def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
         print_line(note)
     for warning in (*checkpoint.warnings, *_provenance_remarks(checkpoint)):
         print_line(f"Warning: {warning}")
+
+
+def _tree(checkpoint: Checkpoint) -> ModuleNode:
+    return module_tree(checkpoint.tensors.values(), checkpoint.module_classes)
 
 
 def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:

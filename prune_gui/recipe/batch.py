@@ -57,8 +57,11 @@ def prune_file(
     monitor: Monitor,
     *,
     overwrite: bool = False,
+    compressed: bool = False,
 ) -> BatchRow:
     """Apply a recipe to a checkpoint, and write the result unless `out` is None.
+
+    It is compressed if `compressed` is set and the kind of file allows it.
 
     An error in opening, pruning or writing is stored in the row.
 
@@ -67,6 +70,7 @@ def prune_file(
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
     from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
+    from prune_gui.recipe.target import OutputPath  # torch: slow to import
 
     row = BatchRow(path)
     try:
@@ -82,7 +86,14 @@ def prune_file(
             pruned, total = resolution.total
             row = replace(row, pruned=pruned, total=total)
             if out is not None:
-                write(resolution, out, form, overwrite=overwrite, monitor=monitor)
+                write(
+                    resolution,
+                    out,
+                    form,
+                    overwrite=overwrite,
+                    monitor=monitor,
+                    compressed=compressed and OutputPath.of(checkpoint, out).is_compressible,
+                )
                 row = replace(row, out=out)
     except Cancelled:
         raise
@@ -99,6 +110,7 @@ def batch(
     monitor: Monitor,
     *,
     overwrite: bool = False,
+    compressed: bool = False,
 ) -> list[BatchRow]:
     """Apply a recipe to several checkpoints; an error in one does not stop the others.
 
@@ -109,6 +121,7 @@ def batch(
         form: the form to write, see `export`.
         monitor: receives the progress.
         overwrite: whether existing files in the folder may be replaced.
+        compressed: whether single torch files are compressed, see `export`.
 
     Raises:
         Cancelled: the monitor was cancelled; checkpoints that are already written stay.
@@ -116,7 +129,7 @@ def batch(
     paths = list(paths)
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
     return [
-        prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
+        prune_file(recipe, path, out, form, monitor, overwrite=overwrite, compressed=compressed)
         for path, out in zip(paths, targets, strict=True)
     ]
 

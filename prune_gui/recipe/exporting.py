@@ -12,7 +12,7 @@ from prune_gui.checkpoint import (
     write_shards,
 )
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.errors import RecipeError
+from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.loader import loader_path, loader_text
@@ -20,6 +20,7 @@ from prune_gui.recipe.parts import Form, FormTensor, parts
 from prune_gui.recipe.provenance import metadata_of
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
+from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 
 def export(
@@ -30,6 +31,8 @@ def export(
     progress: Progress | None = None,
     cancel: CancelFlag | None = None,
     shard_size: int | None = None,
+    compressed: bool = False,
+    zero_moments: bool = False,
 ) -> None:
     """Write the pruned checkpoint atomically, as a file or as a folder of shards.
 
@@ -55,6 +58,10 @@ def export(
         cancel: for example a `threading.Event`.
         shard_size: split the checkpoint again, into shards of at most this many bytes (or of one
             tensor, if that is larger), named as Hugging Face does.
+        compressed: compress the values with deflate; for a single ``.pt``, ``.pth``, ``.bin`` or
+            ``.ckpt``. `torch.load` reads the file, but not with ``mmap=True``.
+        zero_moments: in the finalized form of a torch file, also set the moments of pruned elements
+            to zero in the states of optimizers, such as ``exp_avg`` of Adam.
 
     Raises:
         RecipeError: there is nothing to write in this form.
@@ -62,7 +69,16 @@ def export(
         Cancelled: `cancel` was set; existing files are unchanged.
     """
     monitor = Monitor(progress, cancel)
-    write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
+    write(
+        resolution,
+        out,
+        form,
+        overwrite=overwrite,
+        monitor=monitor,
+        shard_size=shard_size,
+        compressed=compressed,
+        zero_moments=zero_moments,
+    )
 
 
 def write(
@@ -73,11 +89,27 @@ def write(
     overwrite: bool,
     monitor: Monitor,
     shard_size: int | None = None,
+    compressed: bool = False,
+    zero_moments: bool = False,
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
     target = OutputPath.of(checkpoint, out, shard_size)
+    if compressed and target.is_folder:
+        raise CheckpointError(
+            tr(
+                "{folder}: shards cannot be compressed, because programs map them into memory. "
+                "Save without compression, or as a single file.",
+                folder=target.path,
+            )
+        )
     entries = [part.entry for part in parts_to_write(resolution, form)]
+    if zero_moments:
+        if form != "finalized" or target.is_folder:
+            raise CheckpointError(
+                tr("Moments can be set to zero only in the finalized form, in a single file.")
+            )
+        entries = with_zeroed_moments(entries, resolution)
     template = surroundings(resolution, form)
     extra_files = loader_of(resolution, target, form)
     if target.is_folder:
@@ -86,7 +118,12 @@ def write(
         )
     else:
         written = check_target(
-            target.path, entries, template=template, extra_files=extra_files, overwrite=overwrite
+            target.path,
+            entries,
+            template=template,
+            extra_files=extra_files,
+            overwrite=overwrite,
+            compressed=compressed,
         )
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_outside()
@@ -113,6 +150,7 @@ def write(
             metadata={**checkpoint.metadata, **metadata},
             extra_files=extra_files,
             overwrite=overwrite,
+            compressed=compressed,
             monitor=monitor,
         )
 

@@ -64,7 +64,9 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
         anywhere: whether the script contains the absolute path of the folder, so that it works
             wherever it is pasted; otherwise it looks in the folder that it is in.
     """
-    root = checkpoint.root if checkpoint.format == target.format.name else ()
+    # The objects around a state dict are not written in another format, or if they need code.
+    is_nested = checkpoint.format == target.format.name and not checkpoint.foreign
+    root = checkpoint.root if is_nested else ()
     return LOADER.substitute(
         imports="\n".join(_imports(target)),
         folder=f"Path({str(_folder(target).absolute())!a})" if anywhere else HERE,
@@ -83,12 +85,12 @@ def _imports(target: OutputPath) -> Sequence[str]:
     return [*index, "from pathlib import Path", "", "import torch", *reader, prune]
 
 
-def _reading(target: OutputPath, root: Sequence[str]) -> Sequence[str]:
+def _reading(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
     """Return the lines that build the dictionary `state`.
 
     Args:
         target: the output path.
-        root: the keys that lead to the state dict inside the file.
+        root: the keys and indices that lead to the state dict inside the file.
     """
     main, load_code = ascii(target.main), target.format.load_code
     if not target.is_folder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -88,9 +88,20 @@ def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterato
 
 
 def _pruned(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    """Yield the weights with pruned elements set to +0: all bits zero in every float type."""
     flat = resolution.checkpoint.view(info.name).reshape(-1)
-    applied_steps = resolution.layers[info.name]
+    return masked(flat, resolution.layers[info.name], spans)
+
+
+def masked(
+    flat: torch.Tensor, applied_steps: Sequence[stack.AppliedStep], spans: Spans
+) -> Iterator[torch.Tensor]:
+    """Yield values with pruned elements set to +0: all bits zero in every float type.
+
+    Args:
+        flat: the values, 1-d.
+        applied_steps: the steps on a parameter with as many elements.
+        spans: the spans to yield.
+    """
     for start, stop in spans:
         values = torch.empty_like(flat[start:stop])
         kept = stack.kept(applied_steps, start, stop)

@@ -23,7 +23,8 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.radix_select import Cut, Ranking
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.decision_cache import DecisionCache

@@ -86,9 +86,8 @@ def python_script(resolution: Resolution, out: Path) -> str:
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield the lines that read the state dict and make parameters of its tensors."""
     load = format_named(checkpoint.format).load_code
-    keys = "".join(f"[{key!r}]" for key in checkpoint.root)
     if checkpoint.files == (checkpoint.path,):
-        yield f"state = dict({load.format(path='CHECKPOINT')}{keys})"
+        yield f"state = dict({checkpoint.state_code(load.format(path='CHECKPOINT'))})"
     else:
         yield f"files = {_text([str(path.absolute()) for path in checkpoint.files])}"
         items = f"{load.format(path='file')}.items()"

@@ -32,6 +32,11 @@ class OutputPath:
     main: str
     shard_size: int | None = None
 
+    @property
+    def is_compressible(self) -> bool:
+        """Whether the values can be compressed; programs map shards into memory."""
+        return not self.is_folder and self.format.write_compressed is not None
+
     @classmethod
     def of(
         cls, checkpoint: Checkpoint, out: str | os.PathLike[str], shard_size: int | None = None

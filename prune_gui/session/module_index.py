@@ -8,6 +8,7 @@ from fnmatch import translate
 from itertools import repeat
 from re import compile as compile_pattern
 from re import split
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +58,7 @@ class ModuleIndex:
     Args:
         tensors: the tensors of a checkpoint.
         module_types: returns the module types around each tensor, for `matches`.
+        module_classes: the classes of modules; see `Checkpoint`.
 
     Attributes:
         tensors: in file order; each array below has one value per tensor.
@@ -66,7 +68,10 @@ class ModuleIndex:
 
     @gc_paused()
     def __init__(
-        self, tensors: Iterable[TensorInfo], module_types: Callable[[], ModuleTypes] = dict
+        self,
+        tensors: Iterable[TensorInfo],
+        module_types: Callable[[], ModuleTypes] = dict,
+        module_classes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.tensors = tuple(tensors)
         self._module_types = module_types
@@ -78,7 +83,7 @@ class ModuleIndex:
         usually_pruned = np.array([is_usually_pruned(tensor) for tensor in self.tensors], np.bool_)
         self._is_weight = can_be_pruned & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
-        self._nodes = [Node(0, module_tree(self.tensors), -1, self._all_indices)]
+        self._nodes = [Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices)]
         self._children: dict[int, Sequence[Node]] = {}
         self._condition_values: dict[str, tuple[list[Property], NDArray[np.intp]]] = {}
         for node in self._nodes:  # the list grows in this loop
@@ -116,10 +121,16 @@ class ModuleIndex:
         return node
 
     def module_type_of(self, parameter: str) -> str:
-        """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
+        """Return the type of the module that holds a parameter; "" if it is unknown.
+
+        The inferred type of a class that is not of torch says more about its dimensions.
+        """
         module = parameter.rpartition(".")[0]
         found = self.find(module) if module else None
-        return found.node.module_type if found is not None else ""
+        if found is None:
+            return ""
+        inferred = "" if found.node.is_torch_module else found.node.inferred_type
+        return inferred or found.node.module_type
 
     def index_of(self, name: str) -> int:
         """Return the index of a parameter in the arrays."""

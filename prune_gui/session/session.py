@@ -53,7 +53,9 @@ class Session:
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
         self.module_index = ModuleIndex(
-            checkpoint.tensors.values(), lambda: checkpoint.module_types
+            checkpoint.tensors.values(),
+            lambda: checkpoint.module_types,
+            checkpoint.module_classes,
         )
         self.resolver = Resolver(checkpoint)
         self.score_histograms = ScoreHistogramCache(checkpoint)

@@ -40,7 +40,13 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
 
 
 def batch_jobs(
-    recipe: Recipe, paths: Sequence[Path], folder: Path | None, form: Form, *, overwrite: bool
+    recipe: Recipe,
+    paths: Sequence[Path],
+    folder: Path | None,
+    form: Form,
+    *,
+    overwrite: bool,
+    compressed: bool = False,
 ) -> list[Job]:
     """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
 
@@ -50,7 +56,9 @@ def batch_jobs(
 
     def job(position: int, path: Path, out: Path | None) -> Job:
         def work(monitor: Monitor) -> BatchRow:
-            return prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
+            return prune_file(
+                recipe, path, out, form, monitor, overwrite=overwrite, compressed=compressed
+            )
 
         title = deferred(
             "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)

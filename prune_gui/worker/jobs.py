@@ -186,7 +186,14 @@ def mask_step_job(session: Session, path: Path) -> Job:
 
 
 def export_job(
-    session: Session, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
+    session: Session,
+    out: Path,
+    form: Form,
+    *,
+    overwrite: bool,
+    shard_size: int | None = None,
+    compressed: bool = False,
+    zero_moments: bool = False,
 ) -> Job:
     """Resolve the session's current recipe and export it to `out`; the result is `out`."""
     recipe = session.recipe
@@ -195,7 +202,16 @@ def export_job(
         from prune_gui.recipe.exporting import write  # torch: slow to import
 
         resolution = session.resolver.copy().resolve(recipe, monitor)
-        write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
+        write(
+            resolution,
+            out,
+            form,
+            overwrite=overwrite,
+            monitor=monitor,
+            shard_size=shard_size,
+            compressed=compressed,
+            zero_moments=zero_moments,
+        )
         return out
 
     return Job(deferred("Saving {name}", name=out.name), work, long=True, writes=True)

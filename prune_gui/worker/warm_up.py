@@ -55,17 +55,22 @@ def _load() -> None:
 
 def loops() -> Iterator[Callable[[], object]]:
     """Yield functions, each of which compiles some kernels or loads them from the cache."""
+    import numpy as np  # slow to import
     import torch  # slow to import
 
     from prune_gui.audit import kernels
     from prune_gui.audit.raster import value_kernels
     from prune_gui.audit.statistics import score_histogram_kernels
+    from prune_gui.pruning.kernels.keys import group_digits
     from prune_gui.pruning.norms.channels import channel_norms
-    from prune_gui.pruning.selection.radix_select import smallest
+    from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS, smallest
 
     yield kernels.warm_up
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
-        yield partial(smallest, torch.ones(2, dtype=dtype), 1)
+        yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1, dtype=dtype), 1)
+    one, starts = np.zeros(1, np.uint32), np.zeros(1 << 16, np.uint32)
+    for mask in (None, np.ones(1, np.bool_)):
+        yield partial(group_digits, one, mask, starts.copy(), np.zeros(1, np.uint16))
     yield value_kernels.warm_up
     yield score_histogram_kernels.warm_up
     for dtype in (torch.float32, torch.bfloat16):

@@ -128,3 +128,15 @@ def test_a_cancelled_batch_writes_no_more_files(tmp_path):
     with pytest.raises(Cancelled):
         batch(RECIPE, [path], tmp_path, "finalized", Monitor(cancel=stop))
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_torch_files_are_compressed_and_others_written_as_usual(tmp_path):
+    weights = torch.zeros(300, 400)
+    save_file({"w": weights, "v": torch.ones(3)}, tmp_path / "one.safetensors")
+    torch.save({"w": weights, "v": torch.ones(3)}, tmp_path / "two.pt")
+    paths = [tmp_path / "one.safetensors", tmp_path / "two.pt"]
+    one, two = batch(RECIPE, paths, tmp_path, "finalized", Monitor(), compressed=True)
+    assert (one.error, two.error) == ("", "")
+    assert one.out.stat().st_size > weights.nbytes
+    assert two.out.stat().st_size < weights.nbytes // 10
+    assert torch.equal(torch.load(two.out, weights_only=True)["w"], weights)

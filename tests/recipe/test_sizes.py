@@ -169,7 +169,7 @@ def told_of(tmp_path, state, *some_steps) -> dict[str, Size]:
 def test_zeros_compress_to_almost_nothing(tmp_path):
     everything = {"method": "l1_unstructured", "targets": ["w"], "amount": 1.0}
     told = told_of(tmp_path, {"w": torch.randn(1000, 1000)}, everything)
-    assert told["finalized"][0] < 0.01
+    assert told["finalized"][0] < 0.011
     assert told["reparametrized"][0] == pytest.approx(0.463, abs=0.02)  # dense float32: 0.926
 
 
@@ -183,6 +183,28 @@ def test_the_estimate_is_close_to_the_size_after_compressing_everything(tmp_path
     step = {**HALF, "amount": amount}
     for share, whole in told_of(tmp_path, state, step).values():
         assert share == pytest.approx(whole, abs=0.03)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_size_of_a_compressed_file_is_forecast_within_5_percent(tmp_path, form):
+    torch.manual_seed(0)
+    state = {f"layers.{i}.weight": torch.randn(200, 300) * (i + 1) for i in range(6)}
+    torch.save({key: tensor.bfloat16() for key, tensor in state.items()}, tmp_path / "in.pt")
+    with open_checkpoint(tmp_path / "in.pt") as checkpoint:
+        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+        told = sizes(resolution, tmp_path / "out.pt")[form]
+        export(resolution, tmp_path / "out.pt", form, compressed=True)
+    assert told.compressed == pytest.approx(on_disk(tmp_path / "out.pt"), rel=0.05)
+    assert told.compressed < 0.7 * told.nbytes
+
+
+def test_shards_are_not_compressed(tmp_path):
+    torch.save({"a.weight": torch.ones(3)}, tmp_path / "in.pt")
+    with open_checkpoint(tmp_path / "in.pt") as checkpoint:
+        resolution = resolve(Recipe(), checkpoint)
+        with pytest.raises(CheckpointError, match="shards cannot be compressed"):
+            export(resolution, tmp_path / "out", shard_size=100, compressed=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_noise_is_estimated_as_incompressible(tmp_path):

@@ -1,0 +1,57 @@
+"""Setting the optimizer's moments of pruned elements to zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from prune_gui.checkpoint import TensorWriter
+from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
+from prune_gui.checkpoint.torch.moments import moments
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
+from prune_gui.pruning.parallel import chunks
+from prune_gui.recipe.parts import masked
+from prune_gui.recipe.resolution import Resolution
+
+
+def with_zeroed_moments(
+    tensors: Sequence[TensorWriter], resolution: Resolution
+) -> list[TensorWriter]:
+    """Return the writers of the finalized form with those of the moments of pruned parameters.
+
+    Raises:
+        CheckpointError: the file has no moments, or it is not certain which parameter they belong
+            to.
+    """
+    checkpoint = resolution.checkpoint
+    found = moments(checkpoint) if isinstance(checkpoint, TorchCheckpoint) else {}
+    if not found:
+        raise CheckpointError(
+            tr("{file} has no optimizer state with moments.", file=checkpoint.path.name)
+        )
+    return [
+        replace(
+            tensor,
+            moments=tuple(
+                (moment, _writer(resolution, tensor.name, moment.detach()))
+                for moment in found.get(tensor.name, ())
+                if tensor.name in resolution.layers
+            ),
+        )
+        for tensor in tensors
+    ]
+
+
+def _writer(resolution: Resolution, name: str, moment: torch.Tensor) -> TensorWriter:
+    flat = partial(torch.reshape, moment, (-1,))
+    steps = resolution.layers[name]
+    return TensorWriter(
+        name,
+        str(moment.dtype).removeprefix("torch."),
+        tuple(moment.shape),
+        lambda: masked(flat(), steps, chunks(moment.numel())),
+    )

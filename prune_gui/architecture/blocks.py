@@ -200,7 +200,8 @@ def _role(path: str, name: str) -> Role:
     kind = projection(name)
     if kind in ATTENTION_PROJECTIONS:
         parts = module.split(".")
-        found = next((i for i, part in enumerate(parts) if ATTENTION.search(part)), len(parts) - 2)
+        around = parts if leaf in FUSED_PARAMETERS else parts[:-1]  # "attn_q" is in no attention
+        found = next((i for i, part in enumerate(around) if ATTENTION.search(part)), len(parts) - 2)
         group = ".".join(parts[: found + 1])
     if leaf in FUSED_PARAMETERS:
         leaf = leaf.rpartition("_")[2]

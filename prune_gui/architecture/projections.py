@@ -30,17 +30,18 @@ FUSED_PARAMETERS: Final = {
 }
 """Parameters of torch.nn.MultiheadAttention itself."""
 ANYWHERE: Final = {
-    Projection.Q: {"q_proj", "query", "to_q", "q_lin", "wq"},
-    Projection.K: {"k_proj", "key", "to_k", "k_lin", "wk"},
-    Projection.V: {"v_proj", "value", "to_v", "v_lin", "wv"},
-    Projection.QKV: {"qkv", "qkv_proj", "to_qkv", "Wqkv", "query_key_value", "c_attn"},
-    Projection.O: {"o_proj", "out_lin"},
-    Projection.GATE: {"gate_proj", "w1", "wi_0"},
+    Projection.Q: {"q_proj", "query", "to_q", "q_lin", "wq", "attn_q"},
+    Projection.K: {"k_proj", "key", "to_k", "k_lin", "wk", "attn_k"},
+    Projection.V: {"v_proj", "value", "to_v", "v_lin", "wv", "attn_v"},
+    Projection.QKV: {"qkv", "qkv_proj", "to_qkv", "Wqkv", "query_key_value", "c_attn", "attn_qkv"},
+    Projection.O: {"o_proj", "out_lin", "attn_output"},
+    Projection.GATE: {"gate_proj", "w1", "wi_0", "ffn_gate"},
     Projection.UP: {
         "up_proj", "w3", "wi", "wi_1", "fc1", "lin1", "linear1", "c_fc", "fc_in", "dense_h_to_4h",
+        "ffn_up",
     },
     Projection.DOWN: {
-        "down_proj", "w2", "fc2", "lin2", "linear2", "fc_out", "dense_4h_to_h",
+        "down_proj", "w2", "fc2", "lin2", "linear2", "fc_out", "dense_4h_to_h", "ffn_down",
     },
 }  # fmt: skip
 IN_ATTENTION: Final = {
@@ -68,7 +69,8 @@ def projection(name: str) -> Projection | None:
 
     Args:
         name: the full name, such as "encoder.layer.0.attention.self.query.weight". Names as in
-            Hugging Face transformers and diffusers, timm, torch and the first Llama are known.
+            Hugging Face transformers and diffusers, timm, torch, llama.cpp and
+            the first Llama are known.
     """
     module, _, parameter = name.rpartition(".")
     if parameter in FUSED_PARAMETERS:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.errors import PruneGuiError
-from prune_gui.language import tr
+from prune_gui.language import tr, trn
 from prune_gui.session.start_folder import start_folder
 from prune_gui.worker import Dropped, Event
 
@@ -35,6 +36,7 @@ class CheckpointSaving:
         self._dialog: SaveDialog | None = None
         self._ticket: int | None = None
         workbench.changed.connect(self._on_changed)
+        workbench.files.saved.connect(self._tell_size)
         workbench.bridge.happened.connect(self._follow)
 
     @property
@@ -66,6 +68,8 @@ class CheckpointSaving:
             dialog.form,
             overwrite=dialog.replaces,
             shard_size=dialog.shard_size,
+            compressed=dialog.compressed,
+            zero_moments=dialog.zero_moments,
             failed=self._explain,
         )
 
@@ -80,6 +84,13 @@ class CheckpointSaving:
     def _follow(self, event: Event) -> None:
         if event.ticket == self._ticket and isinstance(event, Dropped):
             self._workbench.noted.emit(tr("Saving was cancelled; no file was changed."))
+
+    def _tell_size(self, path: Path) -> None:
+        """Show the exact size of the new file or of all files in the new folder."""
+        files = path.iterdir() if path.is_dir() else [path]
+        nbytes = sum(file.stat().st_size for file in files)
+        size = trn("{count:,} byte", "{count:,} bytes", nbytes)
+        self._workbench.noted.emit(tr("Saved {path} ({size})", path=path, size=size))
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file or changes.saved:

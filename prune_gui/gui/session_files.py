@@ -79,6 +79,8 @@ class SessionFiles(QObject):
         *,
         overwrite: bool,
         shard_size: int | None = None,
+        compressed: bool = False,
+        zero_moments: bool = False,
         failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
         """Write the pruned checkpoint.
@@ -88,6 +90,8 @@ class SessionFiles(QObject):
             form: the form of the pruned checkpoint.
             overwrite: whether existing files are replaced.
             shard_size: maximum size of a shard in bytes; None for one file.
+            compressed: whether the values are compressed; see `export`.
+            zero_moments: whether moments of pruned elements are set to zero; see `export`.
             failed: gets the error; None: it is reported like that of any other job.
 
         Returns:
@@ -102,7 +106,15 @@ class SessionFiles(QObject):
             session.mark_saved(recipe)
             self.saved.emit(path)
 
-        job = export_job(session, out, form, overwrite=overwrite, shard_size=shard_size)
+        job = export_job(
+            session,
+            out,
+            form,
+            overwrite=overwrite,
+            shard_size=shard_size,
+            compressed=compressed,
+            zero_moments=zero_moments,
+        )
         return self._bridge.run(job, saved, failed)
 
     def close(self) -> None:

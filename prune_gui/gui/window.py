@@ -402,7 +402,7 @@ class MainWindow(QMainWindow):
             lambda on: self.commands.preferences.change("more_fields", on)
         )
         self.draft.added.connect(self.stack.list.setFocus)
-        self.draft.outcome_changed.connect(self.menu_actions.refresh)
+        self.draft.offer_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
         self.workbench.changed.connect(self._on_changed)
         self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))

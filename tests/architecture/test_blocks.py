@@ -87,6 +87,13 @@ def test_attention_of_torch_has_fused_projections():
     assert roles(blocks) == [*attention, "up"]
 
 
+def test_llama_cpp_has_the_projections_of_a_block_in_one_group():
+    paths = ("ffn_down", "ffn_gate", "attn_output", "attn_k", "ffn_up", "attn_v", "attn_q")
+    names = in_blocks("blk.{}.", 2, *(f"{path}.weight" for path in paths))
+    layers, _ = of("token_embd.weight", *names)
+    assert roles(layers) == ["q", "k", "v", "o", "gate", "up", "down"]
+
+
 def test_stages_of_resnet_are_one_section_with_gaps():
     names = []
     for stage in (1, 2, 3, 4):

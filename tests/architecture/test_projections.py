@@ -35,6 +35,16 @@ NAMES = {
     "features.1.conv.0.0.weight": None,
     "layer1.0.conv1.weight": None,
     "key.weight": "k",
+    "blk.0.attn_q.weight": "q",
+    "blk.0.attn_k.bias": "k",
+    "blk.0.attn_v.weight": "v",
+    "blk.0.attn_qkv.weight": "qkv",
+    "blk.0.attn_output.weight": "o",
+    "blk.0.ffn_gate.weight": "gate",
+    "blk.0.ffn_up.weight": "up",
+    "blk.0.ffn_down.weight": "down",
+    "blk.0.attn_norm.weight": None,
+    "token_embd.weight": None,
     "weight": None,
 }
 

@@ -202,7 +202,7 @@ def test_hundreds_of_random_actions_leave_the_window_consistent(run_monkey, file
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_thousands_of_random_actions_leave_the_window_consistent(run_monkey, files):
-    run_monkey(files, acts=int(os.environ.get("MONKEY_ACTS", "5000")), seed=seed_of_run())
+    run_monkey(files, acts=int(os.environ.get("MONKEY_ACTS", "3000")), seed=seed_of_run())
 
 
 @pytest.mark.real

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-TARGETS = ("header", "archive", "legacy", "pickle", "index", "recipe", "conditions")
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "checkpoint")]
+TARGETS = ("header", "gguf", "archive", "legacy", "pickle", "index", "recipe", "conditions")
 
 
 def main(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from waiting import change
 
+from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
@@ -103,13 +104,19 @@ def demo_window(window, open_file, demo_checkpoint) -> MainWindow:
 
 @pytest.fixture
 def settle(qtbot, workbench) -> Callable[[], None]:
-    """Return a function that waits until the current recipe and draft are resolved."""
+    """Return a function that waits until the current recipe and draft are resolved.
+
+    A panel updates the draft only some times a second.
+    """
 
     def wait() -> None:
+        panels = [one for one in QApplication.allWidgets() if isinstance(one, DraftPanel)]
+
         def settled() -> bool:
             resolved, session = workbench.resolved, workbench.session
             return (
-                resolved is not None
+                not any(panel._is_outdated for panel in panels)
+                and resolved is not None
                 and resolved.recipe is session.recipe
                 and resolved.draft == workbench.draft.current
             )

@@ -27,7 +27,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.dialogs.result_table import ResultTable
-from prune_gui.gui.dialogs.save import FORMS
+from prune_gui.gui.dialogs.save import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
@@ -137,6 +137,8 @@ class BatchDialog(QDialog):
             self.form.addItem(without_mnemonics(tr(name)), form)
             self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
         self.overwrite = QCheckBox(tr("Re&place existing files"))
+        self.compressed = QCheckBox(tr("Compre&ss .pt files"))
+        self.compressed.setToolTip(tr(COMPRESSED_NOTE))
         self._problem = Message()
         self._buttons = buttons = JobSequenceButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
@@ -210,6 +212,7 @@ class BatchDialog(QDialog):
         row = QHBoxLayout()
         row.addWidget(self.form)
         row.addWidget(self.overwrite)
+        row.addWidget(self.compressed)
         row.addStretch()
         grid.addLayout(row, 1, 1, 1, 2)
         return group
@@ -246,7 +249,8 @@ class BatchDialog(QDialog):
         inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
         for widget in inputs:
             widget.setEnabled(not running)
-        output: tuple[QWidget, ...] = (self.folder, self._browse, self.form, self.overwrite)
+        options = self.form, self.overwrite, self.compressed
+        output: tuple[QWidget, ...] = (self.folder, self._browse, *options)
         for widget in output:
             widget.setEnabled(writes and not running)
         self._remove.setEnabled(self.results.selectionModel().hasSelection() and not running)
@@ -314,8 +318,15 @@ class BatchDialog(QDialog):
         paths = [row.path for row in self.model.rows]
         self.model.show([BatchRow(path) for path in paths])
         form: Form = self.form.currentData()
-        overwrite = self.overwrite.isChecked()
-        self._sequence.start(batch_jobs(session.recipe, paths, folder, form, overwrite=overwrite))
+        jobs = batch_jobs(
+            session.recipe,
+            paths,
+            folder,
+            form,
+            overwrite=self.overwrite.isChecked(),
+            compressed=self.compressed.isChecked(),
+        )
+        self._sequence.start(jobs)
         self._refresh()
 
     def _show_result(self, index: int, row: BatchRow) -> None:

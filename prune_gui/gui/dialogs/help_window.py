@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from PySide6.QtCore import QSize, QUrl
@@ -44,7 +45,7 @@ class HelpWindow(QDialog):
         block = document.begin()
         while block.isValid():
             heading = block.blockFormat().headingLevel() > 0
-            if heading and block.text().lower().replace(" ", "-") == anchor:
+            if heading and anchor_of(block.text()) == anchor:
                 bar = self.browser.verticalScrollBar()
                 top = document.documentLayout().blockBoundingRect(block).top()
                 bar.setValue(round(top) - MARGIN_PX)
@@ -55,3 +56,8 @@ class HelpWindow(QDialog):
 def guide_path(code: str) -> Path:
     """Return the file of the guide in a language of the program."""
     return resource("guide", "guide.md" if code == SOURCE else f"guide.{code}.md")
+
+
+def anchor_of(heading: str) -> str:
+    """Return the fragment of links to a heading, as GitHub forms it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

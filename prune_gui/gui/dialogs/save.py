@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QPalette, QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -67,9 +67,15 @@ FORMS: Final[dict[Form, tuple[str, str]]] = {
 ZEROS_NOTE: Final = deferred(
     "Zeros take as much space as other numbers: a pruned file is smaller only after compression."
 )
+COMPRESSED_NOTE: Final = deferred(
+    "Smaller. Loads with torch.load, but not with mmap=True, which transformers uses for its "
+    "model folders."
+)
 SHARD_SIZE: Final = "5 GB"
 """The default of Hugging Face."""
 NOTE_LINES: Final = 3
+INDENT_PX: Final = 24
+"""Of an explanation below its button."""
 UNKNOWN: Final = deferred("computing…")
 
 
@@ -78,6 +84,8 @@ def pruned_path(checkpoint: Path) -> Path:
     if is_index(checkpoint):
         folder = checkpoint.parent
         return folder.parent / f"{folder.name}-pruned"
+    if format_by_suffix(checkpoint) is None and format_by_suffix(Path(checkpoint.stem)):
+        checkpoint = checkpoint.with_suffix("")  # of .pth.tar, which is no tar archive
     return checkpoint.with_name(f"{checkpoint.stem}-pruned{checkpoint.suffix}")
 
 
@@ -114,8 +122,12 @@ class SaveDialog(QDialog):
         forms = self._make_forms(form)
         self._split = QCheckBox(tr("S&plit into shards of at most"))
         self._shard_size = QLineEdit(SHARD_SIZE)
+        self._compressed_note = QLabel(tr(COMPRESSED_NOTE))
+        self._compressed = QCheckBox(tr("Compresse&d (deflate)"))
+        self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._path = QLineEdit(str(suggested))
         path_row = self._make_path_row()
+        self._contents = Message()
         self._draft = Message()
         self._problem = Message()
         self._room = Message()
@@ -127,13 +139,14 @@ class SaveDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self._save = buttons.button(standard.Save)
         layout = QVBoxLayout(self)
-        notes = _Notes((self._failure, self._draft, self._problem, self._room))
+        notes = _Notes((self._failure, self._draft, self._problem, self._contents, self._room))
         sections = (forms, self._loader, path_row, notes, buttons)
         for section in sections:
             layout.addWidget(section)
         self._forms.idToggled.connect(self._refresh)
         self._split.toggled.connect(self._change_files)
         self._shard_size.textChanged.connect(self._refresh)
+        self._compressed.toggled.connect(self._refresh)
         self._path.textChanged.connect(self._refresh)
         self._refresh()
         self._path.setFocus()
@@ -156,6 +169,16 @@ class SaveDialog(QDialog):
             ValueError: the typed text is not a size; the message is for the user.
         """
         return parse_bytes(self._shard_size.text().strip()) if self._split.isChecked() else None
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the values are compressed; False if the chosen kind of files cannot be."""
+        return self._compressed.isEnabled() and self._compressed.isChecked()
+
+    @property
+    def zero_moments(self) -> bool:
+        """Whether moments of pruned elements are set to zero; False if the files have none."""
+        return self._moments.isEnabled() and self._moments.isChecked()
 
     @property
     def replaces(self) -> bool:
@@ -191,7 +214,7 @@ class SaveDialog(QDialog):
             button.setChecked(form == chosen)
             self._forms.addButton(button, i)
             label = QLabel(tr(explanation))
-            label.setIndent(24)
+            label.setIndent(INDENT_PX)
             figures = QLabel(), QLabel()
             self._figures[form] = figures
             grid.addWidget(button, 2 * i, 0)
@@ -221,6 +244,10 @@ class SaveDialog(QDialog):
         if session is not None and is_index(session.checkpoint.path):
             self._split.setText(tr("S&plit into new shards of at most"))
             self._split.setToolTip(tr("Otherwise the same shards as the input"))
+        self._compressed.setToolTip(tr("For a single file of torch: .pt, .pth, .bin or .ckpt"))
+        self._compressed.setAccessibleDescription(tr(COMPRESSED_NOTE))
+        self._compressed_note.setForegroundRole(QPalette.ColorRole.PlaceholderText)
+        self._compressed_note.setIndent(INDENT_PX)
         shards = QHBoxLayout()
         shards.addWidget(self._split)
         shards.addWidget(self._shard_size)
@@ -229,6 +256,11 @@ class SaveDialog(QDialog):
         grid.addWidget(self._path, 0, 1)
         grid.addWidget(browse, 0, 2)
         grid.addLayout(shards, 1, 1, 1, 2)
+        grid.addWidget(self._compressed, 2, 1, 1, 2)
+        grid.addWidget(self._compressed_note, 3, 1, 1, 2)
+        self._moments.setVisible(session is not None and session.checkpoint.has_moments())
+        self._moments.setToolTip(tr("For the finalized form in a file of torch"))
+        grid.addWidget(self._moments, 4, 1, 1, 2)
         return row
 
     def _change_files(self, split: bool) -> None:
@@ -250,7 +282,11 @@ class SaveDialog(QDialog):
         self._target, problem = self._read()
         self._problem.say(problem)
         self._save.setEnabled(self._target is not None)
+        is_torch_file = self._target is not None and self._target.is_compressible
+        self._compressed.setEnabled(is_torch_file)
+        self._moments.setEnabled(is_torch_file and self.form == "finalized")
         self._measure()
+        self._show_sizes()
         self._show_loader()
         self._show_room()
 
@@ -301,7 +337,7 @@ class SaveDialog(QDialog):
             texts = (
                 (tr("cannot be saved"), "")
                 if isinstance(size, PruneGuiError)
-                else _size_texts(size)
+                else _size_texts(size, compressed=self.compressed)
             )
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
@@ -324,13 +360,16 @@ class SaveDialog(QDialog):
     def _show_room(self) -> None:
         """Show the free space on disk, or why the chosen form cannot be saved."""
         size = self._sizes.get(self.form)
+        note = "" if size is None or isinstance(size, PruneGuiError) else size.note
+        self._contents.say(note, warning=False)
         if isinstance(size, PruneGuiError):
             self._room.say(str(size))
         elif self._target is None or (room := _free_space(self._target.path)) is None:
             self._room.say("")
         else:
             folder, free = room
-            too_small = size is not None and size.nbytes > free
+            needed = 0 if size is None else size.compressed if self.compressed else size.nbytes
+            too_small = needed > free
             space = short_bytes(free)
             text = (
                 tr("Not enough disk space: {size} free in {folder}", size=space, folder=folder)
@@ -396,16 +435,18 @@ def _same_kind(one: OutputPath, other: OutputPath | None) -> bool:
     )
 
 
-def _size_texts(size: Size | None) -> tuple[str, str]:
-    """Return texts for the size of a form, and for its size after compression."""
+def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
+    """Return texts for the size of a form, and for what compression changes."""
     if size is None:
         return tr(UNKNOWN), ""
-    zipped = tr(
-        "about {share:.0f} % with zip ({size})",
-        share=100 * size.share,
-        size=short_bytes(size.compressed),
-    )
-    return trn("{count:,} byte", "{count:,} bytes", size.nbytes), zipped
+    share, estimate = 100 * size.share, short_bytes(size.compressed)
+    whole = trn("{count:,} byte", "{count:,} bytes", size.nbytes)
+    if compressed:
+        return (
+            tr("about {size}", size=estimate),
+            tr("{share:.0f} % of {size}", share=share, size=whole),
+        )
+    return whole, tr("about {share:.0f} % with zip ({size})", share=share, size=estimate)
 
 
 def _free_space(path: Path) -> tuple[Path, int] | None:

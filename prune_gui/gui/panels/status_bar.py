@@ -188,6 +188,8 @@ class StatusBar(QStatusBar):
 
     def _hide_job(self) -> None:
         self._job_timer.stop()
+        if not self.busy:
+            return
         for widget in self._job:
             widget.hide()
         self.busy_changed.emit()

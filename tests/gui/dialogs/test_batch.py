@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+import torch
 from PySide6.QtWidgets import QMessageBox
 
 from prune_gui import open_checkpoint
@@ -41,6 +42,21 @@ def test_a_failed_checkpoint_does_not_stop_the_others(dialog, qtbot, files, tmp_
     assert "b.safetensors" in bad.error
     with open_checkpoint(last.out) as pruned:
         assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
+
+
+def test_torch_files_are_compressed_if_that_is_checked(dialog, qtbot, demo_checkpoint, tmp_path):
+    with open_checkpoint(demo_checkpoint) as demo:
+        torch.save({name: demo.read(name).clone() for name in demo.tensors}, tmp_path / "demo.pt")
+    dialog.add([tmp_path / "demo.pt"])
+    assert not dialog.compressed.isEnabled()
+    dialog.write.setChecked(True)
+    dialog.folder.setText(str(tmp_path / "out"))
+    dialog.compressed.click()
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+        dialog.run.click()
+    [row] = dialog.model.rows
+    assert row.error == ""
+    assert row.out.stat().st_size < 0.9 * (tmp_path / "demo.pt").stat().st_size
 
 
 def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_path):

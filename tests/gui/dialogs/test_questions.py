@@ -126,5 +126,6 @@ def test_questions_about_irreversible_actions_are_plain_text_with_cancel_as_defa
 
 def test_the_filters_of_checkpoints_name_the_suffixes_of_all_formats():
     assert questions.checkpoint_filter("*.index*.json") == (
-        "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
+        "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.gguf *.npz *.keras *.h5 *.hdf5 "
+        "*.msgpack *.index*.json);;All files (*)"
     )

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtWidgets import (
     QApplication,
     QCheckBox,
@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.gui.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.dialogs import save as save_dialog
 from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
 from prune_gui.gui.widgets.message import Message
@@ -169,6 +170,83 @@ def test_the_size_depends_on_the_file_format(dialog, shown_sizes):
     assert shown_sizes(dialog)["finalized"] not in (exact, "")
     dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
     assert shown_sizes(dialog)["finalized"] == exact
+
+
+def test_a_torch_file_is_compressed_to_about_the_size_that_is_shown(dialog, shown_sizes, workbench):
+    [compressed] = [box for box in dialog.findChildren(QCheckBox) if "deflate" in box.text()]
+    exact = shown_sizes(dialog)["finalized"]
+    assert not compressed.isEnabled()
+    dialog._path.setText(str(dialog.path.with_suffix(".pt")))
+    compressed.click()
+    assert dialog.compressed
+    figures = shown_sizes(dialog)["finalized"], dialog._figures["finalized"][1].text()
+    assert figures[0].startswith("about ")
+    assert "% of " in figures[1]
+    dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
+    assert not dialog.compressed
+    assert shown_sizes(dialog)["finalized"] == exact
+    dialog._path.setText(str(dialog.path.with_suffix(".pt")))
+    split(dialog, "1 GB")
+    assert not dialog.compressed
+
+
+@pytest.fixture
+def training(tmp_path) -> Path:
+    """Return the path of a whole module beside the state of its optimizer."""
+    torch.manual_seed(0)
+    network = torch.nn.Linear(40, 30)
+    optimizer = torch.optim.Adam(network.parameters())
+    network(torch.randn(5, 40)).square().sum().backward()
+    optimizer.step()
+    path = tmp_path / "train.pt"
+    torch.save({"model": torch.nn.Sequential(network), "optimizer": optimizer.state_dict()}, path)
+    return path
+
+
+def test_the_dialog_says_what_is_kept_of_a_file_with_code(make_dialog, training, shown_sizes):
+    dialog = make_dialog(training)
+    shown_sizes(dialog)
+    assert "byte for byte" in problem(dialog)
+    choose(dialog, "reparametrized")
+    assert "plain state dict" in problem(dialog)
+    dialog._path.setText(str(training.with_suffix(".safetensors")))
+    shown_sizes(dialog)
+    assert "only the tensors" in problem(dialog)
+    choose(dialog, "masks")
+    assert "tensors" not in problem(dialog)
+
+
+def test_moments_are_zeroed_only_on_request(qtbot, make_dialog, training, workbench):
+    make_dialog(training).accept()
+    saving = CheckpointSaving(None, workbench)
+    for wanted in (False, True):
+        QTimer.singleShot(0, lambda wanted=wanted: _accept(saving._dialog, zero_moments=wanted))
+        with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
+            saving.ask(workbench.session, SimpleNamespace(form="finalized"))
+        [out] = saved.args
+        content = torch.load(out, weights_only=False)
+        is_pruned = content["model"][0].weight == 0
+        moments = content["optimizer"]["state"][0]["exp_avg"]
+        assert is_pruned.sum() == 600
+        assert bool(moments[~is_pruned].all())
+        assert bool(moments[is_pruned].any()) is not wanted
+        out.unlink()
+
+
+def _accept(dialog: SaveDialog, *, zero_moments: bool) -> None:
+    [box] = [box for box in dialog.findChildren(QCheckBox) if "moments" in box.text()]
+    assert box.isVisible()
+    assert not box.isChecked()
+    choose(dialog, "masks")
+    assert not box.isEnabled()
+    choose(dialog, "finalized")
+    if zero_moments:
+        box.click()
+    save_button(dialog).click()
+
+
+def test_a_file_without_an_optimizer_does_not_offer_its_moments(dialog):
+    assert not any(b.isVisible() for b in dialog.findChildren(QCheckBox) if "moments" in b.text())
 
 
 def test_sizes_are_not_computed_again_for_another_name_of_the_same_format(
@@ -356,11 +434,15 @@ def test_cancel_writes_nothing_and_stops_the_computation_of_sizes(
 
 
 @pytest.mark.parametrize("drafted", [True, False])
-def test_a_note_says_that_a_draft_is_not_saved(make_dialog, model, workbench, make_step, drafted):
+def test_a_note_says_that_a_draft_is_not_saved(
+    make_dialog, model, workbench, make_step, qtbot, drafted
+):
     dialog = make_dialog(model)
     if drafted:
         workbench.draft.set(make_step("l1_unstructured", "*.weight", amount=0.9))
-        dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
+        dialog.close()
+        dialog = SaveDialog(workbench, pruned_path(model))
+        qtbot.addWidget(dialog)
         dialog.show()
     texts = [message.text() for message in dialog.findChildren(Message)]
     assert any("previewed step is not saved" in text for text in texts) is drafted

@@ -325,7 +325,8 @@ class TreeModel(QAbstractItemModel):
             icon_name = LOCK
         else:
             icon_name = PRUNED if pruned else TENSOR
-        module_type = f"{node.module_type}?" if node.module_type else ""
+        is_inferred = node.module_type and node.is_type_inferred
+        module_type = f"{node.module_type}?" if is_inferred else node.module_type
         texts = {
             TreeColumn.NAME: one_line(node.name),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
@@ -407,8 +408,10 @@ def _description(node: ModuleNode) -> list[str]:
         number, elements = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
         count = trn("{count:,} parameter", "{count:,} parameters", number)
         lines.append(join_clauses((count, _elements(elements))))
-    if node.module_type:
+    if node.module_type and node.is_type_inferred:
         lines.append(tr("{kind}: inferred from names and shapes", kind=node.module_type))
+    elif node.module_type:
+        lines.append(tr("class {name}", name=one_line(node.module_classes[node.path])))
     return lines
 
 

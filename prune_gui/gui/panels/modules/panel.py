@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import show_remarks
+from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
 from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.gui.panels.modules.tree_view import ModuleTree
@@ -179,9 +180,13 @@ class TreePanel(QWidget):
         self._offer_matches(0)
         checkpoint = self._workbench.session.checkpoint
         self.tree.header().setToolTip(one_line(checkpoint.description))
-        number = len(self._workbench.session.remarks)
+        remarks = self._workbench.session.remarks
+        number = len(remarks)
+        self._remarks.setToolTip("\n\n".join(map(wrapped, remarks)))
         self._remarks.setText(
-            trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
+            _opened_text(number - 1)
+            if checkpoint.foreign
+            else trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
         )
         self._remarks.setIcon(icon("warning"))
         self._remarks.setVisible(number > 0)
@@ -359,3 +364,9 @@ class TreePanel(QWidget):
         protect.triggered.connect(self.toggle_protection)
         copy = menu.addAction(trn("&Copy name", "&Copy names", len(names)))
         copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))
+
+
+def _opened_text(more: int) -> str:
+    """Return the text for a file whose code was not run, with the number of other remarks."""
+    text = tr("Opened without running its code")
+    return tr("{first} (and {more:,} more)", first=text, more=more) if more else text

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
     from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
 
+NO_BREAK_SPACE: Final = "\N{NO-BREAK SPACE}"
 WIDTH_PX: Final = 252
 """Width of the card beside the thumbnails."""
 MAX_HEIGHT_PX: Final = 84
@@ -78,7 +79,7 @@ class CardPanel(QScrollArea):
         if self._flat:
             facts = [
                 f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, row.text)}"
+                f"{self._link(row, row.text.replace(' ', NO_BREAK_SPACE))}"
                 for row in card.facts
             ]
             self._facts.setText(SEPARATOR.join(facts))

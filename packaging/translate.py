@@ -1,7 +1,8 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, and the
-first paragraph of the docstring of each built-in method. Adds new messages to each catalogue
+Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, the
+first paragraph of the docstring of each built-in method, and the titles of units in the tables of
+architectures. Adds new messages to each catalogue
 `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
 the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
@@ -16,6 +17,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from prune_gui.architecture.tables import own_tables
 from prune_gui.pruning.methods import METHODS, Method, summary_of
 
 ROOT: Final = Path(__file__).parents[1]
@@ -34,6 +36,9 @@ def found() -> Catalog:
         if method.source == Method.source:
             module = method.__module__.replace(".", "/")
             template.add(summary_of(method), locations=[(f"{module}.py", 0)])
+    for table in own_tables():
+        for space in table.spaces.values():
+            template.add(space.title, locations=[("resources/architectures", 0)])
     return template
 
 

@@ -34,6 +34,12 @@ THOROUGH_EXAMPLES = 500
 GRACE_S = 2.0
 """Seconds for a thread to end after its test."""
 
+# torchvision from PyPI cannot load its compiled operators beside a CPU build of torch, and then
+# fails to register their meta kernels, also when transformers imports it. Tests need neither.
+sys.modules.setdefault(
+    "torchvision._meta_registrations", ModuleType("torchvision._meta_registrations")
+)
+
 hypothesis.settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.register_profile(
     "thorough", hypothesis.settings.get_profile("tests"), max_examples=THOROUGH_EXAMPLES

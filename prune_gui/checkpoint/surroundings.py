@@ -19,6 +19,7 @@ MAX_CONFIG_BYTES: Final = 1_000_000
 PLAIN_WORD: Final = re.compile(r"[\w.+-]{1,60}", re.ASCII)
 MAX_WORDS: Final = 5
 TEXT_CONFIG: Final = "text_config"
+MODEL_TYPE: Final = "model_type"
 MAX_INTEGER: Final = 1 << 40
 CONFIG_KEYS: Final = ("architectures", "_class_name", "model_type", "torch_dtype", "dtype")
 
@@ -38,6 +39,7 @@ def look_around(path: Path, remarks: Iterable[str], component: Component | None)
         component.names if component else (),
         component.name if component else "",
         _integers(config),
+        _model_type(config),
     )
 
 
@@ -81,13 +83,23 @@ def _describe(config: dict[str, object]) -> str:
 
 def _integers(config: dict[str, object]) -> dict[str, int]:
     """Return the positive integers of a config; those of the text model of several come last."""
-    text_config = config.get(TEXT_CONFIG)
-    inner = text_config if isinstance(text_config, dict) else {}
     return {
         key: value
-        for key, value in (inner | config).items()
+        for key, value in (_text_config(config) | config).items()
         if type(value) is int and 0 < value <= MAX_INTEGER
     }
+
+
+def _model_type(config: dict[str, object]) -> str:
+    """Return the type of the text model, or else of the whole model."""
+    words = [*_words(_text_config(config).get(MODEL_TYPE)), *_words(config.get(MODEL_TYPE))]
+    return words[0] if words else ""
+
+
+def _text_config(config: dict[str, object]) -> dict[str, object]:
+    """Return the config of the text model of several models; empty if there is none."""
+    inner = config.get(TEXT_CONFIG)
+    return inner if isinstance(inner, dict) else {}
 
 
 def _words(value: object) -> list[str]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.errors import MAX_MESSAGE_CHARS, RecipeError
+from prune_gui.plain_yaml import MAX_BYTES, MAX_NODES, dump_yaml, load_yaml
 from prune_gui.recipe import Recipe
-from prune_gui.recipe.plain_yaml import MAX_BYTES, MAX_NODES, dump_yaml, load_yaml
 
 PATIENCE_S = 20
 """Limit for a text that takes at most 2 s on an idle machine, and minutes if parsed fully."""

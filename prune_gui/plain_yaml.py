@@ -114,6 +114,27 @@ def dump_yaml(value: object) -> str:
     return text
 
 
+def not_yaml(source: str, error: yaml.YAMLError, text: str) -> str:
+    """Return a message for a text that `load_yaml` rejects.
+
+    Args:
+        source: the name of the text.
+        error: what `load_yaml` raised.
+        text: the text.
+    """
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error)
+    if error.problem_mark is None:
+        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error.problem)
+    return tr(
+        "{recipe}: not YAML in line {line}: {reason}.",
+        recipe=source,
+        # libyaml counts the end of the text as a line.
+        line=min(error.problem_mark.line, text.count("\n")) + 1,
+        reason=error.problem,
+    )
+
+
 def _check(event: yaml.NodeEvent, nodes: int, depth: int, documents: int) -> None:
     """Raise an error for an event that is not allowed, before a value is built from it."""
     if isinstance(event, yaml.AliasEvent) or event.anchor is not None:

@@ -1,0 +1,275 @@
+"""The groups of channels of convolutional networks and plain chains of layers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Final
+
+from prune_gui.architecture.blocks import ATTENTION_PROJECTIONS
+from prune_gui.architecture.channel_flow import (
+    STATISTICS,
+    ChannelFlow,
+    MisfitError,
+    fits,
+    is_counter,
+    is_grouped,
+)
+from prune_gui.architecture.conv_families import family_groups
+from prune_gui.architecture.natural_order import natural_key, numbers, runs_before
+from prune_gui.architecture.projections import projection
+from prune_gui.pruning.coupling import CoupledGroup
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+NO_CHAIN: Final = re.compile(
+    r"shortcut|skip|resid|downsample|branch|identity|aux|attn|attention|squeeze|excit|\bse\b|gate"
+    r"|highway|expert|lora|deconv|transpose|upsampl|upconv|up\d*\b",
+    re.IGNORECASE,
+)
+"""Names of modules that do not simply follow the module before them, or transpose weights."""
+MAX_MODULES: Final = 500
+"""A chain of more layers is not looked for."""
+MAX_SEARCH_STEPS: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The groups of channels of a network.
+
+    Attributes:
+        groups: all in the space "channels", in the order of the network.
+        confirmed: whether the names show a known family; False if shapes and the order of the
+            layers alone make the groups likely, so that the user must check them.
+    """
+
+    groups: tuple[CoupledGroup, ...]
+    confirmed: bool
+
+
+def channel_groups(shapes: Shapes) -> Chains:
+    """Find the channels that can only be removed together.
+
+    VGG, AlexNet, ResNet, MobileNet and EfficientNet with torchvision's names are known. Any other
+    network must be a chain of linear layers, convolutions and batch norms, and nothing else. The
+    channels of the input and of the output are in no group.
+
+    Args:
+        shapes: the shape of each tensor by name, in the order of the file.
+
+    Returns:
+        The groups; none if the network is not understood completely.
+    """
+    if groups := family_groups(shapes):
+        return Chains(groups, confirmed=True)
+    try:
+        return Chains(_chain_groups(shapes), confirmed=False)
+    except MisfitError:
+        return Chains((), confirmed=False)
+
+
+def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
+    """Return the groups of a plain chain.
+
+    Channels are fixed where the network may have connections that no tensor shows: a block may have
+    a shortcut around it; images may be flattened in another order; what looks like a grouped
+    convolution may read earlier channels, and its result be added to others; and a transposed
+    convolution looks like another one.
+
+    Raises:
+        MisfitError: if the tensors do not form a chain, or form more than one.
+    """
+    modules = _modules(shapes)
+    order = _file_order(modules) or _only_order(modules)
+    layers = [path for path in order if not modules[path].is_norm]
+    blocks = _blocks({path: modules[path].shape for path in layers})
+    before = {path: modules[last].shape for last, path in pairwise(layers)}
+    flow = ChannelFlow(shapes)
+    channels: int | None = None
+    block = ""
+    for path in order:
+        if channels is not None and path in blocks:
+            is_uncertain = _may_be_transposed_image(before[path], modules[path].shape)
+            if is_uncertain or blocks[path] != block:
+                flow.fix(channels)
+        block = blocks.get(path, block)
+        channels = flow.step(path, channels)
+    if channels is None:
+        raise MisfitError
+    flow.fix(channels)
+    for path, shape in before.items():
+        layer = modules[path].shape
+        if is_grouped(shape[0], layer) or _may_be_transposed_convolution(layer):
+            flow.fix_sizes(set(layer[:2]))
+    return flow.groups()
+
+
+def _may_be_transposed_convolution(shape: tuple[int, ...]) -> bool:
+    """Return whether inputs and outputs may be swapped; kernels that upsample often are even."""
+    outputs, inputs, *kernel = shape
+    return outputs == inputs and any(kernel) and not any(size % 2 for size in kernel)
+
+
+def _may_be_transposed_image(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Return whether a linear layer may read another order than channels, then the image.
+
+    Networks whose kernels are not square, such as those of CREPE (Kim et al. 2018), treat one
+    dimension as time and bring it before the channels.
+    """
+    is_square = len(set(before[2:])) < 2
+    return len(after) == 2 and after[1] > before[0] and not is_square
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A layer with the shape of its weight, or a batch norm with that of its mean."""
+
+    shape: tuple[int, ...]
+    is_norm: bool
+
+
+def _modules(shapes: Shapes) -> dict[str, _Module]:
+    """Return the layers and batch norms by path, in the order of the file.
+
+    Raises:
+        MisfitError: if there is any other module, or there are too many.
+    """
+    leaves: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for name, shape in shapes.items():
+        if not is_counter(name):
+            module, _, leaf = name.rpartition(".")
+            leaves[module][leaf] = shape
+    if len(leaves) > MAX_MODULES:
+        raise MisfitError
+    modules = {}
+    for path, tensors in leaves.items():
+        is_norm = STATISTICS[0] in tensors
+        shape = tensors.get(STATISTICS[0] if is_norm else "weight", ())
+        is_branch = projection(f"{path}.weight") in ATTENTION_PROJECTIONS or NO_CHAIN.search(path)
+        is_shaped = len(shape) == 1 if is_norm else len(shape) > 1
+        if not is_shaped or 0 in shape or is_branch:
+            raise MisfitError(path)
+        modules[path] = _Module(shape, is_norm)
+    return modules
+
+
+def _file_order(modules: Mapping[str, _Module]) -> list[str]:
+    """Return the modules in the order of the file; empty if the file is sorted by names.
+
+    A file that is not sorted has the order in which the program made the layers.
+    """
+    weights = [f"{path}.weight" for path, module in modules.items() if not module.is_norm]
+    return [] if weights == sorted(weights) else list(modules)
+
+
+def _only_order(modules: Mapping[str, _Module]) -> list[str]:
+    """Return the only order of modules that agrees with their numbers and shapes.
+
+    Raises:
+        MisfitError: if there is none or several.
+    """
+    layers = _layers_of_norms(modules)
+    norms = {layer: norm for norm, layer in layers.items()}
+    free = {path: module for path, module in modules.items() if path not in layers}
+    orders = list(islice(_orders(free), 2))
+    places = [
+        dim for dim in (0, 1)
+        if all(modules[layer].shape[dim] == modules[norm].shape[0] for layer, norm in norms.items())
+    ]  # fmt: skip
+    if len(orders) != 1 or (norms and len(places) != 1):
+        raise MisfitError
+    found: list[str] = []
+    for module in orders[0]:
+        pair = (module, norms[module]) if module in norms else (module,)
+        found += pair if places[0] == 0 else reversed(pair)
+    return found
+
+
+def _layers_of_norms(modules: Mapping[str, _Module]) -> dict[str, str]:
+    """Return the layer of each batch norm whose name tells it, such as "conv1" of "bn1".
+
+    They have the same parent and the same number, and the norm as many channels as the layer has
+    outputs or inputs.
+    """
+    norms: dict[object, list[str]] = defaultdict(list)
+    layers: dict[object, list[str]] = defaultdict(list)
+    for path, module in modules.items():
+        parent, _, last = path.rpartition(".")
+        for size in {module.shape[0]} if module.is_norm else set(module.shape[:2]):
+            (norms if module.is_norm else layers)[parent, numbers(last), size].append(path)
+    return {
+        found[0]: layers[key][0]
+        for key, found in norms.items()
+        if len(found) == len(layers[key]) == 1
+    }
+
+
+def _orders(modules: Mapping[str, _Module]) -> Iterator[list[str]]:
+    """Yield all orders of the modules in which each fits to the one before it.
+
+    Raises:
+        MisfitError: if the search takes too long.
+    """
+    keys = {path: natural_key(path) for path in modules}
+    earlier = {p: {q for q in keys if runs_before(keys[q], keys[p])} for p in keys}
+    order: list[str] = []
+
+    def next_modules() -> Iterator[str]:
+        placed = set(order)
+        last = next((modules[p].shape for p in reversed(order) if not modules[p].is_norm), None)
+        for path, module in modules.items():
+            if path not in placed and earlier[path] <= placed and _follows(last, module):
+                yield path
+
+    choices = [next_modules()]
+    for _ in range(MAX_SEARCH_STEPS):
+        if (path := next(choices[-1], None)) is not None:
+            order.append(path)
+            choices.append(next_modules())
+        elif order:
+            order.pop()
+            choices.pop()
+        else:
+            return
+        if len(order) == len(modules):
+            yield list(order)
+    raise MisfitError
+
+
+def _follows(last: tuple[int, ...] | None, module: _Module) -> bool:
+    """Return whether a module can come after a layer; None for the first module."""
+    if last is None:
+        return not module.is_norm
+    if module.is_norm:
+        return module.shape == last[:1]
+    return fits(last[0], len(last) - 2, module.shape)
+
+
+def _blocks(layers: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """Return the innermost block around each layer, or "".
+
+    A block is a numbered module with several layers, or with one that makes as many channels as it
+    reads.
+
+    Args:
+        layers: the shape of the weight of each layer.
+    """
+    counts = Counter(module for layer in layers for module in _numbered_modules(layer))
+    return {
+        layer: next(
+            (m for m in _numbered_modules(layer) if counts[m] > 1 or shape[0] == shape[1]), ""
+        )
+        for layer, shape in layers.items()
+    }
+
+
+def _numbered_modules(layer: str) -> Iterator[str]:
+    """Yield the paths of the numbered modules around a layer, innermost first."""
+    module = layer.rpartition(".")[0]
+    while module:
+        if module[-1].isdecimal():
+            yield module
+        module = module.rpartition(".")[0]

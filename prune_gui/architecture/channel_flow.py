@@ -1,0 +1,231 @@
+"""Channels that belong together, found by following them through a network.
+
+The caller names the layers in the order in which they run. Every layer reads the channels of one
+set and makes a new set; an addition of two sets, channel by channel, makes them one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from prune_gui.pruning.coupling import CoupledGroup, Member, MemberRole
+
+SPACE: Final = "channels"
+COUNTER: Final = "num_batches_tracked"
+"""A buffer of batch norms that has no channels."""
+STATISTICS: Final = ("running_mean", "running_var")
+
+
+class MisfitError(Exception):
+    """The shapes contradict the network that the caller describes."""
+
+
+@dataclass(slots=True)
+class _Channels:
+    """A set of channels.
+
+    Attributes:
+        size: number of channels.
+        spatial_dims: number of dimensions of the image per channel; 0 after a linear layer.
+        members: the slices of tensors, in the order of the network.
+        fixed: whether the channels must stay, because not all that use them is known.
+    """
+
+    size: int
+    spatial_dims: int
+    members: list[Member] = field(default_factory=list)
+    fixed: bool = False
+
+
+def fits(size: int, spatial_dims: int, shape: tuple[int, ...]) -> bool:
+    """Return whether a layer can read some channels.
+
+    A linear layer reads the flattened images of a convolution, so that a whole number of its input
+    channels belongs to each channel.
+
+    Args:
+        size: number of channels.
+        spatial_dims: see `_Channels`.
+        shape: shape of the weight of the layer, (out, in, *kernel).
+    """
+    outputs, inputs, *kernel = shape
+    if not kernel:
+        return inputs % size == 0 if spatial_dims else inputs == size
+    groups = size // inputs
+    return len(kernel) == spatial_dims and size == groups * inputs and outputs % groups == 0
+
+
+def is_grouped(size: int, shape: tuple[int, ...]) -> bool:
+    """Return whether a layer that fits is a grouped convolution, but not a depthwise one."""
+    return len(shape) > 2 and shape[1] != size and not _is_depthwise(size, shape)
+
+
+def _is_depthwise(size: int, shape: tuple[int, ...]) -> bool:
+    return len(shape) > 2 and shape[:2] == (size, 1) and size > 1
+
+
+class ChannelFlow:
+    """The sets of channels of a network, each known by a handle.
+
+    Every tensor is used at most once; `groups` wants all to have been used.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], prefix: str = "") -> None:
+        """Start with no layers.
+
+        Args:
+            shapes: the shape of each tensor by name.
+            prefix: what stands before the names of all modules, such as "module.".
+        """
+        self._shapes = {name: shape for name, shape in shapes.items() if not is_counter(name)}
+        self._prefix = prefix
+        self._sets: list[_Channels] = []
+        self._merged_into: list[int] = []
+
+    def step(self, module: str, inputs: int | None = None) -> int:
+        """Let a layer or a batch norm take some channels; see `layer` and `norm`."""
+        if inputs is not None and self._has(module, STATISTICS[0]):
+            return self.norm(module, inputs)
+        return self.layer(module, inputs)
+
+    def layer(self, module: str, inputs: int | None = None) -> int:
+        """Let a linear layer or convolution read some channels, and return those that it makes.
+
+        A depthwise convolution keeps the channels of its input. The channels before and after any
+        other grouped convolution are fixed.
+
+        Args:
+            module: the path of the layer.
+            inputs: the channels that it reads; None for the input of the network.
+
+        Raises:
+            MisfitError: if there is no such layer, or it cannot read these channels.
+        """
+        shape = self._take(module, "weight")
+        if len(shape) < 2 or 0 in shape:
+            raise MisfitError(module)
+        if inputs is None:
+            inputs = self._add_set(_Channels(shape[1], len(shape) - 2, fixed=True))
+        source = self._set(inputs)
+        if not fits(source.size, source.spatial_dims, shape):
+            raise MisfitError(module)
+        if _is_depthwise(source.size, shape):
+            outputs = inputs
+        else:
+            fixed = is_grouped(source.size, shape)
+            outputs = self._add_set(_Channels(shape[0], len(shape) - 2, fixed=fixed))
+            source.fixed |= fixed
+            width = shape[1] // source.size
+            source.members.append(self._member(module, "weight", "consumes", dim=1, width=width))
+        target = self._set(outputs)
+        target.members.append(self._member(module, "weight", "produces"))
+        if self._has(module, "bias"):
+            self._take_vector(module, "bias", shape[0])
+            target.members.append(self._member(module, "bias", "bias"))
+        return outputs
+
+    def norm(self, module: str, channels: int) -> int:
+        """Let a batch norm scale and shift some channels, and return them.
+
+        Raises:
+            MisfitError: if there is no such batch norm, or it has another number of channels.
+        """
+        target = self._set(channels)
+        for leaf in ("weight", "bias", *STATISTICS):
+            if leaf in STATISTICS or self._has(module, leaf):
+                self._take_vector(module, leaf, target.size)
+                target.members.append(self._member(module, leaf, "norm"))
+        return channels
+
+    def add(self, first: int, second: int) -> int:
+        """Make two sets one, as their channels are added or multiplied, and return it.
+
+        Raises:
+            MisfitError: if the numbers of channels differ.
+        """
+        older, newer = sorted((self._root(first), self._root(second)))
+        if older == newer:
+            return older
+        kept, gone = self._sets[older], self._sets[newer]
+        if (kept.size, kept.spatial_dims) != (gone.size, gone.spatial_dims):
+            raise MisfitError
+        kept.members += gone.members
+        kept.fixed |= gone.fixed
+        self._merged_into[newer] = older
+        return older
+
+    def add_if_equal(self, first: int, second: int) -> int:
+        """Add two sets if they have equally many channels; return the second or their sum."""
+        equal = self._set(first).size == self._set(second).size
+        return self.add(first, second) if equal else second
+
+    def fix(self, channels: int) -> None:
+        """Keep all of some channels."""
+        self._set(channels).fixed = True
+
+    def fix_sizes(self, sizes: Set[int]) -> None:
+        """Keep all channels of the sets that have some number of channels."""
+        for found in self._sets:
+            found.fixed |= found.size in sizes
+
+    def groups(self) -> tuple[CoupledGroup, ...]:
+        """Return the groups of channels that are not fixed; call it after the last layer.
+
+        Raises:
+            MisfitError: if some tensor belongs to no layer.
+        """
+        if self._shapes:
+            raise MisfitError(next(iter(self._shapes)))
+        roots = (self._sets[i] for i, parent in enumerate(self._merged_into) if i == parent)
+        return tuple(
+            CoupledGroup(SPACE, _label(found.members), found.size, tuple(found.members))
+            for found in roots
+            if not found.fixed
+        )
+
+    def _add_set(self, channels: _Channels) -> int:
+        self._sets.append(channels)
+        self._merged_into.append(len(self._sets) - 1)
+        return len(self._sets) - 1
+
+    def _root(self, channels: int) -> int:
+        while (parent := self._merged_into[channels]) != channels:
+            channels = parent
+        return channels
+
+    def _set(self, channels: int) -> _Channels:
+        return self._sets[self._root(channels)]
+
+    def _name(self, module: str, leaf: str) -> str:
+        return f"{self._prefix}{module}.{leaf}" if self._prefix + module else leaf
+
+    def _has(self, module: str, leaf: str) -> bool:
+        return self._name(module, leaf) in self._shapes
+
+    def _take(self, module: str, leaf: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, which no layer may have used before."""
+        shape = self._shapes.pop(self._name(module, leaf), None)
+        if shape is None:
+            raise MisfitError(module)
+        return shape
+
+    def _take_vector(self, module: str, leaf: str, size: int) -> None:
+        if self._take(module, leaf) != (size,):
+            raise MisfitError(module)
+
+    def _member(
+        self, module: str, leaf: str, role: MemberRole, dim: int = 0, width: int = 1
+    ) -> Member:
+        return Member(self._name(module, leaf), dim, width=width, role=role)
+
+
+def is_counter(name: str) -> bool:
+    """Return whether a tensor counts the batches of a batch norm."""
+    return name.rpartition(".")[2] == COUNTER
+
+
+def _label(members: list[Member]) -> str:
+    """Return the path of the first layer that makes the channels."""
+    return next(m.name for m in members if m.role == "produces").removesuffix(".weight")

@@ -1,0 +1,219 @@
+"""Matching the names of parameters against the table of an architecture."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from prune_gui.architecture.tables import (
+    ArchitectureTable,
+    MemberRule,
+    SpaceRule,
+    name_pattern,
+)
+from prune_gui.checkpoint.tensor_info import TensorInfo
+
+NUMBER: Final = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+"""A component of a path that is a number."""
+
+
+class Block(NamedTuple):
+    """A repeated module.
+
+    Attributes:
+        stack: the path of the list that it is in.
+        number: its number there.
+        tensors: its parameters by their names below its path.
+    """
+
+    stack: str
+    number: int
+    tensors: dict[str, TensorInfo]
+
+    @property
+    def path(self) -> str:
+        """The path of the module."""
+        return f"{self.stack}.{self.number}"
+
+
+class Found(NamedTuple):
+    """A tensor that a rule is about.
+
+    Attributes:
+        name: the name by which it was found, which may be an alias.
+        unit: the unit whose tensor it is, or None.
+        info: the tensor.
+    """
+
+    name: str
+    unit: int | None
+    info: TensorInfo
+
+
+class Slot(NamedTuple):
+    """What may be a group: the tensors found for each of its rules, by index of the rule."""
+
+    label: str
+    stack: str
+    rules: tuple[int, ...]
+    found: dict[int, list[Found]]
+
+
+def blocks_of(table: ArchitectureTable, named: Iterable[tuple[str, TensorInfo]]) -> list[Block]:
+    """Return the blocks of a table, by stack in the order of the file, and by number."""
+    stacks = "|".join(map(re.escape, table.stacks))
+    pattern = re.compile(rf"((?:.*?\.)?(?:{stacks}))\.([0-9]{{1,7}})\.(.+)", re.DOTALL)
+    found: dict[str, dict[int, dict[str, TensorInfo]]] = defaultdict(lambda: defaultdict(dict))
+    for name, info in named:
+        if match := pattern.fullmatch(name):
+            stack, number, rest = match.groups()
+            found[stack][int(number)][rest] = info
+    return [
+        Block(stack, number, blocks[number])
+        for stack, blocks in found.items()
+        for number in sorted(blocks)
+        if all(name in blocks[number] for name in table.signature)
+    ]
+
+
+class Match(NamedTuple):
+    """A rule that a name in a block is about.
+
+    Attributes:
+        space: the name of the space.
+        start: the beginning of the rule's name, up to the last component with "*".
+        path: what it stands for.
+        rule: the index of the rule.
+        unit: the unit whose tensor it is.
+    """
+
+    space: str
+    start: str
+    path: str
+    rule: int
+    unit: int | None
+
+
+def slots_of(table: ArchitectureTable, blocks: Sequence[Block]) -> dict[str, list[Slot]]:
+    """Return what may be a group, by space, in the order of the blocks."""
+    rules = [
+        (name, _start(rule), index, name_pattern(rule.name))
+        for name, space in table.spaces.items()
+        if not space.outside
+        for index, rule in enumerate(space.members)
+    ]
+    alike = {
+        (name, start): tuple(index for n, s, index, _ in rules if (n, s) == (name, start))
+        for name, start, _, _ in rules
+    }
+
+    @cache  # blocks are alike
+    def matches(rest: str) -> list[Match]:
+        result = []
+        for name, start, index, pattern in rules:
+            if match := pattern.fullmatch(rest):
+                depth = start.count(".") + 1 if start else 0
+                path = ".".join(rest.split(".")[:depth])
+                unit = int(match["unit"]) if "unit" in pattern.groupindex else None
+                result.append(Match(name, start, path, index, unit))
+        return result
+
+    slots: dict[str, list[Slot]] = {name: [] for name in table.spaces}
+    for block in blocks:
+        of_block: dict[tuple[str, str, str], Slot] = {}
+        block_path = block.path
+        for rest, info in block.tensors.items():
+            for space_name, start, path, rule, unit in matches(rest):
+                key = space_name, start, path
+                if key not in of_block:
+                    label = f"{block_path}.{path}" if path else block_path
+                    slot = Slot(label, block.stack, alike[key[:2]], {})
+                    of_block[key] = slot
+                    if _has_space(table.spaces[space_name], block.stack):
+                        slots[space_name].append(slot)
+                found = Found(f"{block_path}.{rest}", unit, info)
+                of_block[key].found.setdefault(rule, []).append(found)
+    for name, space in table.spaces.items():
+        if not space.members:
+            slots[name] = _slots_of_blocks(space, blocks)
+        else:
+            slots[name].sort(key=_natural)
+    return slots
+
+
+def outside_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> Slot | None:
+    """Return the tensors of a space outside of the blocks; None if they have no units in common."""
+    patterns = [
+        re.compile(rf"(?:.*\.)?{name_pattern(rule.name).pattern}", re.DOTALL)
+        for rule in space.members
+    ]
+    slot = Slot("", "", tuple(range(len(patterns))), {})
+    label, lengths = "", set()
+    for name, info in named:
+        for index, pattern in enumerate(patterns):
+            if pattern.fullmatch(name):
+                label = label or name.rpartition(".")[0] or name
+                slot.found.setdefault(index, []).append(Found(name, None, info))
+                dim = space.members[index].dim or 0
+                lengths.add(info.shape[dim] if dim < len(info.shape) else 0)
+    return slot._replace(label=label) if len(lengths) == 1 else None
+
+
+def _slots_of_blocks(space: SpaceRule, blocks: Sequence[Block]) -> list[Slot]:
+    """Return what is a group of blocks: the tensors of each, by number of the block."""
+    slots: dict[str, Slot] = {}
+    for block in blocks:
+        if _has_space(space, block.stack):
+            slot = slots.setdefault(block.stack, Slot(block.stack, block.stack, (), {}))
+            path = block.path
+            slot.found[block.number] = [
+                Found(f"{path}.{rest}", block.number, info)
+                for rest, info in block.tensors.items()
+                if rest not in space.spared
+            ]
+    return list(slots.values())
+
+
+def _natural(slot: Slot) -> tuple[str, list[int], str]:
+    """Return a key that sorts slots by stack, by their numbers, and by name."""
+    return slot.stack, [int(n) for n in NUMBER.findall(slot.label[len(slot.stack) :])], slot.label
+
+
+def _start(rule: MemberRule) -> str:
+    """Return the beginning of a rule's name up to the last component with "*"."""
+    parts = rule.name.split(".")
+    last = max((i for i, part in enumerate(parts) if "*" in part), default=-1)
+    return ".".join(parts[: last + 1])
+
+
+def _has_space(space: SpaceRule, stack: str) -> bool:
+    return not space.stacks or any(f".{stack}".endswith(f".{own}") for own in space.stacks)
+
+
+def is_complete(space: SpaceRule, slot: Slot, known: Mapping[str, int]) -> bool:
+    """Return whether a slot has all members that a group needs.
+
+    Args:
+        space: the rule of the space.
+        slot: the tensors that were found.
+        known: the counts of the table.
+    """
+    forms: dict[str, set[bool]] = defaultdict(set)
+    for index in slot.rules:
+        rule = space.members[index]
+        if not rule.optional:
+            forms[rule.form].add(index in slot.found)
+        if rule.shared_length and rule.dim is not None:
+            length = known[rule.shared_length]
+            for found in slot.found.get(index, ()):
+                if found.info.shape[rule.dim : rule.dim + 1] != (length,):
+                    return False
+    required = forms.pop("", {True})
+    return (
+        required == {True}
+        and all(len(present) == 1 for present in forms.values())
+        and (not forms or {True} in forms.values())
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.errors import RecipeError, StepError
-from prune_gui.language import deferred, tr, trn
+from prune_gui.language import tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -36,12 +38,13 @@ from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.recipe.step import Step
+from prune_gui.recipe.step_targets import step_targets
+from prune_gui.recipe.vocabulary.selection import TokenSelection, selected_tokens
+
+if TYPE_CHECKING:
+    from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
 
 Tile = tuple[slice, ...]
-PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
-ALL_PROTECTED: Final = deferred(
-    "{name} is protected, like all targets. Unprotect it, or change the targets of the step."
-)
 NEARLY_EMPTY: Final = 0.99
 """The pruned share of a parameter, in [0, 1], from which on there is a warning."""
 _is_computed: Final = attrgetter("is_computed")
@@ -57,7 +60,7 @@ class Outcome:
         limits: by target, a note that a limit of the step ended the pruning of it.
         predicates: by target, the predicate of the step.
         total: (pruned elements, all elements) over all targets.
-        files: the opened auxiliary files that the method names.
+        files: the contents of the auxiliary files that the method names.
     """
 
     pruned: Mapping[str, int] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Outcome:
     limits: Mapping[str, str] = field(default_factory=dict)
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     total: tuple[int, int] = (0, 0)
-    files: tuple[Checkpoint, ...] = ()
+    files: tuple[Checkpoint | TokenSelection, ...] = ()
     _cached_warnings: list[tuple[list[Lazy[Any]], Mapping[str, str]]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -107,6 +110,7 @@ class Resolution:
         counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
             file has masks and no prunable parameter.
         outcomes: one per step.
+        compact_plans: a cache of the plans of the compact form.
     """
 
     recipe: Recipe
@@ -120,6 +124,9 @@ class Resolution:
     _decisions: DecisionCache = field(default_factory=DecisionCache, repr=False, compare=False)
     _histograms: HistogramCache = field(default_factory=HistogramCache, repr=False, compare=False)
     _counts_of_targets: dict[int, tuple[int, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    compact_plans: dict[CompactOptions, CompactPlan] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -232,8 +239,7 @@ class Resolution:
         if not self.outcomes or not self.outcomes[-1].files:
             return True
         try:
-            paths = self.recipe.steps[-1].method.files.values()
-            files = tuple(map(self._auxiliary_files.file, paths))
+            files = self._contents(self.recipe.steps[-1].method)
         except RecipeError:
             return False
         return files == self.outcomes[-1].files
@@ -259,13 +265,15 @@ class Resolution:
         if not step.enabled:
             return replace(self, recipe=recipe, outcomes=(*self.outcomes, Outcome()))
         try:
-            infos, remarks = self._select(step)
-            targets = [self._target(info) for info in infos]
-            files = tuple(map(self._auxiliary_files.file, step.method.files.values()))
+            with monitor.in_charge():
+                chosen = step_targets(step, self.checkpoint, self.counts, self.protected)
+                files = self._contents(step.method)
+            remarks = dict(chosen.remarks)
+            targets = [self._target(info) for info in chosen.infos]
             before = tuple((target.name, self._predicates(target.name)) for target in targets)
             decisions = self._decisions.get(
-                (step.method, files, before),
-                lambda: step.method.decide(targets, monitor),
+                (chosen.method, files, before),
+                lambda: chosen.decide(targets, monitor),
             )
         except RecipeError as error:
             raise StepError(number, str(error)) from error
@@ -303,6 +311,12 @@ class Resolution:
         self.checkpoint.check()
         return torch.from_numpy(out).view(dtype)
 
+    def _contents(self, method: Method) -> tuple[Checkpoint | TokenSelection, ...]:
+        """Return the contents of the files that a method names; equal while they are unchanged."""
+        if isinstance(method, Tokens):
+            return (selected_tokens(method, self.checkpoint),)
+        return tuple(map(self._auxiliary_files.file, method.files.values()))
+
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(applied.predicate for applied in self.layers.get(name, ()))
 
@@ -334,45 +348,6 @@ class Resolution:
             raise RecipeError(
                 tr("{path} has no parameter named {name}.", path=self.checkpoint.path, name=name)
             ) from None
-
-    def _select(self, step: Step) -> tuple[list[TensorInfo], dict[str, str]]:
-        """Return the parameters that a step targets, and remarks by parameter or pattern."""
-        every = self.checkpoint.tensors.values()
-        module_types = partial(getattr, self.checkpoint, "module_types")
-        matching = select(step.targets, every, self.counts, module_types)
-        prunable = [info for info in matching if not info.not_prunable]
-        chosen = [info for info in prunable if info.name not in self.protected]
-        if prunable and not chosen:
-            raise RecipeError(
-                tr(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
-            )
-        if not matching:
-            patterns = ", ".join(step.targets)
-            raise RecipeError(
-                tr(
-                    "no parameter matches {patterns}. Change the targets of the step.",
-                    patterns=patterns,
-                )
-            )
-        if not chosen:
-            reason = matching[0].not_prunable
-            assert reason is not None
-            raise RecipeError(
-                tr(
-                    "{name} cannot be pruned: {reason}. Change the targets of the step.",
-                    name=matching[0].name,
-                    reason=tr(reason),
-                )
-            )
-        including = [pattern for pattern in step.targets if not pattern.startswith("!")]
-        unmatched = [
-            pattern
-            for pattern in including
-            if len(including) > 1 and not select([pattern], every, self.counts, module_types)
-        ]
-        protected = [info.name for info in prunable if info.name in self.protected]
-        remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
-        return chosen, remarks | dict.fromkeys(protected, tr("protected, not pruned"))
 
     def _target(self, info: TensorInfo) -> Target:
         pruned, total = self.counts[info.name]

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import join_items, tr
+from prune_gui.language import tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe.selector import Pattern
@@ -65,11 +65,10 @@ class Step(BaseModel):
         if not isinstance(name, str) or name not in METHODS:
             raise ValueError(
                 tr(
-                    "method: {name!r} is unknown; the methods are {methods}. If it is your own "
-                    "method, load its file first: --methods FILE on the command line, Prune > Load "
-                    "methods from a file in the window",
+                    "method: {name!r} is unknown; prune-gui methods lists all of them. If it is "
+                    "your own method, load its file first: --methods FILE on the command line, "
+                    "Prune > Load methods from a file in the window",
                     name=name,
-                    methods=join_items(METHODS),
                 )
             )
         folder = info.context or Path()

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticKnownError
 
 from prune_gui.pruning.methods import METHODS
+from prune_gui.pruning.methods.field_text import text_of
 from prune_gui.pruning.validation_messages import MESSAGES, validation_message
 
 CONTEXTS = {
@@ -69,8 +70,10 @@ def problems(method: str, field: str) -> list[str]:
     [(name, field) for name, method in METHODS.items() for field in (*method.model_fields, "odd")],
 )
 def test_validation_errors_of_fields_are_translated(method, field):
-    words = ("fro", "nuc", "local", "global", "row", "refuse", "keep", "mask", "zeros")
-    words += ("remaining", "total", "reach", "absolute", "std", "odd")
+    fields = [one for kind in METHODS.values() for one in kind.model_fields.values()]
+    choices = {choice for one in fields for choice in text_of(one).choices}
     told = problems(method, field)
     assert told
-    assert [word for text in told for word in untranslated(text, *words)] == []
+    assert [
+        word for text in told for word in untranslated(text, *choices, "fro", "nuc", "odd")
+    ] == []

@@ -130,7 +130,9 @@ def _select_locally(units: Units, request: UnitAmount) -> Decision:
     possible = min(k, units.max_pruned(request))
 
     def rank_and_select() -> PrunedUnits:
-        [lowest] = _select_lowest([units], [units.ranks(Monitor())], [possible], possible)
+        [lowest] = select_lowest(
+            [units.remaining_elements], [units.ranks(Monitor())], [possible], possible
+        )
         return lowest
 
     selected = Lazy(rank_and_select)
@@ -155,9 +157,10 @@ def _select_globally(
     max_pruned = [units.max_pruned(request) for units in all_units]
     possible = min(k, sum(max_pruned))
     ranks = [units.ranks(monitor) for units in all_units]
+    remaining = [units.remaining_elements for units in all_units]
     decisions = []
     for units, own_max, selected in zip(
-        all_units, max_pruned, _select_lowest(all_units, ranks, max_pruned, possible), strict=True
+        all_units, max_pruned, select_lowest(remaining, ranks, max_pruned, possible), strict=True
     ):
         pruned = selected.pruned
         reached = request.max_sparsity < 1.0 and int(pruned.sum()) == own_max
@@ -171,19 +174,25 @@ def _select_globally(
     return decisions
 
 
-def _select_lowest(
-    all_units: Sequence[Units],
+def select_lowest(
+    remaining: Sequence[NDArray[np.int64]],
     ranks: Sequence[NDArray[np.floating[Any]]],
     max_pruned: Sequence[int],
     k: int,
 ) -> list[PrunedUnits]:
-    """Select the `k` lowest units of all targets, at most `max_pruned[i]` of target i.
+    """Select the `k` lowest units of several sets of units, at most `max_pruned[i]` of set i.
 
-    Of equal ranks, units of earlier targets are selected first, then those of lower index.
+    Of equal ranks, units of earlier sets are selected first, then those of lower index.
+
+    Args:
+        remaining: number of remaining elements of each unit of each set; units of 0 are not ranked.
+        ranks: for each set a number >= 0 per unit; NaN ranks last.
+        max_pruned: limit for each set.
+        k: number of units.
     """
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({own.dtype for own in scores})
-    rankable = [units.remaining_elements > 0 for units in all_units]
+    rankable = [elements > 0 for elements in remaining]
     rankings = [
         Ranking(
             ScoreKeys(own, dtype),
@@ -193,11 +202,11 @@ def _select_lowest(
         for own, mask, limit in zip(scores, rankable, max_pruned, strict=True)
     ]
     selected = []
-    for units, own, ranking, mask, cut in zip(
-        all_units, ranks, rankings, rankable, find_cuts_batched(rankings, k, Monitor()), strict=True
+    for elements, own, ranking, mask, cut in zip(
+        remaining, ranks, rankings, rankable, find_cuts_batched(rankings, k, Monitor()), strict=True
     ):
         pruned = mark(ranking.keys, cut, 0, len(mask)) & mask
-        selected.append(PrunedUnits(pruned, own, units.remaining_elements))
+        selected.append(PrunedUnits(pruned, own, elements))
     return selected
 
 

@@ -11,12 +11,14 @@ from prune_gui.language import tr
 from prune_gui.pruning.methods.base import Method, ScoredMethod, ScoreKind, summary_of
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
+from prune_gui.pruning.methods.coupled import Coupled, DeadUnits, Experts, Layers, ListedUnits
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
 from prune_gui.pruning.methods.erk import Erk
 from prune_gui.pruning.methods.lamp import Lamp
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
 from prune_gui.pruning.methods.threshold import Threshold
+from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
 
 __all__ = [
@@ -39,6 +41,12 @@ _methods: dict[str, type[Method]] = {
         NM,
         Block,
         Channels,
+        Coupled,
+        Layers,
+        Experts,
+        ListedUnits,
+        Tokens,
+        DeadUnits,
         RandomUnstructured,
         RandomStructured,
         CustomFromMask,

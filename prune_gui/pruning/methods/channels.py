@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
@@ -25,7 +25,12 @@ MAX_TITLE_LENGTH: Final = 40
 shown."""
 
 
-def _check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
+def validate_list(channels: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a list of channels or units, checked for a validator of pydantic.
+
+    Raises:
+        ValueError: the list is empty, or an index is negative or listed twice.
+    """
     if not channels:
         raise ValueError(tr("list at least one channel; the first is 0"))
     if min(channels) < 0:
@@ -38,8 +43,9 @@ def _check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
     return channels
 
 
-def _channels_text(_: object, channels: Sequence[int]) -> str:
-    count, listing = count_in_words("channel", len(channels)), format_ranges(channels)
+def listing_text(method: Any, channels: Sequence[int]) -> str:  # noqa: ANN401 - any method
+    """Return a list of channels or units for the title of a step."""
+    count, listing = count_in_words(method.unit, len(channels)), format_ranges(channels)
     if len(listing) > MAX_TITLE_LENGTH:
         return count
     return tr("{count}: {channels}", count=count, channels=listing)
@@ -57,11 +63,11 @@ class Channels(Method):
         tuple[StrictInt, ...],
         BeforeValidator(parse_ranges),
         Field(max_length=MAX_CHANNELS),
-        AfterValidator(_check_channels),
+        AfterValidator(validate_list),
         Field(
             description=deferred("Channel indices, from 0: a list, or a text such as 3, 7, 12-15.")
         ),
-        FieldText(label=deferred("Channels"), position=2, show=_channels_text),
+        FieldText(label=deferred("Channels"), position=2, show=listing_text),
     ]
     dim: Dim = 0
 

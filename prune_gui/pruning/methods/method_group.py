@@ -6,12 +6,13 @@ from typing import Final, Literal
 
 from prune_gui.language import deferred
 
-MethodGroup = Literal["elements", "channels", "patterns", "manual", "plugins"]
+MethodGroup = Literal["elements", "channels", "coupled", "patterns", "manual", "plugins"]
 """What a method prunes, who selects it, or where the method comes from."""
 
 GROUPS: Final[dict[MethodGroup, str]] = {
     "elements": deferred("Elements"),
     "channels": deferred("Channels"),
+    "coupled": deferred("Coupled units"),
     "patterns": deferred("Patterns"),
     "manual": deferred("By hand"),
     "plugins": deferred("Plug-ins"),

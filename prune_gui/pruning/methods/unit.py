@@ -6,13 +6,14 @@ from typing import Final, Literal
 
 from prune_gui.language import deferred, trn
 
-Unit = Literal["entry", "channel", "block"]
+Unit = Literal["entry", "channel", "block", "unit"]
 """What a method prunes as a whole."""
 
 UNITS: Final[dict[Unit, str]] = {
     "entry": deferred("weights"),
     "channel": deferred("channels"),
     "block": deferred("blocks"),
+    "unit": deferred("units"),
 }
 """Names of the units; messages for `tr`."""
 
@@ -24,5 +25,7 @@ def count_in_words(unit: Unit, count: int) -> str:
             return trn("{count:,} channel", "{count:,} channels", count)
         case "block":
             return trn("{count:,} block", "{count:,} blocks", count)
+        case "unit":
+            return trn("{count:,} unit", "{count:,} units", count)
         case "entry":
             return trn("{count:,} weight", "{count:,} weights", count)

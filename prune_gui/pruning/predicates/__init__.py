@@ -10,8 +10,10 @@ from prune_gui.pruning.predicates.custom_mask import CustomMask
 from prune_gui.pruning.predicates.cuts import ElementCut, RowCut
 from prune_gui.pruning.predicates.groups import NMCut, NMGroups
 from prune_gui.pruning.predicates.plugin_mask import PackedMask, PluginMask
+from prune_gui.pruning.predicates.units import AnyCut, UnitCut, UnitSlices
 
 __all__ = [
+    "AnyCut",
     "BlockCut",
     "Blocks",
     "ChannelCut",
@@ -25,5 +27,7 @@ __all__ = [
     "Predicate",
     "PrunedUnits",
     "RowCut",
+    "UnitCut",
+    "UnitSlices",
     "count_per_channel",
 ]

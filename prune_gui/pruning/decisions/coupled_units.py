@@ -1,0 +1,130 @@
+"""Units of coupled groups: what remains of them, and the decisions that prune some of them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.channel_units import remaining_channels
+from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut, UnitSlices
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The tensors of coupled groups, with the numbers of remaining elements of their channels.
+
+    Attributes:
+        targets: the tensors by name.
+    """
+
+    targets: Mapping[str, Target]
+    _remaining: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, targets: Sequence[Target]) -> Members:
+        """Return the members among some targets."""
+        return cls({target.name: target for target in targets})
+
+    def remaining_channels(self, name: str, dim: int) -> NDArray[np.int64]:
+        """Return the number of remaining elements of each channel of a tensor, int64."""
+        if (name, dim) not in self._remaining:
+            self._remaining[name, dim] = remaining_channels(self.targets[name], dim)
+        return self._remaining[name, dim]
+
+    def remaining_elements(self, group: CoupledGroup) -> NDArray[np.int64]:
+        """Return the number of remaining elements of each unit in all members, int64 (size,)."""
+        total = np.zeros(group.size, np.int64)
+        for member in group.members:
+            if member.dim is None:
+                total[member.offset] += self.targets[member.name].remaining
+            else:
+                channels = self.remaining_channels(member.name, member.dim)
+                total += by_unit(channels, member, group.size).sum(1)
+        return total
+
+
+def by_unit(channels: NDArray[np.generic], member: Member, size: int) -> NDArray[np.generic]:
+    """Return values per channel as an array of shape (units, channels of a unit)."""
+    stop = member.offset + size * member.width
+    return channels[member.offset : stop].reshape(size, member.width)
+
+
+def decisions_for(
+    groups: Sequence[CoupledGroup],
+    pruned: Sequence[PrunedUnits],
+    notes: Sequence[str],
+    members: Members,
+    monitor: Monitor,
+) -> list[Decision]:
+    """Return the decision for each member that prunes some units of groups.
+
+    Args:
+        groups: the groups.
+        pruned: the pruned units of each group.
+        notes: for the user, on each group.
+        members: the tensors; the order of the result.
+        monitor: can cancel.
+    """
+    slices: dict[str, dict[int, list[UnitSlices]]] = defaultdict(lambda: defaultdict(list))
+    note_of: dict[str, str] = {}
+    for group, units, note in zip(groups, pruned, notes, strict=True):
+        for member in group.members:
+            if note:
+                note_of[member.name] = note
+            if units.pruned.any():
+                dim, one = _slices(group, units, member, members.targets[member.name])
+                slices[member.name][dim].append(one)
+    decisions = []
+    for target in members.targets.values():
+        monitor.advance()
+        cuts = [
+            UnitCut.of(target.shape, dim, found, members.remaining_channels(target.name, dim))
+            for dim, found in slices[target.name].items()
+        ]
+        cuts = [cut for cut in cuts if cut.chosen().pruned.any()]
+        note = note_of.get(target.name, "")
+        if not cuts:
+            decisions.append(Decision(None, 0, note))
+            continue
+        predicate = cuts[0] if len(cuts) == 1 else AnyCut(tuple(cuts))
+        decisions.append(Decision(predicate, _count(target, predicate), note))
+    return decisions
+
+
+def _slices(
+    group: CoupledGroup, units: PrunedUnits, member: Member, target: Target
+) -> tuple[int, UnitSlices]:
+    if member.dim is not None:
+        return member.dim, UnitSlices(group.label, units, member.offset, member.width)
+    of_unit = slice(member.offset, member.offset + 1)
+    ranks = None if units.ranks is None else units.ranks[of_unit]
+    own = PrunedUnits(units.pruned[of_unit], ranks, units.remaining[of_unit])
+    return 0, UnitSlices(group.label, own, 0, target.shape[0])
+
+
+def _count(target: Target, predicate: Predicate) -> int:
+    """Return the number of remaining elements for which a predicate holds."""
+    if isinstance(predicate, UnitCut):
+        units = predicate.chosen()
+        return int(units.remaining[units.pruned].sum())
+    if isinstance(predicate, AnyCut) and target.remaining_mask is None:
+        kept = math.prod(int((~cut.chosen().pruned).sum()) for cut in predicate.cuts)
+        dims = {cut.dim for cut in predicate.cuts}
+        others = math.prod(size for dim, size in enumerate(target.shape) if dim not in dims)
+        return target.size - kept * others
+    count = 0
+    for start, stop in chunks(target.size):
+        pruned = predicate.prunes(start, stop)
+        if target.remaining_mask is not None:
+            pruned = pruned & target.remaining_mask(start, stop)
+        count += int(np.count_nonzero(pruned))
+    return count

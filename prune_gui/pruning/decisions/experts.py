@@ -1,0 +1,5 @@
+"""The decision of `Experts`."""
+
+from prune_gui.pruning.decisions.listed_units import decide
+
+__all__ = ["decide"]

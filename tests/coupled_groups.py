@@ -1,0 +1,79 @@
+"""Small coupled groups, and what methods prune of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.methods import METHODS
+from prune_gui.pruning.selection.scores import TensorScores
+
+HIDDEN = 6
+
+
+def tensors_of(group_sizes, seed=0, width=1):
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for i, size in enumerate(group_sizes):
+        channels = size * width
+        tensors[f"{i}.up"] = torch.randn(channels, HIDDEN, generator=generator)
+        tensors[f"{i}.up_bias"] = torch.randn(channels, generator=generator)
+        tensors[f"{i}.down"] = torch.randn(HIDDEN, channels, generator=generator)
+    return tensors
+
+
+def groups_of(group_sizes, width=1):
+    return [
+        CoupledGroup(
+            "ffn",
+            f"layer {i}",
+            size,
+            (
+                Member(f"{i}.up", 0, 0, width),
+                Member(f"{i}.up_bias", 0, 0, width, "bias"),
+                Member(f"{i}.down", 1, 0, width, "consumes"),
+            ),
+        )
+        for i, size in enumerate(group_sizes)
+    ]
+
+
+def target(name, tensor, mask=None):
+    flat = None if mask is None else mask.reshape(-1).numpy()
+    return Target(
+        name=name,
+        shape=tuple(tensor.shape),
+        remaining=tensor.numel() if flat is None else int(flat.sum()),
+        weights=TensorScores.of(tensor),
+        other=lambda *_: pytest.fail("was read"),
+        remaining_mask=None if flat is None else lambda start, stop: flat[start:stop],
+    )
+
+
+def decide(tensors, groups, name="coupled", masks=None, notes=False, **parameters):
+    """Return the pruned elements by tensor, after a check of the counts; or the notes."""
+    masks = masks or {}
+    targets = [target(key, tensor, masks.get(key)) for key, tensor in tensors.items()]
+    method = METHODS[name].model_validate(parameters)
+    decisions = method.decide_groups(groups, targets, Monitor())
+    if notes:
+        return {one.name: decision.note for one, decision in zip(targets, decisions, strict=True)}
+    pruned = {}
+    for one, decision in zip(targets, decisions, strict=True):
+        marked = (
+            np.zeros(one.size, bool)
+            if decision.predicate is None
+            else decision.predicate.prunes(0, one.size)
+        )
+        remaining = True if one.remaining_mask is None else one.remaining_mask(0, one.size)
+        assert decision.pruned == (marked & remaining).sum()
+        pruned[one.name] = torch.from_numpy(marked).view(one.shape)
+    return pruned
+
+
+def units_of(pruned, index, width=1):
+    return pruned[f"{index}.up_bias"].view(-1, width).all(1)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from prune_gui.cli.apply import _load_recipe
+from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.printing import print_json
 from prune_gui.cli.program import _run_command, cli
 from prune_gui.errors import RecipeError
@@ -50,13 +50,13 @@ def folder(tmp_path):
 def test_a_recipe_on_closed_standard_input_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(RecipeError, match="Standard input is closed"):
-        _load_recipe(Path("-"))
+        load_recipe(Path("-"))
 
 
 def test_a_recipe_on_endless_standard_input_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "stdin", open("/dev/zero"))  # noqa: PTH123, SIM115
     with sys.stdin, pytest.raises(RecipeError, match="larger than 8,388,608 bytes"):
-        _load_recipe(Path("-"))
+        load_recipe(Path("-"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a device of Linux")

@@ -15,7 +15,9 @@ from prune_gui.cli.options import (
     file,
     one_state,
     own_methods,
+    own_table,
     target,
+    unloadable,
     use_methods,
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
@@ -38,11 +40,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--form",
-    type=click.Choice(["finalized", "reparametrized", "masks"]),
+    type=click.Choice(["finalized", "reparametrized", "masks", "compact"]),
     default="finalized",
     show_default=True,
     help="finalized: zeros in place; reparametrized: X_orig and X_mask as in torch; masks: the "
-    "masks alone.",
+    "masks alone; compact: without the units that are pruned in all of their tensors.",
 )
 @click.option(
     "--overwrite",
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also set the optimizer's moments of pruned elements to zero (finalized torch files).",
 )
+@unloadable
+@own_table
 @one_state
 @own_methods
 @as_json
@@ -77,16 +81,18 @@ def apply(
     shard_size: int | None,
     state: str | None,
     own: Sequence[Path],
+    table: Path | None,
     *,
     overwrite: bool,
     compressed: bool,
     zero_moments: bool,
+    allow_unloadable: bool,
     as_json: bool,
 ) -> None:
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
     use_methods(own)
     prune_and_save(
-        _load_recipe(recipe),
+        load_recipe(recipe),
         checkpoint,
         {out: form},
         overwrite=overwrite,
@@ -95,12 +101,15 @@ def apply(
         state=state,
         compressed=compressed,
         zero_moments=zero_moments,
+        allow_unloadable=allow_unloadable,
+        table=table,
     )
 
 
-def _load_recipe(recipe: Path) -> Recipe:
+def load_recipe(recipe: Path) -> Recipe:
+    """Return the recipe in a file; "-" is standard input."""
+    from prune_gui.plain_yaml import MAX_BYTES
     from prune_gui.recipe import Recipe  # pydantic: slow to import
-    from prune_gui.recipe.plain_yaml import MAX_BYTES
 
     if recipe != Path("-"):
         return Recipe.load(recipe)
@@ -127,6 +136,8 @@ def prune_and_save(
     state: str | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    allow_unloadable: bool = False,
+    table: Path | None = None,
 ) -> None:
     """Prune a checkpoint by a recipe, save each form, and print what was pruned.
 
@@ -140,12 +151,17 @@ def prune_and_save(
         state: see `open_checkpoint`.
         compressed: see `export`.
         zero_moments: see `export`.
+        allow_unloadable: see `export`.
+        table: see `export`.
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
+    from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
-    from prune_gui.recipe.exporting import parts_to_write
+    from prune_gui.recipe.exporting import extra_files_of, parts_to_write
+
+    options = CompactOptions(allow_unloadable, table)
 
     with open_checkpoint(checkpoint, state) as opened:
         with job("Pruning") as (progress, stop):
@@ -162,11 +178,17 @@ def prune_and_save(
                     shard_size=shard_size,
                     compressed=compressed,
                     zero_moments=zero_moments,
+                    allow_unloadable=allow_unloadable,
+                    table=table,
                 )
+        targets = {
+            out: OutputPath.of(opened, out, shard_size, form) for out, form in outputs.items()
+        }
         loaders = [
-            str(loader_path(OutputPath.of(opened, out, shard_size)))
+            str(loader_path(targets[out]))
             for out, form in outputs.items()
-            if form == "reparametrized"
+            if loader_path(targets[out]).name
+            in extra_files_of(resolution, targets[out], form, options)
         ]
         if as_json:
             print_json({**_result_json(resolution, outputs), "loaders": loaders})
@@ -178,9 +200,8 @@ def prune_and_save(
                 print_line(f"Note on step {number}: {name}: {note}")
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
-            target = OutputPath.of(opened, out, shard_size)
-            entries = [part.entry for part in parts_to_write(resolution, form)]
-            if note := contents_note(resolution, target, form, entries):
+            entries = [part.entry for part in parts_to_write(resolution, form, options)]
+            if note := contents_note(resolution, targets[out], form, entries, options):
                 print_line(f"Note: {note}")
         for loader in loaders:
             print_line(f"Wrote {loader} (load(model) in it loads the checkpoint into a model)")

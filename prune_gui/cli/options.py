@@ -43,6 +43,16 @@ one_state = click.option(
     metavar="NAME",
     help="State dict of a training checkpoint to open; the largest by default.",
 )
+own_table = click.option(
+    "--table",
+    type=file,
+    help="Table of the architecture, a YAML file, that tells the units of the network.",
+)
+unloadable = click.option(
+    "--allow-unloadable",
+    is_flag=True,
+    help="Write the compact form even if no known program loads it.",
+)
 own_methods = click.option(
     "--methods",
     "own",

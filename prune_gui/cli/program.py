@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 import click
 
 from prune_gui.cli.apply import apply
+from prune_gui.cli.compact import compact
 from prune_gui.cli.diff import diff
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
@@ -51,7 +52,7 @@ def cli() -> None:
     """
 
 
-COMMANDS: Final = (open_window, inspect, apply, diff, report, verify, methods, demo)
+COMMANDS: Final = (open_window, inspect, apply, diff, compact, report, verify, methods, demo)
 """All commands, in no particular order: help lists them by name."""
 
 for command in COMMANDS:

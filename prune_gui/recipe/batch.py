@@ -92,7 +92,8 @@ def prune_file(
                     form,
                     overwrite=overwrite,
                     monitor=monitor,
-                    compressed=compressed and OutputPath.of(checkpoint, out).is_compressible,
+                    compressed=compressed
+                    and OutputPath.of(checkpoint, out, form=form).is_compressible,
                 )
                 row = replace(row, out=out)
     except Cancelled:

@@ -14,6 +14,9 @@ from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.recipe.compaction.note import plan_note
+from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
 from prune_gui.recipe.exporting import surroundings
 from prune_gui.recipe.parts import Form
 from prune_gui.recipe.resolution import Resolution
@@ -40,17 +43,24 @@ TENSORS: Final = deferred("Saves only the tensors, not the other objects of {nam
 
 
 def contents_note(
-    resolution: Resolution, target: OutputPath, form: Form, tensors: Sequence[TensorWriter]
+    resolution: Resolution,
+    target: OutputPath,
+    form: Form,
+    tensors: Sequence[TensorWriter],
+    options: CompactOptions = NO_OPTIONS,
 ) -> str:
-    """Return what is kept of a torch file in an output; "" if nothing is to be said.
+    """Return what is kept of a torch file, or of the units; "" if nothing is to be said.
 
     Args:
         resolution: the resolution to write.
         target: the output path.
         form: the form to write.
         tensors: the tensors of the form.
+        options: the options of the compact form.
     """
     checkpoint = resolution.checkpoint
+    if form == "compact":
+        return plan_note(compact_plan(resolution, options, Monitor(None, None)), target)
     if not isinstance(checkpoint, TorchCheckpoint) or form == "masks":
         return ""
     name = checkpoint.path.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from prune_gui.checkpoint import (
     Checkpoint,
@@ -12,9 +13,14 @@ from prune_gui.checkpoint import (
     write_shards,
 )
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.recipe.compaction.loader import compact_loader_text
+from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
+from prune_gui.recipe.compaction.small_files import small_files
+from prune_gui.recipe.compaction.tensors import check_format, compact_tensors, remaining_pruned
 from prune_gui.recipe.loader import loader_path, loader_text
 from prune_gui.recipe.parts import Form, FormTensor, parts
 from prune_gui.recipe.provenance import metadata_of
@@ -33,11 +39,14 @@ def export(
     shard_size: int | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    allow_unloadable: bool = False,
+    table: Path | None = None,
 ) -> None:
     """Write the pruned checkpoint atomically, as a file or as a folder of shards.
 
-    Only weights are written: config.json, tokenizers and similar files are not copied. The file
-    contains the recipe and a checksum of each tensor; `prune_gui.recipe.verify` compares them.
+    Only weights are written, except for the compact form in a folder: config.json, tokenizers and
+    similar files are not copied. The file contains the recipe and a checksum of each tensor;
+    `prune_gui.recipe.verify` compares them.
 
     A reparametrized file and its loader script are replaced together; an error leaves both
     unchanged. The script is renamed first, and only if it differs from the existing one, which
@@ -52,7 +61,12 @@ def export(
         form: ``finalized``: same keys, order and dtypes, pruned elements exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
             `torch.nn.utils.prune` keeps them, and a Python script that loads the file into a model
-            (see `loader_path`). ``masks``: a boolean tensor per pruned parameter.
+            (see `loader_path`). ``masks``: a boolean tensor per pruned parameter. ``compact``: the
+            tensors without the units that are pruned in all tensors of their coupled group, other
+            pruned elements exactly +0. If `out` is a folder, it also gets the config.json that
+            fits, and copies of the small files beside the input; if the input is a single file with
+            a config.json, `out` may be a folder, too. If layers keep different numbers of units, a
+            Python script that loads the file is written with it.
         overwrite: whether existing files may be replaced; for a folder, its shards.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
@@ -62,9 +76,13 @@ def export(
             ``.ckpt``. `torch.load` reads the file, but not with ``mmap=True``.
         zero_moments: in the finalized form of a torch file, also set the moments of pruned elements
             to zero in the states of optimizers, such as ``exp_avg`` of Adam.
+        allow_unloadable: write a compact form even if no known program loads it; units that
+            programs can only mask are then removed, too.
+        table: the file of a table of architectures, which tells the units of the compact form;
+            None for the tables of this program.
 
     Raises:
-        RecipeError: there is nothing to write in this form.
+        RecipeError: there is nothing to write in this form, or no program would load it.
         CheckpointError: the file cannot be written; existing files are unchanged.
         Cancelled: `cancel` was set; existing files are unchanged.
     """
@@ -78,6 +96,7 @@ def export(
         shard_size=shard_size,
         compressed=compressed,
         zero_moments=zero_moments,
+        options=CompactOptions(allow_unloadable, table),
     )
 
 
@@ -91,10 +110,11 @@ def write(
     shard_size: int | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    options: CompactOptions = NO_OPTIONS,
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
-    target = OutputPath.of(checkpoint, out, shard_size)
+    target = OutputPath.of(checkpoint, out, shard_size, form)
     if compressed and target.is_folder:
         raise CheckpointError(
             tr(
@@ -103,7 +123,9 @@ def write(
                 folder=target.path,
             )
         )
-    entries = [part.entry for part in parts_to_write(resolution, form)]
+    if form == "compact":
+        check_format(target.format, target.file.name)
+    entries = [part.entry for part in parts_to_write(resolution, form, options, monitor)]
     if zero_moments:
         if form != "finalized" or target.is_folder:
             raise CheckpointError(
@@ -111,8 +133,12 @@ def write(
             )
         entries = with_zeroed_moments(entries, resolution)
     template = surroundings(resolution, form)
-    extra_files = loader_of(resolution, target, form)
-    if target.is_folder:
+    extra_files = extra_files_of(resolution, target, form, options)
+    if target.is_single:
+        written = check_model_folder(
+            target.file, entries, template=template, extra_files=extra_files, overwrite=overwrite
+        )
+    elif target.is_folder:
         written = check_shards_target(
             target.path, entries, extra_files=extra_files, overwrite=overwrite
         )
@@ -128,8 +154,19 @@ def write(
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_outside()
     with monitor.plan(fingerprinted + 2 * written):  # written, then read back to verify
-        metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor))
+        metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor), options)
         metadata[CHECKSUMS_KEY] = ""  # the writer fills it in
+        if target.is_single:
+            write_model_folder(
+                target.file,
+                entries,
+                template=template,
+                metadata={**checkpoint.metadata, **metadata},
+                extra_files=extra_files,
+                overwrite=overwrite,
+                monitor=monitor,
+            )
+            return
         if target.is_folder:
             write_shards(
                 target.path,
@@ -155,12 +192,22 @@ def write(
         )
 
 
-def parts_to_write(resolution: Resolution, form: Form) -> list[FormTensor]:
+def parts_to_write(
+    resolution: Resolution,
+    form: Form,
+    options: CompactOptions = NO_OPTIONS,
+    monitor: Monitor | None = None,
+) -> list[FormTensor]:
     """Return the tensors of a form.
 
     Raises:
-        RecipeError: the form has no tensors.
+        RecipeError: the form has no tensors; see also `compact_plan`.
+        CheckpointError: see `compact_plan`.
+        Cancelled: the monitor was cancelled.
     """
+    if form == "compact":
+        plan = compact_plan(resolution, options, monitor or Monitor(None, None))
+        return list(compact_tensors(resolution, plan))
     tensors = list(parts(resolution, form))
     if not tensors:
         raise RecipeError(tr("There are no masks to write: no step targets any parameter."))
@@ -172,14 +219,41 @@ def surroundings(resolution: Resolution, form: Form) -> Checkpoint | None:
     return None if form == "masks" else resolution.checkpoint
 
 
-def metadata_for(resolution: Resolution, form: Form, fingerprint: str) -> dict[str, str]:
+def metadata_for(
+    resolution: Resolution, form: Form, fingerprint: str, options: CompactOptions = NO_OPTIONS
+) -> dict[str, str]:
     """Return the metadata to add to those of the input."""
-    pruned = {name: resolution.counts[name][0] for name in resolution.layers}
+    if form == "compact":
+        plan = compact_plan(resolution, options, Monitor(None, None))
+        pruned = remaining_pruned(resolution, plan)
+    else:
+        pruned = {name: resolution.counts[name][0] for name in resolution.layers}
     return metadata_of(resolution.recipe, form, fingerprint, pruned)
 
 
-def loader_of(resolution: Resolution, target: OutputPath, form: Form) -> dict[str, bytes]:
-    """Return the loader script by its file name; empty if the form needs none."""
-    if form != "reparametrized":
+def extra_files_of(
+    resolution: Resolution, target: OutputPath, form: Form, options: CompactOptions = NO_OPTIONS
+) -> dict[str, bytes]:
+    """Return the contents of the files to write beside the weights, by name.
+
+    They are the loader script, if the form needs one, and, in a folder of the compact form, the
+    files that programs need to load it.
+    """
+    checkpoint = resolution.checkpoint
+    if form == "reparametrized":
+        return {loader_path(target).name: loader_text(checkpoint, target).encode()}
+    if form != "compact":
         return {}
-    return {loader_path(target).name: loader_text(resolution.checkpoint, target).encode()}
+    plan = compact_plan(resolution, options, Monitor(None, None))
+    files = small_files(checkpoint, plan) if target.is_folder else {}
+    if plan.tokens and not files:
+        raise RecipeError(
+            tr(
+                "{file}: without some tokens, the tokenizer and config.json change, too. Save to a "
+                "folder, from a checkpoint with a config.json beside it.",
+                file=target.path.name,
+            )
+        )
+    if plan.needs_loader:
+        files[loader_path(target).name] = compact_loader_text(checkpoint, target).encode()
+    return files

@@ -1,4 +1,4 @@
-"""The loader script, which loads a reparametrized checkpoint into a model."""
+"""The loader script, which loads a reparametrized checkpoint into a model; parts of any loader."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
         anywhere: whether the script contains the absolute path of the folder, so that it works
             wherever it is pasted; otherwise it looks in the folder that it is in.
     """
-    # The objects around a state dict are not written in another format, or if they need code.
-    is_nested = checkpoint.format == target.format.name and not checkpoint.foreign
-    root = checkpoint.root if is_nested else ()
+    prune = "from torch.nn.utils import prune"
     return LOADER.substitute(
-        imports="\n".join(_imports(target)),
+        imports="\n".join([*import_lines(target), prune]),
         folder=f"Path({str(_folder(target).absolute())!a})" if anywhere else HERE,
-        reading="\n".join(f"    {line}" for line in _reading(target, root)),
+        reading="\n".join(
+            f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
+        ),
     )
 
 
@@ -78,14 +78,21 @@ def _folder(target: OutputPath) -> Path:
     return target.path if target.is_folder else target.path.parent
 
 
-def _imports(target: OutputPath) -> Sequence[str]:
-    index = ["import json"] if target.is_folder else []
+def root_in(checkpoint: Checkpoint, target: OutputPath) -> Sequence[str | int]:
+    """Return the keys and indices that lead to the state dict inside the written file."""
+    # The objects around a state dict are not written in another format, or if they need code.
+    is_nested = checkpoint.format == target.format.name and not checkpoint.foreign
+    return checkpoint.root if is_nested else ()
+
+
+def import_lines(target: OutputPath) -> Sequence[str]:
+    """Return the imports of a script that reads a checkpoint."""
+    index = ["import json"] if target.is_sharded else []
     reader = [target.format.load_import] if target.format.load_import else []
-    prune = "from torch.nn.utils import prune"
-    return [*index, "from pathlib import Path", "", "import torch", *reader, prune]
+    return [*index, "from pathlib import Path", "", "import torch", *reader]
 
 
-def _reading(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
+def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
     """Return the lines that build the dictionary `state`.
 
     Args:
@@ -93,7 +100,7 @@ def _reading(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
         root: the keys and indices that lead to the state dict inside the file.
     """
     main, load_code = ascii(target.main), target.format.load_code
-    if not target.is_folder:
+    if not target.is_sharded:
         keys = "".join(f"[{key!a}]" for key in root)
         return [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
     return [

@@ -18,7 +18,7 @@ from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
 from prune_gui.recipe.resolution import Resolution
 
-Form = Literal["finalized", "reparametrized", "masks"]
+Form = Literal["finalized", "reparametrized", "masks", "compact"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
 Spans = Iterable[tuple[int, int]]
@@ -41,15 +41,23 @@ class FormTensor:
 
 
 def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
-    """Yield the tensors of a form, without special ones, which the torch writer copies."""
+    """Yield the tensors of a form, without special ones, which the torch writer copies.
+
+    Those of the compact form are in `prune_gui.recipe.compaction`.
+    """
     for info in resolution.checkpoint.tensors.values():
         if info.special is None:
             yield from _FORMS[form](resolution, info)
 
 
-def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
+def finalized(resolution: Resolution, info: TensorInfo) -> FormTensor:
+    """Return a tensor of the finalized form."""
     values = _pruned if info.name in resolution.layers else _original
-    yield _form_tensor(info, info.name, info.dtype, partial(values, resolution, info))
+    return _form_tensor(info, info.name, info.dtype, partial(values, resolution, info))
+
+
+def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
+    yield finalized(resolution, info)
 
 
 def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:

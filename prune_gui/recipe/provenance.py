@@ -23,7 +23,7 @@ class Provenance:
 
     Attributes:
         version: the version of the program that wrote it.
-        form: "finalized", "reparametrized" or "masks".
+        form: "finalized", "reparametrized", "masks" or "compact".
         recipe: the recipe that was applied; None if it is missing or cannot be parsed.
         problem: why the recipe cannot be parsed, in one line; "" if it can or is missing.
         input: the fingerprint of the checkpoint that was pruned.
@@ -74,7 +74,7 @@ def pruned_before(metadata: Mapping[str, str]) -> Mapping[str, int]:
     Files of reparametrized pairs have none: their masks tell what is pruned.
     """
     form = metadata.get(PREFIX + "form")
-    if PREFIX + "version" not in metadata or form not in ("finalized", "masks"):
+    if PREFIX + "version" not in metadata or form not in ("finalized", "masks", "compact"):
         return {}
     return _counts({"pruned": metadata.get(PREFIX + "pruned", "{}")})
 

@@ -25,7 +25,6 @@ from prune_gui.recipe.step import PatternText, Step
 from prune_gui.regular_files import read_regular
 
 if TYPE_CHECKING:
-    import yaml
     from pydantic_core import ErrorDetails
 
 MAX_STEPS = 250
@@ -63,7 +62,7 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: the file cannot be read or is not a recipe.
         """
-        from prune_gui.recipe.plain_yaml import MAX_BYTES  # yaml: slow to import
+        from prune_gui.plain_yaml import MAX_BYTES  # yaml: slow to import
 
         path = Path(path)
         try:
@@ -94,17 +93,13 @@ class Recipe(BaseModel):
         """
         import yaml  # slow to import
 
-        from prune_gui.recipe.plain_yaml import load_yaml  # yaml: slow to import
+        from prune_gui.plain_yaml import load_yaml, not_yaml  # yaml: slow to import
 
         source = source or tr("The recipe")
         try:
             fields = load_yaml(text)
-        except yaml.MarkedYAMLError as error:
-            raise RecipeError(_not_yaml(source, error, text)) from error
         except yaml.YAMLError as error:
-            raise RecipeError(
-                tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error)
-            ) from error
+            raise RecipeError(not_yaml(source, error, text)) from error
         if not isinstance(fields, dict):
             raise RecipeError(
                 tr(
@@ -133,7 +128,7 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: the text is longer than `from_yaml` accepts.
         """
-        from prune_gui.recipe.plain_yaml import dump_yaml  # yaml: slow to import
+        from prune_gui.plain_yaml import dump_yaml  # yaml: slow to import
 
         return dump_yaml(self.model_dump(mode="json"))
 
@@ -177,18 +172,6 @@ class Recipe(BaseModel):
             method = step.method.model_copy(update=files)
             steps.append(step.model_copy(update={"method": method}) if files else step)
         return self.model_copy(update={"steps": tuple(steps)})
-
-
-def _not_yaml(source: str, error: yaml.MarkedYAMLError, text: str) -> str:
-    if error.problem_mark is None:
-        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error.problem)
-    return tr(
-        "{recipe}: not YAML in line {line}: {reason}.",
-        recipe=source,
-        # libyaml counts the end of the text as a line.
-        line=min(error.problem_mark.line, text.count("\n")) + 1,
-        reason=error.problem,
-    )
 
 
 def _explain(problem: ErrorDetails) -> str:

@@ -19,6 +19,7 @@ from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.recipe.compaction.tensors import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
 from prune_gui.recipe.parts import FORMS, Form, FormTensor
@@ -30,7 +31,7 @@ ANY_FINGERPRINT: Final = FINGERPRINT_PREFIX + "0" * 64
 SAMPLE_BYTES: Final = 1 << 15
 """The window of deflate. Many small samples estimate better than a few large ones."""
 MAX_SAMPLES: Final = 128
-"""Limit per form: compressing the samples of all three forms takes about half a second."""
+"""Limit per form: compressing the samples of all forms takes about half a second."""
 GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
 """The fractional part of the golden ratio."""
 
@@ -40,7 +41,8 @@ class Size:
     """The size of one form.
 
     Attributes:
-        nbytes: exact size in bytes of the file, or of the shards and their index.
+        nbytes: exact size in bytes of the file, or of the shards and their index, without the other
+            files in the folder.
         share: estimated size of a compressed file over `nbytes`, from samples of the values; in
             [0, 1] or slightly more. Other programs that write zip files reach about the same. What
             a torch file keeps besides the parameters, such as optimizer states, counts in full.
@@ -94,7 +96,9 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
     result: dict[Form, Size | PruneGuiError] = {}
     for form in FORMS:
         try:
-            parts = parts_to_write(resolution, form)
+            if form == "compact":
+                check_format(target.format, target.file.name)
+            parts = parts_to_write(resolution, form, monitor=monitor)
             nbytes = _nbytes(resolution, target, form, parts, monitor)
             share = _compressed_share(parts, monitor)
             if target.format.write_compressed is not None:
@@ -120,9 +124,9 @@ def _nbytes(
     entries = [part.entry for part in parts]
     template = surroundings(resolution, form)
     metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
-    if not target.is_folder:
+    if not target.is_sharded:
         metadata = {**checkpoint.metadata, **metadata}
-        return file_nbytes(target.path, entries, template=template, metadata=metadata)
+        return file_nbytes(target.file, entries, template=template, metadata=metadata)
     return shards_nbytes(
         target.path,
         entries,

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.formats import format_named, format_to_write
+from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
 from prune_gui.checkpoint.sharded.writing import index_name
+from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+
+if TYPE_CHECKING:
+    from prune_gui.recipe.parts import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,7 @@ class OutputPath:
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
         shard_size: maximum bytes per shard; None if the shards are those of the input.
+        is_single: whether the folder has one file of weights, with config.json beside it.
     """
 
     path: Path
@@ -31,6 +37,17 @@ class OutputPath:
     format: FileFormat
     main: str
     shard_size: int | None = None
+    is_single: bool = False
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the tensors are divided into shards with an index."""
+        return self.is_folder and not self.is_single
+
+    @property
+    def file(self) -> Path:
+        """The file with the weights; for shards, their index."""
+        return self.path / self.main if self.is_folder else self.path
 
     @property
     def is_compressible(self) -> bool:
@@ -39,9 +56,15 @@ class OutputPath:
 
     @classmethod
     def of(
-        cls, checkpoint: Checkpoint, out: str | os.PathLike[str], shard_size: int | None = None
+        cls,
+        checkpoint: Checkpoint,
+        out: str | os.PathLike[str],
+        shard_size: int | None = None,
+        form: Form = "finalized",
     ) -> OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`.
+
+        In the compact form, a folder with config.json can also be written for a single file.
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, or `out` is a file but `shard_size` is
@@ -59,4 +82,13 @@ class OutputPath:
                     path=out,
                 )
             )
+        name = checkpoint.path.name
+        if (
+            form == "compact"
+            and is_folder(out)
+            and (checkpoint.path.parent / CONFIG_NAME).is_file()
+        ):
+            file_format = format_by_suffix(checkpoint.path)
+            if file_format is not None and file_format.name == checkpoint.format:
+                return cls(path, True, file_format, name, is_single=True)
         return cls(path, False, format_to_write(path), path.name)

@@ -94,7 +94,7 @@ def test_the_recipe_of_the_design_document_is_read():
         ("just words", "recipe.yaml: not a recipe, which has fields"),
         ("", "recipe.yaml: not a recipe, which has fields"),
         ("version: 2", "version"),
-        ("steps: [{method: l2, targets: [a]}]", "step 1.*'l2' is unknown.*l1_unstructured"),
+        ("steps: [{method: l2, targets: [a]}]", "step 1.*'l2' is unknown.*prune-gui methods"),
         ("steps: [{method: identity}]", "step 1, targets"),
         ("steps: [{method: identity, targets: []}]", "step 1, targets"),
         ("steps: [{method: identity, targets: ['']}]", "step 1, targets"),

@@ -43,7 +43,7 @@ def checkpoint(tmp_path):
         ("protect: ['']", ("protect",)),
         ("protect: ['size>x']", ("protect", "size>x", "size")),
         ("steps: [3]", ("Step",)),
-        ("steps: [{method: l2, targets: [a]}]", ("l2",)),
+        ("steps: [{method: l2, targets: [a]}]", ("l2", "prune-gui methods")),
         ("steps: [{method: identity}]", ("targets",)),
         ("steps: [{method: identity, targets: []}]", ("targets",)),
         ("steps: [{method: l1_unstructured, targets: [a], amount: 1.5}]", ("amount",)),

@@ -97,7 +97,7 @@ class ShardIndex:
                     folder=self.path.parent,
                 )
             ) from None
-        if real.parent not in _allowed_folders(self.path.parent):
+        if real.parent not in allowed_folders(self.path.parent):
             raise CheckpointError(
                 tr(
                     "{index} lists {shard}, which is a link to a file in another folder. Such "
@@ -246,7 +246,7 @@ def _check_name(name: str, suffix: str) -> None:
         raise _IndexError(tr("{name} is not a {suffix} file", name=short(name), suffix=suffix))
 
 
-def _allowed_folders(folder: Path) -> set[Path]:
+def allowed_folders(folder: Path) -> set[Path]:
     """Return the folders that may contain the shards after resolving links: `folder`, and caches.
 
     The cache of Hugging Face has files in `blobs`, and links to them in `snapshots/<revision>`.

@@ -90,7 +90,7 @@ def write_shards(
             out,
             nbytes=nbytes,
             overwrite=overwrite,
-            kept_files=partial(_kept_files, also_replaced=extra_files),
+            kept_files=partial(kept_files, also_replaced=extra_files),
         ) as folder,
         closing(shards_of(tensors, source, template, metadata, shard_size)) as shards,
     ):
@@ -146,8 +146,8 @@ def check_shards_target(
         CheckpointError: `out` may not or cannot be written.
     """
     nbytes = sum(tensor.nbytes for tensor in tensors)
-    kept_files = partial(_kept_files, also_replaced=tuple(extra_files))
-    rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept_files))
+    kept = partial(kept_files, also_replaced=tuple(extra_files))
+    rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept))
     return nbytes
 
 
@@ -230,7 +230,7 @@ def _same_shards(
     shard_of = source.index.weight_map
     groups: dict[str, list[TensorWriter]] = {}
     for tensor in tensors:
-        groups.setdefault(lookup_source(tensor.name, shard_of, default=""), []).append(tensor)
+        groups.setdefault(lookup_source(tensor.replaced, shard_of, default=""), []).append(tensor)
     for name in source.index.shards:
         if template is None and name not in groups:
             continue
@@ -240,14 +240,15 @@ def _same_shards(
             writers = [
                 writer
                 for writer in keyed_writers(groups.get(name, []), model)
-                if lookup_source(writer.key, shard_of, default="") == name
+                if lookup_source(writer.replaced, shard_of, default="") == name
             ]
             special_nbytes = {
                 key: size_in_bytes(raw.shape, raw.dtype)
                 for key, raw in (model.raw.items() if model else ())
                 if raw.special is not None and shard_of.get(key) == name
             }
-            yield Shard(name, writers, model, {**old.metadata, **metadata}, special_nbytes)
+            if writers or special_nbytes:  # else all of its tensors are removed
+                yield Shard(name, writers, model, {**old.metadata, **metadata}, special_nbytes)
 
 
 def _split_shards(
@@ -277,7 +278,7 @@ def _split_shards(
         yield Shard(name, shard, None, {**source.metadata, **metadata}, {})
 
 
-def _kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
+def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
     """Return the names of the files of a folder to keep when its shards are replaced.
 
     Shards, indexes and the files named in `also_replaced` are not kept.

@@ -272,19 +272,20 @@ def _content(
     template: TorchCheckpoint | None,
 ) -> tuple[Root, object]:
     """Return the path of the state dict, and the object to pickle with blanks for the tensors."""
-    members = [(writer.position, writer.key, blanks[writer.tensor.name]) for writer in writers]
     if template is None:
-        return (), {key: blank for _, key, blank in members}
-    return template.root, with_state(template.content, template.root, _state(members, template))
+        return (), {writer.key: blanks[writer.tensor.name] for writer in writers}
+    state = _state(writers, blanks, template)
+    return template.root, with_state(template.content, template.root, state)
 
 
 def _state(
-    members: Sequence[tuple[float, str, torch.Tensor]], template: TorchCheckpoint
+    writers: Sequence[KeyedWriter], blanks: Mapping[str, torch.Tensor], template: TorchCheckpoint
 ) -> dict[str, object]:
-    """Return the new state dict: the members, and the other values of `template` in their order."""
-    written = {key for _, key, _ in members}
+    """Return the new state dict: the tensors, and the other values of `template` in their order."""
+    written = {writer.key for writer in writers}
     values: list[tuple[float, str, object]] = [
-        (position, key, _placeholder(key, blank, template)) for position, key, blank in members
+        (writer.position, writer.key, _placeholder(writer, blanks[writer.tensor.name], template))
+        for writer in writers
     ]
     index = 0
     for key, value in template.state.items():
@@ -296,10 +297,10 @@ def _state(
     return {key: value for _, key, value in values}
 
 
-def _placeholder(key: str, blank: torch.Tensor, template: TorchCheckpoint) -> object:
+def _placeholder(writer: KeyedWriter, blank: torch.Tensor, template: TorchCheckpoint) -> object:
     """Return the value to pickle: the old tensor if it shares elements, else a blank."""
-    old, raw = template.state.get(key), template.raw.get(key)
-    if raw is not None and raw.shares is not None:
+    old, raw = template.state.get(writer.replaced), template.raw.get(writer.replaced)
+    if raw is not None and raw.shares is not None and raw.shape == writer.tensor.shape:
         return old
     if isinstance(old, torch.nn.Parameter):
         return torch.nn.Parameter(blank, requires_grad=old.requires_grad)

@@ -30,6 +30,8 @@ class TensorWriter:
             row-major order. May be called more than once.
         moments: tensors of an optimizer in the opened torch file that are replaced together with
             this one, each with what to write in its place.
+        keys: all keys in the file, each with the key of the opened file that it replaces, if these
+            are not the name and the aliases of the same parameter; the name is the first.
     """
 
     name: str
@@ -37,6 +39,12 @@ class TensorWriter:
     shape: tuple[int, ...]
     chunks: Callable[[], Iterator[torch.Tensor]]
     moments: tuple[tuple[torch.Tensor, TensorWriter], ...] = ()
+    keys: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def replaced(self) -> str:
+        """The key of the opened file that the name replaces."""
+        return self.keys[0][1] if self.keys else self.name
 
     @property
     def nbytes(self) -> int:
@@ -79,11 +87,13 @@ class KeyedWriter:
         position: the index in the old file of the tensor that this one replaces; sorts the tensors.
         key: the key in the new file.
         tensor: the tensor to write.
+        replaced: the key in the old file of the tensor that this one replaces.
     """
 
     position: int
     key: str
     tensor: TensorWriter
+    replaced: str
 
     def checked(self, check: Callable[[], None]) -> KeyedWriter:
         """Return a copy with a check around each chunk; see `TensorWriter.checked`."""
@@ -120,15 +130,15 @@ def keyed_writers(
     if len(names) < len(tensors):
         raise ValueError("two tensors have the same name")
     positions = {key: index for index, key in enumerate(template.keys)} if template else {}
-    writers = []
+    writers: list[KeyedWriter] = []
     position = -1
     for tensor in tensors:
         aliases = [name for name in _aliases(tensor.name, template) if name not in names]
-        position = lookup_source(tensor.name, positions, default=position)
-        writers.append(KeyedWriter(position, tensor.name, tensor))
+        keys = tensor.keys or [(key, key) for key in (tensor.name, *aliases)]
+        position = lookup_source(tensor.replaced, positions, default=position)
         writers.extend(
-            KeyedWriter(lookup_source(alias, positions, default=position), alias, tensor)
-            for alias in aliases
+            KeyedWriter(lookup_source(old, positions, default=position), key, tensor, old)
+            for key, old in keys
         )
     writers.sort(key=lambda writer: writer.position)
     return writers

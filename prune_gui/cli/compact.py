@@ -1,0 +1,151 @@
+"""`prune-gui compact`: remove the pruned units of a checkpoint, or tell what that would change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prune_gui.cli.apply import load_recipe, prune_and_save
+from prune_gui.cli.options import (
+    as_json,
+    file,
+    one_state,
+    own_methods,
+    own_table,
+    target,
+    unloadable,
+    use_methods,
+)
+from prune_gui.cli.printing import aligned, job, print_json, print_line
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Recipe
+    from prune_gui.recipe.compaction.plan import CompactPlan
+
+
+@click.command()
+@click.argument("checkpoint", type=file)
+@click.option(
+    "--recipe",
+    type=file,
+    help="Recipe to apply first. By default, the zeros in the file count as pruned.",
+)
+@click.option("-o", "--out", type=target, help="Output file or folder.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@unloadable
+@own_table
+@one_state
+@own_methods
+@as_json
+def compact(
+    checkpoint: Path,
+    recipe: Path | None,
+    out: str | None,
+    state: str | None,
+    own: Sequence[Path],
+    table: Path | None,
+    *,
+    dry_run: bool,
+    overwrite: bool,
+    allow_unloadable: bool,
+    as_json: bool,
+) -> None:
+    """Remove the units of a checkpoint that are pruned in all of their tensors."""
+    if dry_run == (out is not None):
+        raise click.UsageError("Give either --dry-run or --out.")
+    use_methods(own)
+    steps = load_recipe(recipe) if recipe is not None else _zeros()
+    if out is not None:
+        prune_and_save(
+            steps,
+            checkpoint,
+            {out: "compact"},
+            overwrite=overwrite,
+            as_json=as_json,
+            state=state,
+            allow_unloadable=allow_unloadable,
+            table=table,
+        )
+        return
+    plan = _plan(steps, checkpoint, state, table, allow_unloadable=allow_unloadable)
+    if as_json:
+        print_json({"checkpoint": str(checkpoint), **_plan_json(plan)})
+    else:
+        for line in _lines(plan):
+            print_line(line)
+
+
+def _zeros() -> Recipe:
+    from prune_gui.recipe import Recipe  # pydantic: slow to import
+
+    return Recipe(start="zeros")
+
+
+def _plan(
+    recipe: Recipe, path: Path, state: str | None, table: Path | None, *, allow_unloadable: bool
+) -> CompactPlan:
+    """Return the plan of the compact form, with its problems."""
+    from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import resolve  # torch: slow to import
+    from prune_gui.recipe.compaction.plan import check_source, planned
+    from prune_gui.recipe.compaction.source import architecture_of
+
+    with open_checkpoint(path, state) as opened, job("Looking for units") as (progress, stop):
+        check_source(opened)
+        architecture = architecture_of(opened, table)
+        resolution = resolve(recipe, opened, progress, stop)
+        return planned(
+            resolution, architecture, Monitor(progress, stop), allow_unloadable=allow_unloadable
+        )
+
+
+def _plan_json(plan: CompactPlan) -> dict[str, object]:
+    return {
+        "before": asdict(plan.before),
+        "after": asdict(plan.after),
+        "units": [asdict(space) for space in plan.spaces],
+        "removed": list(plan.removed),
+        "config": dict(plan.changes),
+        "loads_with": _loads_with(plan),
+        "problems": list(plan.problems),
+    }
+
+
+def _loads_with(plan: CompactPlan) -> str | None:
+    """Return what loads the result; None if no known program does."""
+    if plan.problems:
+        return None
+    return "loader script" if plan.needs_loader else "from_pretrained"
+
+
+def _lines(plan: CompactPlan) -> Iterator[str]:
+    from prune_gui.recipe.compaction.note import (  # torch: slow to import
+        inexact_notes,
+        loading_note,
+    )
+
+    before, after = plan.before, plan.after
+    rows = [("", "Before", "After", "Share")]
+    for name, old, new in (
+        ("Tensors", before.tensors, after.tensors),
+        ("Parameters", before.parameters, after.parameters),
+        ("Bytes", before.nbytes, after.nbytes),
+        ("Multiply-adds per token", before.multiply_adds, after.multiply_adds),
+        *((space.title, space.before, space.after) for space in plan.spaces),
+    ):
+        if old is not None and new is not None:
+            rows.append((name, f"{old:,}", f"{new:,}", f"{new / max(1, old):.1%}"))
+    yield from aligned(rows)
+    for key, value in plan.changes.items():
+        yield f"config.json: {key} becomes {value}"
+    for problem in plan.problems:
+        yield f"Problem: {problem}"
+    if not plan.problems:
+        yield f"Loading: {loading_note(plan, in_folder=True)}"
+    yield from inexact_notes(plan)

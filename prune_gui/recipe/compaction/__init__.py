@@ -1,0 +1,1 @@
+"""The compact form: a checkpoint without the units that are pruned in all of their members."""

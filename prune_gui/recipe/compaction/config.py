@@ -1,0 +1,293 @@
+"""Adapting config.json to the units that remain."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Final
+
+import numpy as np
+
+from prune_gui.architecture.tables import ConfigRule, SpaceRule
+from prune_gui.checkpoint.surroundings import MODEL_TYPE, TEXT_CONFIG
+from prune_gui.language import tr
+from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.recipe.compaction.removal import Units
+from prune_gui.recipe.compaction.source import Json
+from prune_gui.recipe.vocabulary.files import RemovedTokens
+from prune_gui.recipe.vocabulary.token_ids import renumber
+
+GroupUnits = tuple[CoupledGroup, Units]
+"""A group, and its removed units."""
+MAX_PERIOD: Final = 1 << 20
+
+
+class _MisfitError(Exception):
+    """A field that cannot be adapted; the message is a problem for the user."""
+
+
+@dataclass(slots=True)
+class AdaptedConfig:
+    """A new config.json, and what prevents a program from building the network from it.
+
+    Attributes:
+        content: the new content; None if there was none.
+        changes: the changed fields, each with its new value.
+        differing: the spaces whose groups keep different numbers, which one field cannot say.
+        problems: one line each.
+    """
+
+    content: Json | None
+    changes: dict[str, object] = field(default_factory=dict)
+    differing: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, config: Json | None) -> AdaptedConfig:
+        """Return a copy of a config to adapt."""
+        return cls(copy.deepcopy(config))
+
+    def apply(
+        self, space: str, rule: SpaceRule, groups: Sequence[GroupUnits], counts: Mapping[str, int]
+    ) -> None:
+        """Apply the rules of a space of which units are removed.
+
+        Args:
+            space: the name of the space.
+            rule: its rules.
+            groups: the groups of the space that remain.
+            counts: numbers by name, before pruning.
+        """
+        if len({int((~units).sum()) for _, units in groups}) > 1:
+            self.differing.add(space)
+            return
+        by_field: dict[str, ConfigRule] = {}
+        for each in rule.config:
+            if not each.model_types or self._get(MODEL_TYPE) in each.model_types:
+                by_field.setdefault(each.field, each)
+        for each in by_field.values():
+            if each.unless and self._get(each.unless) is not None:
+                continue
+            try:
+                key, holder = self._find(each)
+                old = holder.get(key)
+                if each.value == "units" and not rule.members and type(old) is int:
+                    value: object = _count_blocks(old, groups, rule)
+                else:
+                    by_period = each
+                    if old is None and each.cycle:
+                        by_period = _with_period(each, self._get(each.period))
+                    value = _new_value(by_period, old, groups, counts)
+                if value is not None and value != old:
+                    self._set(key, holder, value)
+            except _MisfitError as problem:
+                self.problems.append(str(problem))
+
+    def renumber_tokens(self, tokens: RemovedTokens) -> None:
+        """Change the ids of tokens to those without the removed ones."""
+        if self.content is not None:
+            self.changes |= renumber(self.content, tokens.new_ids, tokens.removed)
+
+    def _find(self, rule: ConfigRule) -> tuple[str, Json]:
+        """Return the key of a field and the mapping that has it, or that is to have it.
+
+        The mapping is that of the text model if it has the field, and else the top level.
+        """
+        holders = self._holders()
+        for key in (rule.field, *rule.aliases):
+            for holder in holders:
+                if key in holder:
+                    return key, holder
+        return rule.field, holders[0]
+
+    def _get(self, key: str) -> object:
+        """Return the value of a field; None if there is none."""
+        values = (holder.get(key) for holder in self._holders())
+        return next((value for value in values if value is not None), None)
+
+    def _holders(self) -> list[Json]:
+        content = {} if self.content is None else self.content
+        inner = content.get(TEXT_CONFIG)
+        return [inner, content] if isinstance(inner, dict) else [content]
+
+    def _set(self, key: str, holder: Json, value: object) -> None:
+        if key in self.changes and self.changes[key] != value:
+            raise _MisfitError(
+                tr(
+                    "config.json: {field} would have to be both {one} and {other}. Prune the units "
+                    "of one kind only.",
+                    field=key,
+                    one=self.changes[key],
+                    other=value,
+                )
+            )
+        self.changes[key] = holder[key] = value
+
+
+def _new_value(
+    rule: ConfigRule, old: object, groups: Sequence[GroupUnits], counts: Mapping[str, int]
+) -> object:
+    """Return the new value of a field; None if it stays as it is.
+
+    Raises:
+        _MisfitError: it has no valid value.
+    """
+    size, units = groups[0][0].size, groups[0][1]
+    alike = all(np.array_equal(units, others) for _, others in groups)
+    if rule.value in ("list", "indices", "leading", "extra", "pattern") and not alike:
+        raise _MisfitError(
+            tr(
+                "config.json: {field} applies to all layers. Remove the same units in each.",
+                field=rule.field,
+            )
+        )
+    kept = int((~units).sum())
+    if rule.value in ("list", "indices"):
+        return _new_list(rule, old, size, units)
+    if rule.value == "leading":
+        return int((~units[:old]).sum()) if type(old) is int else None
+    if rule.value == "extra":
+        known = counts.get(rule.count, size)
+        return int((~units[known:]).sum()) if type(old) is int and size > known else None
+    if rule.value == "pattern":
+        return _checked_pattern(rule, old, units)
+    if rule.value == "forbids":
+        if old is not True:
+            return None
+        raise _MisfitError(
+            tr(
+                "config.json: {field} true needs all layers. Leave the layers as they are.",
+                field=rule.field,
+            )
+        )
+    if rule.value == "pin":
+        return counts.get(rule.count)
+    if rule.value == "fixed":
+        if type(old) is int and 0 <= old < size and units[: old + 1].any():
+            raise _MisfitError(
+                tr(
+                    "config.json: {field} must stay {value:,}. Keep the units up to this one.",
+                    field=rule.field,
+                    value=old,
+                )
+            )
+        return None
+    value = kept
+    if rule.value == "proportional":
+        before = counts.get(rule.count, 0)
+        if before * kept % size:
+            raise _MisfitError(
+                tr(
+                    "config.json: {field} {old} cannot be reduced to {kept} of {size}. Keep "
+                    "another number.",
+                    field=rule.field,
+                    old=before,
+                    kept=kept,
+                    size=size,
+                )
+            )
+        value = before * kept // size
+    divided = counts.get(rule.divides, 0)
+    if value and divided % value:
+        raise _MisfitError(
+            tr(
+                "config.json: {field} would be {value:,}, which does not divide {divided:,}. Keep "
+                "another number.",
+                field=rule.field,
+                value=value,
+                divided=divided,
+            )
+        )
+    return value
+
+
+def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
+    """Return a rule whose cycle has the length that the file says.
+
+    Raises:
+        _MisfitError: what the file says is no length.
+    """
+    if period is None:
+        return rule
+    if type(period) is not int or not 0 < period <= MAX_PERIOD:
+        raise _MisfitError(
+            tr(
+                "config.json: {field} {value!r} is no number of layers. Add a list {list} to "
+                "the file.",
+                field=rule.period,
+                value=period,
+                list=rule.field,
+            )
+        )
+    cycle = (*(rule.cycle[0],) * (period - 1), rule.cycle[-1])
+    return rule.model_copy(update={"cycle": cycle})
+
+
+def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> int:
+    """Return the number of kept blocks, without extra ones after the first `old`.
+
+    Raises:
+        _MisfitError: there are none.
+    """
+    _, units = groups[0]
+    kept = int((~units[:old]).sum())
+    if not kept:
+        raise _MisfitError(tr("All {title} would be removed. Prune fewer.", title=tr(rule.title)))
+    return kept
+
+
+def _checked_pattern(rule: ConfigRule, old: object, units: Units) -> list[object] | None:
+    """Return the new list of kinds; None if a period says them.
+
+    Raises:
+        _MisfitError: a kept unit would get another place in the pattern.
+    """
+    if isinstance(old, list):
+        return _new_list(rule, old, len(units), units)
+    period = len(units) if old is True else old
+    if type(period) is not int or period <= 1:
+        return None
+    kept = np.flatnonzero(~units)
+    if ((kept - np.arange(len(kept))) % period).any():
+        raise _MisfitError(
+            tr(
+                "config.json: {field} {value} makes layers depend on their numbers. Remove only "
+                "the last layers.",
+                field=rule.field,
+                value=json.dumps(old),
+            )
+            if old is True
+            else tr(
+                "config.json: {field} {value:,} makes every {value:,} layers a pattern. Remove "
+                "only runs of {value:,} layers, or the last layers.",
+                field=rule.field,
+                value=period,
+            )
+        )
+    return None
+
+
+def _new_list(rule: ConfigRule, old: object, size: int, units: Units) -> list[object] | None:
+    if rule.value == "indices":
+        if not isinstance(old, list):
+            return None
+        renumbered = (~units).cumsum() - 1
+        valid = [index for index in old if type(index) is int and 0 <= index < size]
+        return [int(renumbered[index]) for index in valid if not units[index]]
+    if old is None and rule.cycle:
+        old = list(islice(cycle(rule.cycle), size))
+    if not isinstance(old, list):
+        return None
+    if len(old) != size:
+        raise _MisfitError(
+            tr(
+                "config.json: {field} has {count:,} values for {size:,} units. Correct the file.",
+                field=rule.field,
+                count=len(old),
+                size=size,
+            )
+        )
+    return [value for value, gone in zip(old, units, strict=True) if not gone]

@@ -1,0 +1,370 @@
+"""What the compact form of a pruned checkpoint contains, before anything is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prune_gui.architecture.tables import SpaceRule
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.methods.tokens import SPACE as TOKENS
+from prune_gui.recipe.compaction.config import AdaptedConfig, GroupUnits
+from prune_gui.recipe.compaction.figures import EXPERTS, Figures, Shaped, active_shares, figures
+from prune_gui.recipe.compaction.removal import PrunedChannels, Units, removable_units
+from prune_gui.recipe.compaction.renaming import Renumbering
+from prune_gui.recipe.compaction.rules import can_resize, rule_problems, unloadable
+from prune_gui.recipe.compaction.slicing import Kept, sliced_shape
+from prune_gui.recipe.compaction.source import Architecture, Json, architecture_of
+from prune_gui.recipe.compaction.tokens import prunes_tokens, remove_tokens
+from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.vocabulary.files import RemovedTokens
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """Choices of the user.
+
+    Attributes:
+        allow_unloadable: whether to write what no known program loads.
+        table: the file of a table of architectures; None for those of this program.
+    """
+
+    allow_unloadable: bool = False
+    table: Path | None = None
+
+
+NO_OPTIONS: Final = CompactOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTensor:
+    """A tensor that remains.
+
+    Attributes:
+        info: the tensor before.
+        keys: its keys in the new file, each with the key that it replaces.
+        kept: the kept channels of each dimension that loses some.
+    """
+
+    info: TensorInfo
+    keys: tuple[tuple[str, str], ...]
+    kept: Kept
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The new shape."""
+        return sliced_shape(self.info.shape, self.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceUnits:
+    """The units of a space before and after.
+
+    Attributes:
+        space: its name.
+        title: what the units are, in the plural, to be translated.
+        before: number of units in all groups.
+        after: number of those that remain.
+        uniform: whether all groups that remain keep equally many.
+        exact: whether the network computes the same as with units of zeros.
+    """
+
+    space: str
+    title: str
+    before: int
+    after: int
+    uniform: bool
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPlan:
+    """What remains of a checkpoint.
+
+    Attributes:
+        tensors: the tensors that remain, in the order of the file.
+        removed: the names of the others.
+        spaces: the spaces that lose units.
+        config: the new config.json; None if there is none.
+        changes: the changed fields of config.json, each with its new value.
+        needs_loader: whether only the loader script loads the result, because config.json cannot
+            say the widths of all layers.
+        tokens: what changes with removed tokens; None if the vocabulary stays.
+        problems: why no known program loads the result, one line each.
+        before: the figures of the checkpoint.
+        after: the figures of what remains.
+    """
+
+    tensors: tuple[KeptTensor, ...]
+    removed: tuple[str, ...]
+    spaces: tuple[SpaceUnits, ...]
+    config: Json | None
+    changes: Mapping[str, object]
+    needs_loader: bool
+    tokens: RemovedTokens | None
+    problems: tuple[str, ...]
+    before: Figures
+    after: Figures
+
+
+def compact_plan(resolution: Resolution, options: CompactOptions, monitor: Monitor) -> CompactPlan:
+    """Return the plan of the compact form; cached with the resolution.
+
+    Raises:
+        RecipeError: no unit can be removed, the architecture is not known, or no program would load
+            the result and `options` do not allow that.
+        CheckpointError: the file has optimizer states, or changed while it was read.
+        Cancelled: the monitor was cancelled.
+    """
+    cached = resolution.compact_plans.get(options)
+    if cached is None:
+        checkpoint = resolution.checkpoint
+        check_source(checkpoint)
+        architecture = architecture_of(checkpoint, options.table)
+        cached = resolution.compact_plans[options] = planned(
+            resolution, architecture, monitor, allow_unloadable=options.allow_unloadable
+        )
+    if cached.problems and not options.allow_unloadable:
+        raise RecipeError(
+            tr(
+                "{file} cannot be made compact: {problem}",
+                file=resolution.checkpoint.path.name,
+                problem=cached.problems[0],
+            )
+        )
+    return cached
+
+
+def check_source(checkpoint: Checkpoint) -> None:
+    """Check that a checkpoint has nothing that would no longer fit its parameters.
+
+    Raises:
+        CheckpointError: it has optimizer states.
+    """
+    if checkpoint.has_moments():
+        raise CheckpointError(
+            tr(
+                "{file} has optimizer states, which would not fit the smaller parameters. Save its "
+                "state dict alone in a file, and open that.",
+                file=checkpoint.path.name,
+            )
+        )
+
+
+def planned(
+    resolution: Resolution,
+    architecture: Architecture,
+    monitor: Monitor,
+    *,
+    allow_unloadable: bool = False,
+) -> CompactPlan:
+    """Return the plan of the compact form for known groups; see `compact_plan`.
+
+    Problems are collected, not raised. Units of spaces that can only be masked stay, unless
+    `allow_unloadable` is set.
+
+    Raises:
+        RecipeError: no unit can be removed.
+        CheckpointError: the file changed while it was read.
+        Cancelled: the monitor was cancelled.
+    """
+    checkpoint, spaces = resolution.checkpoint, architecture.spaces
+    groups: list[CoupledGroup] = []
+    masked: list[CoupledGroup] = []
+    for group in architecture.groups:
+        if group.space == TOKENS and not prunes_tokens(resolution.recipe):
+            continue  # the vocabulary becomes smaller only if that is asked for
+        loadable = allow_unloadable or spaces[group.space].loadable
+        (groups if loadable else masked).append(group)
+    # The units in a block that can only be masked would all be removed, too.
+    blocks = [group for group in masked if not spaces[group.space].members]
+    _check_unpruned(resolution, spaces, blocks, monitor)
+    removed = removable_units(resolution, groups, monitor)
+    with monitor.in_charge():
+        tokens = remove_tokens(resolution, groups, removed)
+    if not any(units.any() for units in removed):
+        _check_unpruned(resolution, spaces, masked, monitor)
+        raise RecipeError(
+            tr(
+                "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
+                "whole units with a coupled method, or save the finalized form.",
+                file=checkpoint.path.name,
+            )
+        )
+    renumbering = Renumbering(groups, removed, checkpoint.tensors)
+    cuts = _cuts(groups, removed, PrunedChannels(resolution, monitor))
+    tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts))
+    remaining = [
+        (group, units)
+        for group, units in zip(groups, removed, strict=True)
+        if any(renumbering.new_key(member.name) is not None for member in group.members)
+    ]
+    by_space: dict[str, list[GroupUnits]] = defaultdict(list)
+    for group, units in remaining:
+        by_space[group.space].append((group, units))
+    config, problems = _config_and_problems(architecture, by_space)
+    if tokens:
+        config.renumber_tokens(tokens)
+    changed = {group.space for group, units in zip(groups, removed, strict=True) if units.any()}
+    problems += [
+        tr("All {title} would be removed. Prune fewer.", title=tr(spaces[space].title))
+        for space in spaces
+        if space in changed and space not in by_space and not spaces[space].members
+    ]
+    loose = _without_config(by_space, spaces, config)
+    experts = {
+        member.name
+        for group in architecture.groups
+        if group.space == EXPERTS
+        for member in group.members
+        if member.dim is None
+    }
+    problems += [
+        tr(
+            "{title}: the layers would keep different numbers, which no program loads. Prune "
+            "equally many in each layer.",
+            title=tr(spaces[space].title),
+        )
+        for space in loose
+        if not can_resize(by_space[space], checkpoint.tensors, experts)
+    ]
+    before, after = _figures(checkpoint, architecture, groups, tensors, remaining)
+    kept_names = {tensor.info.name for tensor in tensors}
+    return CompactPlan(
+        tensors=tensors,
+        removed=tuple(name for name in checkpoint.tensors if name not in kept_names),
+        spaces=tuple(_space_units(groups, removed, remaining, spaces)),
+        config=config.content,
+        changes=config.changes,
+        needs_loader=bool(loose),
+        tokens=tokens,
+        problems=tuple(dict.fromkeys(problems)),
+        before=before,
+        after=after,
+    )
+
+
+def _check_unpruned(
+    resolution: Resolution,
+    spaces: Mapping[str, SpaceRule],
+    masked: Sequence[CoupledGroup],
+    monitor: Monitor,
+) -> None:
+    """Check that no unit is pruned of groups whose units can only be masked.
+
+    Raises:
+        RecipeError: there is one.
+    """
+    for group, units in zip(masked, removable_units(resolution, masked, monitor), strict=True):
+        if units.any():
+            raise RecipeError(
+                tr(
+                    "{file} cannot be made compact: {problem}",
+                    file=resolution.checkpoint.path.name,
+                    problem=unloadable(spaces[group.space]),
+                )
+            )
+
+
+def _config_and_problems(
+    architecture: Architecture, by_space: Mapping[str, Sequence[GroupUnits]]
+) -> tuple[AdaptedConfig, list[str]]:
+    """Return the new config.json, and what the rules of the spaces forbid."""
+    config = AdaptedConfig.of(architecture.config)
+    problems: list[str] = []
+    for space, members in by_space.items():
+        if any(units.any() for _, units in members):
+            rule = architecture.spaces[space]
+            config.apply(space, rule, members, architecture.counts)
+            problems += rule_problems(rule, members, architecture.counts)
+    return config, problems + config.problems
+
+
+def _figures(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    groups: Sequence[CoupledGroup],
+    tensors: Sequence[KeptTensor],
+    remaining: Sequence[GroupUnits],
+) -> tuple[Figures, Figures]:
+    """Return the figures before and after."""
+    every, integers = checkpoint.tensors, architecture.integers
+    before = active_shares(((group, group.size) for group in groups), integers, every)
+    kept = ((group, int((~units).sum())) for group, units in remaining)
+    after = active_shares(kept, integers, every)
+    return (
+        figures((Shaped(info, info.shape) for info in every.values()), before),
+        figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), after),
+    )
+
+
+def _cuts(
+    groups: Sequence[CoupledGroup], removed: Sequence[Units], pruned: PrunedChannels
+) -> dict[str, dict[int, Units]]:
+    """Return the removed channels of each dimension of each tensor."""
+    cuts: dict[str, dict[int, Units]] = defaultdict(dict)
+    for group, units in zip(groups, removed, strict=True):
+        if not units.any():
+            continue
+        for member in group.members:
+            if member.dim is None:
+                continue
+            info = pruned.info(member.name)
+            channels = group.channels(member.name, member.dim, info.shape[member.dim], units)
+            cut = cuts[info.name].setdefault(member.dim, np.zeros_like(channels))
+            cut |= channels
+    return cuts
+
+
+def _kept_tensors(
+    checkpoint: Checkpoint, renumbering: Renumbering, cuts: Mapping[str, Mapping[int, Units]]
+) -> Iterator[KeptTensor]:
+    for info in checkpoint.tensors.values():
+        new_keys = ((renumbering.new_key(key), key) for key in (info.name, *info.aliases))
+        keys = tuple((new, old) for new, old in new_keys if new is not None)
+        if keys:
+            kept = {dim: np.flatnonzero(~cut) for dim, cut in cuts.get(info.name, {}).items()}
+            yield KeptTensor(info, keys, kept)
+
+
+def _without_config(
+    by_space: Mapping[str, Sequence[GroupUnits]],
+    spaces: Mapping[str, SpaceRule],
+    config: AdaptedConfig,
+) -> list[str]:
+    """Return the spaces whose new sizes no field of config.json says."""
+    return [
+        space
+        for space, members in by_space.items()
+        if any(units.any() for _, units in members)
+        and (space in config.differing or not spaces[space].config)
+    ]
+
+
+def _space_units(
+    groups: Sequence[CoupledGroup],
+    removed: Sequence[Units],
+    remaining: Sequence[GroupUnits],
+    spaces: Mapping[str, SpaceRule],
+) -> Iterator[SpaceUnits]:
+    changed = {group.space for group, units in zip(groups, removed, strict=True) if units.any()}
+    for space in spaces:
+        if space in changed:
+            numbers = [int((~units).sum()) for group, units in remaining if group.space == space]
+            yield SpaceUnits(
+                space,
+                spaces[space].title,
+                sum(group.size for group in groups if group.space == space),
+                sum(numbers),
+                len(set(numbers)) <= 1,
+                spaces[space].exact,
+            )

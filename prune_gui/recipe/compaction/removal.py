@@ -1,0 +1,196 @@
+"""Which units of coupled groups can be removed: those that are pruned in every member."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.predicates import ChannelCut, count_per_channel
+from prune_gui.recipe import stack
+from prune_gui.recipe.resolution import Resolution
+
+Units = NDArray[np.bool_]
+"""bool (units of a group,)."""
+
+
+def removable_units(
+    resolution: Resolution, groups: Sequence[CoupledGroup], monitor: Monitor
+) -> list[Units]:
+    """Return for each group which of its units can be removed.
+
+    A unit can be removed if every element of its slice of every member is pruned, by any of the
+    steps or in the file. Members that no step can prune because they are buffers (whole tensors of
+    integers) or share their memory do not count. If groups of one space share slices of a tied
+    tensor, a unit stays in all of them or in none.
+
+    Only tensors with enough pruned elements are read, and only where `ChannelCut` does not tell
+    already which channels are pruned.
+
+    Raises:
+        RecipeError: a group has a member that the checkpoint lacks.
+        CheckpointError: the file changed while it was read.
+        Cancelled: the monitor was cancelled.
+    """
+    pruned = PrunedChannels(resolution, monitor)
+    removable = [_in_group(group, pruned) for group in groups]
+    _keep_shared(groups, removable, pruned.info)
+    return removable
+
+
+class PrunedChannels:
+    """Finds the channels of which every element is pruned."""
+
+    def __init__(self, resolution: Resolution, monitor: Monitor) -> None:
+        self._resolution = resolution
+        self._monitor = monitor
+        tensors = resolution.checkpoint.tensors.values()
+        self._by_alias = {alias: info for info in tensors for alias in info.aliases}
+        self._counted: Callable[[str, int], Units] = cache(self._count)
+
+    def info(self, name: str) -> TensorInfo:
+        """Return a tensor by its name or an alias.
+
+        Raises:
+            RecipeError: there is none.
+        """
+        checkpoint = self._resolution.checkpoint
+        info = checkpoint.tensors.get(name) or self._by_alias.get(name)
+        if info is None:
+            raise RecipeError(
+                tr(
+                    "{file} has no tensor {name}, which the table of the architecture names. "
+                    "Correct the table.",
+                    file=checkpoint.path.name,
+                    name=name,
+                )
+            )
+        return info
+
+    def remaining(self, info: TensorInfo) -> int:
+        """Return the number of elements that are not pruned."""
+        return info.numel - self._resolution.counts.get(info.name, (0, 0))[0]
+
+    def known(self, info: TensorInfo, dim: int) -> Units:
+        """Return the channels that steps on channels prune: bool (channels,)."""
+        channels = np.zeros(info.shape[dim], np.bool_)
+        for applied in self._resolution.layers.get(info.name, ()):
+            predicate = applied.predicate
+            if isinstance(predicate, ChannelCut) and predicate.dim == dim:
+                channels |= predicate.chosen().pruned
+        return channels
+
+    def every(self, info: TensorInfo, dim: int) -> Units:
+        """Return all pruned channels: bool (channels,). Reads the tensor if that is needed."""
+        return self._counted(info.name, dim)
+
+    def _count(self, name: str, dim: int) -> Units:
+        info = self._resolution.checkpoint.tensors[name]
+        channels = self.known(info, dim)
+        per_channel = info.numel // max(1, info.shape[dim])
+        others = info.numel - self.remaining(info) - int(channels.sum()) * per_channel
+        if others < per_channel or not info.numel:
+            return channels
+        steps = self._resolution.layers.get(name, ())
+        self._monitor.expect(info.nbytes)
+
+        def kept(start: int, stop: int) -> NDArray[np.bool_]:
+            self._monitor.advance((stop - start) * info.nbytes // info.numel)
+            return stack.kept(steps, start, stop)
+
+        counts = count_per_channel(info.shape, dim, kept)
+        self._resolution.checkpoint.check()
+        empty: Units = counts == 0
+        return empty
+
+
+def _in_group(group: CoupledGroup, pruned: PrunedChannels) -> Units:
+    """Return the units of a group that are pruned in every member."""
+    units = np.ones(group.size, np.bool_)
+    members = [(member, pruned.info(member.name)) for member in group.members]
+    members = [(member, info) for member, info in members if not _is_exempt(member, info)]
+    if not members:
+        return np.zeros(group.size, np.bool_)
+    for member, info in members:  # costs nothing, so it comes before any tensor is read
+        if member.dim is None:
+            units[member.offset] &= not pruned.remaining(info)
+        elif (info.numel - pruned.remaining(info)) * info.shape[member.dim] < (
+            info.numel * member.width
+        ):
+            units[:] = False
+    for member, info in sorted(members, key=lambda pair: pair[1].numel):
+        if member.dim is None or not units.any():
+            continue
+        known = _units(member, group.size, pruned.known(info, member.dim))
+        if (units & ~known).any():
+            units &= _units(member, group.size, pruned.every(info, member.dim))
+    return units
+
+
+def _units(member: Member, size: int, channels: Units) -> Units:
+    """Return the units whose channels of a member are all marked."""
+    stop = member.offset + size * member.width
+    slices: Units = np.all(channels[member.offset : stop].reshape(size, member.width), axis=1)
+    return slices
+
+
+def _is_exempt(member: Member, info: TensorInfo) -> bool:
+    """Return whether no step can prune a member, and its values do not keep a unit."""
+    is_buffer = member.dim is None and info.special is None and not _is_float(info)
+    return is_buffer or info.spared is not None or not info.numel
+
+
+def _is_float(info: TensorInfo) -> bool:
+    return info.dtype.startswith(("float", "bfloat"))
+
+
+def _keep_shared(
+    groups: Sequence[CoupledGroup],
+    removable: Sequence[Units],
+    info_of: Callable[[str], TensorInfo],
+) -> None:
+    """Keep the units of a space that share slices with a kept unit of another group of it."""
+    claims: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)
+    for index, group in enumerate(groups):
+        for member in group.members:
+            claims[group.space, info_of(member.name).name, member.dim].add(index)
+    shared = [(key, indices) for key, indices in claims.items() if len(indices) > 1]
+    changed = bool(shared)
+    while changed:
+        changed = False
+        for (_, name, dim), indices in shared:
+            slices = [
+                (index, member)
+                for index in indices
+                for member in groups[index].members
+                if (info_of(member.name).name, member.dim) == (name, dim)
+            ]
+            length = 1 if dim is None else info_of(name).shape[dim]
+            needed = np.zeros(length, np.bool_)
+            for index, member in slices:
+                for unit, span in _spans(member, groups[index].size):
+                    if not removable[index][unit]:
+                        needed[span] = True
+            for index, member in slices:
+                for unit, span in _spans(member, groups[index].size):
+                    if removable[index][unit] and needed[span].any():
+                        removable[index][unit] = False
+                        changed = True
+
+
+def _spans(member: Member, size: int) -> Iterator[tuple[int, slice]]:
+    """Yield the units of a member, each with its channels; a whole tensor is one channel."""
+    if member.dim is None:
+        yield member.offset, slice(0, 1)
+        return
+    for unit in range(size):
+        start = member.offset + unit * member.width
+        yield unit, slice(start, start + member.width)

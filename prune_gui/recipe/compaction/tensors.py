@@ -1,0 +1,95 @@
+"""The tensors of the compact form, computed chunk by chunk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+
+from prune_gui.checkpoint import TensorWriter
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.parallel import chunks
+from prune_gui.recipe.compaction.plan import CompactPlan, KeptTensor
+from prune_gui.recipe.compaction.slicing import sliced
+from prune_gui.recipe.parts import FormTensor, Spans, finalized
+from prune_gui.recipe.resolution import Resolution
+
+WRITABLE_FORMATS = ("safetensors", "torch")
+
+
+def check_format(file_format: FileFormat, name: str) -> None:
+    """Check that the compact form can be written in a format.
+
+    Raises:
+        CheckpointError: the metadata of the format say the shapes of the layers, too.
+    """
+    if file_format.name not in WRITABLE_FORMATS:
+        raise CheckpointError(
+            tr("{name}: save the compact form as .safetensors or .pt instead.", name=name)
+        )
+
+
+def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[FormTensor]:
+    """Yield the tensors that remain, without special ones, which the torch writer copies.
+
+    Raises:
+        RecipeError: a special tensor would be removed or renumbered.
+    """
+    for info in resolution.checkpoint.tensors.values():
+        if info.special is not None and info.name in plan.removed:
+            raise _special_error(info.name, info.special)
+    for tensor in plan.tensors:
+        if tensor.info.special is None:
+            yield _form_tensor(resolution, tensor)
+        elif any(new != old for new, old in tensor.keys):
+            raise _special_error(tensor.info.name, tensor.info.special)
+
+
+def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int]:
+    """Return how many elements of each remaining tensor are pruned, by the new name."""
+    counts = {}
+    for tensor in plan.tensors:
+        if tensor.info.name in resolution.layers:
+            counts[tensor.keys[0][0]] = _pruned(resolution, tensor)
+    return counts
+
+
+def _pruned(resolution: Resolution, tensor: KeptTensor) -> int:
+    """Return the number of pruned elements; all that are removed are pruned."""
+    pruned = resolution.counts.get(tensor.info.name, (0, 0))[0]
+    return pruned - (tensor.info.numel - math.prod(tensor.shape))
+
+
+def _form_tensor(resolution: Resolution, tensor: KeptTensor) -> FormTensor:
+    info, (name, _) = tensor.info, tensor.keys[0]
+    if not tensor.kept:
+        whole = finalized(resolution, info)
+        entry = TensorWriter(name, info.dtype, info.shape, whole.entry.chunks, keys=tensor.keys)
+        return FormTensor(entry, whole.units, whole.values)
+    units = math.prod(tensor.shape)
+    values = partial(_values, resolution, tensor)
+    entry = TensorWriter(
+        name, info.dtype, tensor.shape, lambda: values(chunks(units)), keys=tensor.keys
+    )
+    return FormTensor(entry, units, values)
+
+
+def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
+    info = tensor.info
+    steps = resolution.layers.get(info.name, ()) if _pruned(resolution, tensor) else ()
+    flat = resolution.checkpoint.view(info.name).reshape(-1)
+    return sliced(flat, info.shape, tensor.kept, steps, spans)
+
+
+def _special_error(name: str, special: str) -> RecipeError:
+    return RecipeError(
+        tr(
+            "{name} ({special}) cannot be removed or renamed. Leave its layer unpruned.",
+            name=name,
+            special=tr(special),
+        )
+    )

@@ -1,0 +1,182 @@
+"""Encoding texts with the library ``tokenizers``, which is optional."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from prune_gui.errors import RecipeError, one_line
+from prune_gui.language import tr
+from prune_gui.monitor import check_cancelled
+from prune_gui.recipe.vocabulary.token_ids import Json
+from prune_gui.recipe.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+BATCH_TEXTS: Final = 1 << 12
+BATCH_CHARS: Final = 1 << 20
+"""Limits of what is encoded between two checks for cancellation."""
+WINDOW_TOKENS: Final = 16
+"""Length of the texts for the verification that are made of adjacent tokens."""
+
+
+def check_installed() -> None:
+    """Check that the library is installed.
+
+    Raises:
+        RecipeError: it is not.
+    """
+    try:
+        import tokenizers  # noqa: F401
+    except ImportError as error:
+        raise RecipeError(
+            tr(
+                "Removing tokens needs the package {package}. Install prune-gui[{extra}] to encode "
+                "texts.",
+                package="tokenizers",
+                extra="tokens",
+            )
+        ) from error
+
+
+def load_tokenizer(content: Json, name: str) -> Tokenizer:
+    """Return a tokenizer without truncation and padding.
+
+    Args:
+        content: the content of tokenizer.json.
+        name: the name of the file, for messages.
+
+    Raises:
+        RecipeError: the library is not installed, or rejects the content.
+    """
+    check_installed()
+    from tokenizers import Tokenizer
+
+    with _errors_in(name):
+        tokenizer = Tokenizer.from_str(json.dumps(content))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+@contextmanager
+def _errors_in(name: str) -> Iterator[None]:
+    """Report an error of the library, which raises nothing more specific than `Exception`."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic of the library is not an `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = one_line(str(error)).rstrip(".")
+        raise RecipeError(
+            tr(
+                "{file}: the tokenizers library cannot use it: {reason}. Put the tokenizer of this "
+                "checkpoint beside it.",
+                file=name,
+                reason=reason,
+            )
+        ) from error
+
+
+def encoded(
+    tokenizer: Tokenizer, texts: Iterable[str], name: str, *, add_special_tokens: bool = True
+) -> Iterator[list[int]]:
+    """Yield the ids of the tokens of each text.
+
+    Args:
+        tokenizer: the tokenizer.
+        texts: the texts.
+        name: the name of the tokenizer's file, for messages.
+        add_special_tokens: whether to add those of a whole text.
+
+    Raises:
+        RecipeError: a text cannot be encoded.
+        Cancelled: the monitor in charge was cancelled.
+    """
+    for batch in _batches(texts):
+        check_cancelled()
+        with _errors_in(name):
+            found: list[Any] = tokenizer.encode_batch_fast(
+                batch, add_special_tokens=add_special_tokens
+            )
+        yield from (encoding.ids for encoding in found)
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts in lists of limited length."""
+    batch: list[str] = []
+    chars = 0
+    for text in texts:
+        batch.append(text)
+        chars += len(text)
+        if len(batch) == BATCH_TEXTS or chars >= BATCH_CHARS:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
+
+
+def verify(
+    vocabulary: Vocabulary,
+    content: Json,
+    removed: frozenset[int],
+    new_ids: Sequence[int],
+    texts: Iterable[str],
+) -> None:
+    """Check that texts without removed tokens are encoded as before, with the new ids.
+
+    The texts are those given, each token that stays, and runs of adjacent ones. Texts with unknown
+    words are left out for WordPiece, which may know such a word without a longer token in it.
+
+    Args:
+        vocabulary: the vocabulary before.
+        content: the content of the new tokenizer.json.
+        removed: the ids of the removed tokens.
+        new_ids: the new id by old id.
+        texts: any texts.
+
+    Raises:
+        RecipeError: the library is not installed, or the check fails.
+        Cancelled: the monitor in charge was cancelled.
+    """
+    name = vocabulary.file_name
+    old = load_tokenizer(vocabulary.content, name)
+    new = load_tokenizer(content, name)
+    kept = {token: number for token, number in vocabulary.ids.items() if number not in removed}
+    for token, number in kept.items():
+        if new.token_to_id(token) != new_ids[number]:
+            raise _differs(name, token)
+    surplus = new.get_vocab(with_added_tokens=True).keys() - kept.keys()
+    if surplus:
+        raise _differs(name, min(surplus))
+    skipped = set(removed)
+    model = vocabulary.parsed.model
+    if model.type == "WordPiece" and model.unk_token in vocabulary.ids:
+        skipped.add(vocabulary.ids[model.unk_token])
+    numbers = sorted(kept.values())
+    runs = [numbers[at : at + WINDOW_TOKENS] for at in range(0, len(numbers), WINDOW_TOKENS)]
+    every = [[number] for number in numbers] + runs
+    with _errors_in(name):
+        checked = old.decode_batch(every, skip_special_tokens=False)
+    for batch in _batches(chain(checked, texts)):
+        for text, before, after in zip(
+            batch, encoded(old, batch, name), encoded(new, batch, name), strict=True
+        ):
+            if skipped.isdisjoint(before) and after != [new_ids[number] for number in before]:
+                raise _differs(name, text)
+
+
+def _differs(name: str, text: str) -> RecipeError:
+    return RecipeError(
+        tr(
+            "{file}: without the pruned tokens, {text!r} would not be encoded as before. Leave the "
+            "vocabulary unpruned.",
+            file=name,
+            text=text[:60],
+        )
+    )

@@ -1,0 +1,196 @@
+"""The parts of tokenizer.json that contain tokens, checked, as far as removing tokens needs them.
+
+The format is that of the library ``tokenizers``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
+
+from prune_gui.monitor import check_cancelled
+from prune_gui.recipe.vocabulary.token_ids import new_id
+
+Token = Annotated[str, StringConstraints(strict=True, max_length=4096)]
+Id = Annotated[int, Field(strict=True, ge=0, le=1 << 24)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class WordPiece(_Part):
+    """Greedy longest match first: without a token, what does not contain it stays as it is."""
+
+    type: Literal["WordPiece"]
+    vocab: dict[Token, Id]
+    unk_token: Token = "[UNK]"
+
+    def tokens(self) -> Iterator[tuple[Token, int]]:
+        """Yield each token with its id."""
+        yield from self.vocab.items()
+
+    def required(self) -> Iterator[Token]:
+        """Yield the tokens that the model needs."""
+        yield self.unk_token
+
+    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
+        """Return the tokens without which the kept ones would not be found."""
+        return set()
+
+    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
+        """Return the changed fields for the model without some tokens."""
+        return {"vocab": _renumbered(self.vocab, removed, new_ids)}
+
+
+class Unigram(_Part):
+    """The most likely segmentation: it stays the best one while others are removed.
+
+    The token of the lowest score stays, because the score of unknown characters depends on it.
+    """
+
+    type: Literal["Unigram"]
+    vocab: tuple[tuple[Token, FiniteFloat], ...]
+    unk_id: Id | None = None
+    byte_fallback: bool = False
+
+    def tokens(self) -> Iterator[tuple[Token, int]]:
+        """Yield each token with its id."""
+        for number, (token, _) in enumerate(self.vocab):
+            yield token, number
+
+    def required(self) -> Iterator[Token]:
+        """Yield the tokens that the model needs."""
+        if self.vocab:
+            yield min(self.vocab, key=lambda entry: entry[1])[0]
+        if self.unk_id is not None and self.unk_id < len(self.vocab):
+            yield self.vocab[self.unk_id][0]
+        if self.byte_fallback:
+            yield from BYTE_FALLBACKS
+
+    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
+        """Return the tokens without which the kept ones would not be found."""
+        return set()
+
+    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
+        """Return the changed fields for the model without some tokens."""
+        vocab = [list(entry) for entry in self.vocab if entry[0] not in removed]
+        return {"vocab": vocab, "unk_id": new_id(self.unk_id, new_ids)}
+
+
+class Bpe(_Part):
+    """Merges of pairs by rank: merges that make or use a removed token are dropped.
+
+    A text whose tokens all stay needs only the merges within these tokens, and each of them comes
+    in the same order as if its token were the whole text. So it is encoded as before if the tokens
+    that these merges make stay, too.
+    """
+
+    type: Literal["BPE"]
+    vocab: dict[Token, Id]
+    merges: tuple[tuple[Token, Token] | Token, ...]
+    unk_token: Token | None = None
+    byte_fallback: bool = False
+    continuing_subword_prefix: Literal["", None] = None
+    end_of_word_suffix: Literal["", None] = None
+
+    def tokens(self) -> Iterator[tuple[Token, int]]:
+        """Yield each token with its id."""
+        yield from self.vocab.items()
+
+    def required(self) -> Iterator[Token]:
+        """Yield the tokens that the model needs."""
+        if self.unk_token is not None:
+            yield self.unk_token
+        if self.byte_fallback:
+            yield from BYTE_FALLBACKS
+
+    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
+        """Return the tokens without which the kept ones would not be found."""
+        ranks = {pair: rank for rank, pair in enumerate(map(_pair, self.merges))}
+        made_from: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for pair in ranks:
+            made_from["".join(pair)].append(pair)
+        needed: set[str] = set()
+        pending = list(kept)
+        done = set(pending)
+        while pending:
+            token = pending.pop()
+            pairs = made_from.get(token, [])
+            parts = set(pairs[0]) if len(pairs) == 1 else _merged(token, ranks) if pairs else set()
+            needed |= parts
+            pending += parts - done
+            done |= parts
+        return needed & self.vocab.keys()
+
+    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
+        """Return the changed fields for the model without some tokens."""
+        return {
+            "vocab": _renumbered(self.vocab, removed, new_ids),
+            "merges": [
+                merge if isinstance(merge, str) else list(merge)
+                for merge in self.merges
+                if removed.isdisjoint((*_pair(merge), "".join(_pair(merge))))
+            ],
+        }
+
+
+class AddedToken(_Part):
+    """A token that is found in the text before the model reads it."""
+
+    id: Id
+    content: Token
+
+
+class TokenizerContent(_Part):
+    """What tokenizer.json contains, other than what refers to no token."""
+
+    model: Annotated[WordPiece | Unigram | Bpe, Field(discriminator="type")]
+    added_tokens: tuple[AddedToken, ...] = ()
+
+
+BYTE_FALLBACKS: Final = tuple(f"<0x{byte:02X}>" for byte in range(256))
+"""The tokens of single bytes, for characters that have no token."""
+
+
+def byte_characters() -> frozenset[str]:
+    """Return the 256 characters that stand for bytes in byte-level models.
+
+    Printable bytes stand for themselves, the others for characters from U+0100 on, as in the
+    encoder of GPT-2 (Radford et al. 2019).
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = range(256, 256 + 256 - len(printable))
+    return frozenset(map(chr, (*printable, *others)))
+
+
+def _renumbered(
+    vocab: Mapping[str, int], removed: frozenset[str], new_ids: Sequence[int]
+) -> dict[str, int]:
+    return {token: new_ids[old] for token, old in vocab.items() if token not in removed}
+
+
+def _pair(merge: tuple[str, str] | str) -> tuple[str, str]:
+    if isinstance(merge, str):
+        first, _, second = merge.partition(" ")
+        return first, second
+    return merge
+
+
+def _merged(token: str, ranks: Mapping[tuple[str, str], int]) -> set[str]:
+    """Return all tokens that merging the characters of a token makes, if they become the token."""
+    symbols = list(token)
+    made = set(symbols)
+    while len(symbols) > 1:
+        check_cancelled()
+        pairs = enumerate(pairwise(symbols))
+        rank, at = min((ranks.get(pair, len(ranks)), index) for index, pair in pairs)
+        if rank == len(ranks):
+            return set()
+        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+        made.add(symbols[at])
+    return made

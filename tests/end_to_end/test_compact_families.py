@@ -1,0 +1,260 @@
+"""Compact checkpoints of transformer families, as transformers loads and runs them.
+
+The outputs must be those of the original model with the weights of the finalized form, or without
+the removed layers or experts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
+
+from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui.architecture.groups import coupled_groups, spaces
+from prune_gui.errors import RecipeError
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+NEURONS = ("ffn", "encoder_ffn", "decoder_ffn", "shared_ffn")
+"""Spaces that the loader script can give other widths in each layer."""
+REFUSED = "no known program loads fewer"
+CASES = [(family, space) for family, names in SPACES.items() for space in names.split()]
+RANKED = [(family, space) for family, space in CASES if not space.endswith("layers")]
+STACKS = [(family, space) for family, space in CASES if space.endswith("layers")]
+MIXTURES = [family for family, space in CASES if space == "experts"]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Return a function that gives the folder of a family's model.
+
+    Every second family has several shards, and every third has bfloat16 values.
+    """
+    folders: dict[str, Path] = {}
+
+    def folder_of(family):
+        if family not in folders:
+            folders[family] = tmp_path_factory.mktemp(family)
+            number = list(FAMILIES).index(family)
+            save_model(
+                family,
+                folders[family],
+                dtype="float32" if number % 3 else "bfloat16",
+                shard_size="1GB" if number % 2 else "12KB",
+            )
+        return folders[family]
+
+    return folder_of
+
+
+@pytest.fixture(autouse=True)
+def transformers_warnings(caplog):
+    """Let warnings of transformers fail the test, but not those about the original config."""
+    import transformers
+
+    transformers.utils.logging.enable_propagation()
+    yield
+    transformers.utils.logging.disable_propagation()
+    records = caplog.get_records("call")
+    remarks = [record.getMessage() for record in records if record.levelno >= logging.WARNING]
+    assert not [remark for remark in remarks if "rope_parameters" not in remark]
+
+
+@pytest.mark.parametrize(("family", "space"), RANKED)
+def test_a_model_with_fewer_units_equals_the_masked_one(saved, family, space, tmp_path):
+    source = saved(family)
+    step = {"method": "coupled", "space": space}
+    if (space, FAMILIES[family][0]) == ("experts", "DeepseekV3ForCausalLM"):
+        step = {"method": "experts", "experts": [0, 3, 5, 6]}  # two of each group of four
+    check_units(family, source, space, step, tmp_path)
+
+
+@pytest.mark.parametrize(("family", "space"), RANKED)
+def test_a_model_with_other_widths_in_each_layer_equals_the_masked_one(
+    saved, family, space, tmp_path
+):
+    source = saved(family)
+    with open_checkpoint(source) as checkpoint:
+        groups = coupled_groups(checkpoint, space)
+        loadable = spaces(checkpoint)[space].loadable
+    if len(groups) < 2 or not loadable:
+        return
+    path = groups[0].label
+    steps = [
+        {"method": "listed_units", "space": space, "units": [0], "targets": ["*"]},
+        {"method": "listed_units", "space": space, "units": [2], "targets": [f"{path}.*"]},
+    ]
+    if space in NEURONS:
+        loaders = check_units(family, source, space, steps, tmp_path)
+        assert loaders
+    else:
+        with pytest.raises(RecipeError, match=r"different numbers|must keep equally many"):
+            compacted(source, steps, tmp_path / "compact")
+        assert not (tmp_path / "compact").exists()
+
+
+@pytest.mark.parametrize("gone", [[0], [1]])
+@pytest.mark.parametrize(("family", "space"), STACKS)
+def test_a_model_with_fewer_layers_equals_the_one_that_skips_them(
+    saved, family, space, gone, tmp_path
+):
+    source = saved(family)
+    stack = space.removesuffix("layers").rstrip("_") or "all"
+    step = {"method": "layers", "layers": gone, "stack": stack}
+    before = digests(source)
+    _, loaders = compacted(source, step, tmp_path / "compact")
+    assert digests(source) == before
+    assert not loaders
+    with open_checkpoint(source) as checkpoint:
+        labels = [group.label for group in coupled_groups(checkpoint, space)]
+    original = load_model(family, source).float()
+    expected = outputs(original)
+    for label in labels:
+        for number in gone:
+            layer = original.get_submodule(f"{label}.{number}")
+            layer.register_forward_hook(passed_through, with_kwargs=True)
+    skipped = outputs(original)
+    assert not torch.allclose(skipped, expected, rtol=1e-3, atol=1e-3)
+    found = outputs(load_model(family, tmp_path / "compact").float())
+    torch.testing.assert_close(found, skipped, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", MIXTURES)
+def test_a_model_without_listed_experts_equals_the_one_that_never_picks_them(
+    saved, family, tmp_path
+):
+    step = {"method": "experts", "experts": [1, 2, 4, 5] if "deepseek" in family else [0, 5]}
+    check_units(family, saved(family), "experts", step, tmp_path)
+
+
+@pytest.mark.parametrize("family", ["llama", "mixtral", "bert", "t5"])
+@pytest.mark.parametrize("shard_size", ["1GB", "12KB"])
+def test_a_folder_that_is_replaced_by_its_compact_form_loads(family, shard_size, tmp_path):
+    save_model(family, tmp_path / "in", shard_size=shard_size)
+    (tmp_path / "in" / "README.md").write_text("kept")
+    step = {"method": "coupled", "space": SPACES[family].split()[0]}
+    compacted(tmp_path / "in", step, tmp_path / "elsewhere")
+    compacted(tmp_path / "in", step, tmp_path / "in", overwrite=True)
+    there, here = digests(tmp_path / "elsewhere"), digests(tmp_path / "in")
+    assert here == {**there, "README.md": hashlib.sha256(b"kept").hexdigest()}
+    load_model(family, tmp_path / "in")
+
+
+def check_units(family, source, space, steps, folder):
+    """Compact a checkpoint, and compare the outputs; return the loader scripts."""
+    with open_checkpoint(source) as checkpoint:
+        loadable = spaces(checkpoint)[space].loadable
+    before = digests(source)
+    if not loadable:
+        with pytest.raises(RecipeError, match=REFUSED):
+            compacted(source, steps, folder / "compact")
+        assert not (folder / "compact").exists()
+        return []
+    masks, loaders = compacted(source, steps, folder / "compact")
+    assert digests(source) == before
+    if loaders:
+        model = script(loaders[0]).load()
+        assert type(model).__name__ == FAMILIES[family][0]
+        model.set_attn_implementation("eager")
+        model.config._experts_implementation = "eager"
+    else:
+        model = load_model(family, folder / "compact")
+    masked = masked_model(family, source, steps, folder)
+    original = load_model(family, source)
+    with Unpicked(unpicked(masked, masks) if space == "experts" else []):
+        expected = outputs(masked.float())
+    assert not torch.allclose(expected, outputs(original.float()), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(outputs(model.float()), expected, rtol=1e-4, atol=1e-5)
+    assert number_of(model) < number_of(original)
+    return loaders
+
+
+def compacted(source, steps, out, **options):
+    """Write the compact form; return the masks of all targets, and the loader scripts."""
+    with open_checkpoint(source) as checkpoint:
+        resolution = resolution_of(checkpoint, steps)
+        masks = {name: resolution.mask(name) for name in resolution.layers}
+        export(resolution, out, "compact", **options)
+    return masks, list(out.glob("load_*.py"))
+
+
+def resolution_of(checkpoint, steps):
+    listed = steps if isinstance(steps, list) else [{**steps, "targets": ["*"]}]
+    return resolve(Recipe(steps=listed), checkpoint)
+
+
+def masked_model(family, source, steps, folder):
+    """Load the finalized form."""
+    shutil.copytree(source, folder / "masked")
+    with open_checkpoint(source) as checkpoint:
+        sharded = checkpoint.path.name.endswith(".index.json")
+        out = folder / "masked" if sharded else folder / "masked" / "model.safetensors"
+        export(resolution_of(checkpoint, steps), out, overwrite=True)
+    return load_model(family, folder / "masked")
+
+
+def unpicked(model, masks):
+    """Return the weight of each router, and which experts it must not pick."""
+    found = []
+    for name, mask in masks.items():
+        path, _, leaf = name.rpartition(".")
+        if path.endswith((".gate", ".router")) and leaf == "weight":
+            router = model.get_submodule(path.replace("block_sparse_moe", "mlp"))
+            gone = ~mask.any(1)
+            if hasattr(router, "e_score_correction_bias"):
+                router.e_score_correction_bias[gone] = -1e4
+            found.append((router, gone))
+    assert found
+    return found
+
+
+class Unpicked(TorchFunctionMode):
+    """Gives the experts that routers must not pick the lowest logits."""
+
+    def __init__(self, routers):
+        super().__init__()
+        self.routers = routers
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.nn.functional.linear:
+            for router, gone in self.routers:
+                if args[1] is router.weight:
+                    result[..., gone] = -1e9
+        return result
+
+
+def passed_through(_, args, kwargs, output):
+    """Return the input of a layer in place of its output."""
+    hidden = args[0] if args else kwargs["hidden_states"]
+    return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
+
+
+def number_of(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def digests(folder):
+    """Return the digest of each file of a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def script(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

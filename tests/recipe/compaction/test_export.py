@@ -1,0 +1,358 @@
+"""Compact files as other programs read them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import threading
+
+import pytest
+import torch
+from compact_networks import (
+    CONFIG,
+    Mlp,
+    blocks_group,
+    ffn_architecture,
+    neurons,
+    resolved,
+    saved_mlp,
+    with_plan,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from prune_gui.architecture.tables import SpaceRule
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError, RecipeError
+from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.recipe import Recipe, export, sizes, verify
+from prune_gui.recipe.compaction.source import Architecture
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e4m3fn]
+
+
+def compacted(source, out, steps, architecture, **options):
+    """Write the compact form, and return the masks."""
+    with open_checkpoint(source) as checkpoint:
+        resolution = with_plan(resolved(checkpoint, steps), architecture)
+        export(resolution, out, "compact", **options)
+        return {name: resolution.mask(name) for name in resolution.layers}
+
+
+def loaded(out):
+    """Return the tensors of a file, or of all shards of a folder."""
+    files = sorted(out.glob("*.safetensors")) if out.is_dir() else [out]
+    return {key: value for file in files for key, value in load_file(file).items()}
+
+
+def octets(tensor):
+    return tensor.contiguous().reshape(-1).view(torch.uint8).tolist()
+
+
+def script(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def sharded(folder, state, shards):
+    """Save a state dict as shards with an index."""
+    folder.mkdir()
+    weight_map = {key: f"m-{i % shards}.safetensors" for i, key in enumerate(state)}
+    for name in set(weight_map.values()):
+        save_file({key: state[key] for key in state if weight_map[key] == name}, folder / name)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sets(st.integers(0, 7), min_size=1, max_size=7),
+    st.sampled_from(DTYPES),
+    st.sampled_from([0, 1, 3]),
+    st.booleans(),
+)
+def test_kept_slices_are_the_bytes_of_the_finalized_form(
+    tmp_path_factory, gone, dtype, shards, also_elements
+):
+    folder = tmp_path_factory.mktemp("c")
+    source = saved_mlp(folder / "in", dtype)
+    path = sharded(folder / "shards", source.state, shards) if shards else source.folder
+    steps = neurons("*", sorted(gone))
+    if also_elements:
+        steps.append({"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.3})
+    compacted(path, folder / "out", steps, ffn_architecture(config=CONFIG))
+    with open_checkpoint(path) as checkpoint:
+        export(resolved(checkpoint, steps), folder / "f.safetensors")
+    kept = torch.tensor([i for i in range(8) if i not in gone])
+    written, masked = loaded(folder / "out"), load_file(folder / "f.safetensors")
+    assert written.keys() == masked.keys()
+    for name, tensor in masked.items():
+        dim = 1 if "down.weight" in name else 0
+        raw = tensor.view(torch.uint8).reshape(*tensor.shape, -1)
+        expected = raw if "down.bias" in name else raw.index_select(dim, kept)
+        assert octets(written[name]) == expected.flatten().tolist()
+        assert written[name].dtype == dtype
+    if dtype != torch.float8_e4m3fn:
+        small, whole = Mlp(widths=(len(kept),) * 3).to(dtype), Mlp().to(dtype)
+        small.load_state_dict(written)
+        whole.load_state_dict(masked)
+        x = torch.randn(5, 6, dtype=dtype)
+        tolerance = {"rtol": 1e-2, "atol": 1e-1} if dtype.itemsize < 4 else {}
+        torch.testing.assert_close(small(x), whole(x), **tolerance)
+    assert not verify(folder / "out").problems
+
+
+def test_a_folder_has_the_config_that_fits_and_copies_of_the_small_files(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    (source.folder / "tokenizer.json").write_text('{"a": 1}')
+    (source.folder / "notes.pdf").write_text("no")
+    (source.folder / "model.safetensors.index.json.bak").write_text("no")
+    (tmp_path / "secret.json").write_text("no")
+    (source.folder / "link.json").symlink_to(tmp_path / "secret.json")
+    compacted(source.folder, tmp_path / "out", neurons("*", [0]), ffn_architecture(config=CONFIG))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+    assert (tmp_path / "out" / "tokenizer.json").read_text() == '{"a": 1}'
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config == {**CONFIG, "intermediate_size": 7}
+    assert json.loads((source.folder / "config.json").read_text()) == CONFIG
+
+
+def test_the_links_of_a_cache_of_hugging_face_are_followed(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    (tmp_path / "hub" / "blobs").mkdir(parents=True)
+    snapshot = tmp_path / "hub" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (source.folder / "vocab.txt").write_text("a")
+    for path in source.folder.iterdir():
+        blob = path.rename(tmp_path / "hub" / "blobs" / f"hash-of-{path.stem}")
+        (snapshot / path.name).symlink_to(blob)
+    compacted(snapshot, tmp_path / "out", neurons("*", [0]), ffn_architecture(config=CONFIG))
+    names = {path.name for path in (tmp_path / "out").iterdir() if not path.is_symlink()}
+    assert names == {"config.json", "model.safetensors", "vocab.txt"}
+
+
+def test_a_reparametrized_input_becomes_plain_tensors(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    steps, architecture = neurons("*", [0, 4]), ffn_architecture(config=CONFIG)
+    with open_checkpoint(source.folder) as checkpoint:
+        export(resolved(checkpoint, steps), tmp_path / "pairs.safetensors", "reparametrized")
+    compacted(tmp_path / "pairs.safetensors", tmp_path / "b.safetensors", [], architecture)
+    compacted(source.folder, tmp_path / "a.safetensors", steps, architecture)
+    first, second = load_file(tmp_path / "a.safetensors"), load_file(tmp_path / "b.safetensors")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_metadata_have_the_recipe_and_what_is_pruned_of_the_rest(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    extra = {"method": "channels", "targets": ["layers.0.up.weight"], "dim": 1, "channels": "0"}
+    steps = [*neurons("*", [0]), extra]
+    out = tmp_path / "out.safetensors"
+    compacted(source.folder, out, steps, ffn_architecture(config=CONFIG))
+    with safe_open(out, "pt") as file:
+        metadata = file.metadata()
+    assert Recipe.from_yaml(metadata["prune_gui.recipe"]) == Recipe(steps=steps)
+    assert json.loads(metadata["prune_gui.pruned"])["layers.0.up.weight"] == 7
+    with open_checkpoint(out) as checkpoint:
+        assert resolved(checkpoint, []).counts["layers.0.up.weight"] == (7, 42)
+
+
+def test_the_loader_script_gives_each_layer_its_width_and_is_strict(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    steps = [*neurons(0, [0, 1, 2]), *neurons(2, [7])]
+    masks = compacted(source.folder, tmp_path / "out", steps, ffn_architecture(config=CONFIG))
+    load = script(tmp_path / "out" / "load_model.py").load
+    model = load(Mlp())
+    assert [layer.up.out_features for layer in model.layers] == [5, 8, 7]
+    assert [layer.down.in_features for layer in model.layers] == [5, 8, 7]
+    masked = Mlp()
+    masked.load_state_dict(
+        {name: value * masks.get(name, 1) for name, value in source.state.items()}
+    )
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(model(x), masked(x))
+    with pytest.raises(RuntimeError, match=r"Missing key.*layers\.3"):
+        load(Mlp(widths=(8, 8, 8, 8)))
+    odd = Mlp()
+    odd.layers[0].up = torch.nn.Embedding(8, 6)
+    with pytest.raises(RuntimeError, match=r"layers\.0\.up\.weight of a Embedding cannot"):
+        load(odd)
+
+
+def test_the_loader_script_resizes_convolutions_and_batch_norms(tmp_path):
+
+    def network():
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3),
+            torch.nn.BatchNorm2d(8),
+            torch.nn.Conv2d(8, 8, 3, groups=8),
+            torch.nn.Flatten(),
+            torch.nn.Linear(8 * 4, 2),
+        )
+
+    torch.manual_seed(0)
+    save_file(network().state_dict(), tmp_path / "m.safetensors")
+    names = [f"1.{leaf}" for leaf in ("weight", "bias", "running_mean", "running_var")]
+    names += ["0.weight", "0.bias", "2.weight", "2.bias"]
+    members = (*(Member(name, 0) for name in names), Member("4.weight", 1, 0, 4, "consumes"))
+    group = CoupledGroup("channels", "0", 8, members)
+    rules = {
+        "channels": ffn_architecture(config=None).spaces["ffn"].model_copy(update={"config": ()})
+    }
+    gone = [1, 2, 6]
+    columns = [4 * unit + i for unit in gone for i in range(4)]
+    steps = [
+        {"method": "channels", "targets": names, "dim": 0, "channels": "1,2,6"},
+        {
+            "method": "channels",
+            "targets": ["4.weight"],
+            "dim": 1,
+            "channels": ",".join(map(str, columns)),
+        },
+    ]
+    masks = compacted(
+        tmp_path / "m.safetensors", tmp_path / "o.safetensors", steps, Architecture(rules, (group,))
+    )
+    model = script(tmp_path / "load_o_safetensors.py").load(network()).eval()
+    assert (model[2].groups, model[2].in_channels, model[1].num_features) == (5, 5, 5)
+    masked = network().eval()
+    state = load_file(tmp_path / "m.safetensors")
+    masked.load_state_dict({name: value * masks.get(name, 1) for name, value in state.items()})
+    x = torch.randn(2, 3, 6, 6)
+    torch.testing.assert_close(model(x), masked(x))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_nested_torch_file_with_ties_stays_one(tmp_path, suffix):
+    state = dict(Mlp().state_dict())
+    state["tied.weight"] = state["layers.1.up.weight"]
+    training = {"model": state, "epoch": 3}
+    torch.save(training, tmp_path / "in.pt")
+    out = tmp_path / f"out{suffix}"
+    compacted(tmp_path / "in.pt", out, neurons("*", [0]), ffn_architecture(config=None))
+    expected = state["layers.1.up.weight"][1:]
+    if suffix == ".pt":
+        content = torch.load(out, weights_only=True)
+        assert content["epoch"] == 3
+        written = content["model"]
+        tied, layer = written["tied.weight"], written["layers.1.up.weight"]
+        assert tied.untyped_storage().data_ptr() == layer.untyped_storage().data_ptr()
+    else:
+        written = load_file(out)
+    assert list(written) == list(state) or suffix == ".safetensors"
+    assert torch.equal(written["tied.weight"], expected)
+    assert torch.equal(written["layers.1.up.weight"], expected)
+
+
+@pytest.mark.parametrize("shards", [0, 2])
+def test_the_computed_size_is_that_of_the_written_weights(tmp_path, shards):
+    source = saved_mlp(tmp_path / "in")
+    path = sharded(tmp_path / "shards", source.state, 2) if shards else source.folder
+    architecture = ffn_architecture(config=CONFIG)
+    out = tmp_path / "out" if shards else tmp_path / "out.safetensors"
+    with open_checkpoint(path) as checkpoint:
+        resolution = with_plan(resolved(checkpoint, neurons("*", [0])), architecture)
+        told = sizes(resolution, out)["compact"]
+        export(resolution, out, "compact")
+    files = [out] if not shards else [f for f in out.iterdir() if f.name != "config.json"]
+    assert told.nbytes == sum(file.stat().st_size for file in files)
+    assert "FFN neurons: 21 of 24" in told.note
+
+
+def listing(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_existing_files_are_unchanged_after_an_error_or_cancel(tmp_path, monkeypatch):
+    source = saved_mlp(tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "config.json").write_text("old")
+    before = listing(tmp_path)
+    architecture = ffn_architecture(config=CONFIG)
+    with pytest.raises(CheckpointError, match="not empty"):
+        compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        compacted(
+            source.folder,
+            tmp_path / "out",
+            neurons("*", [0]),
+            architecture,
+            overwrite=True,
+            cancel=stop,
+        )
+
+    def fail(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("prune_gui.checkpoint.write.model_folder.write_bytes", fail)
+    with pytest.raises(CheckpointError, match="disk is full"):
+        compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture, overwrite=True)
+    assert listing(tmp_path) == before
+
+
+def test_a_folder_is_replaced_as_a_whole_even_that_of_the_input(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    (source.folder / "README.md").write_text("kept")
+    compacted(
+        source.folder,
+        source.folder,
+        neurons("*", [0]),
+        ffn_architecture(config=CONFIG),
+        overwrite=True,
+    )
+    files = listing(source.folder)
+    assert sorted(files) == ["README.md", "config.json", "model.safetensors"]
+    assert json.loads(files["config.json"])["intermediate_size"] == 7
+    assert load_file(source.folder / "model.safetensors")["layers.0.up.bias"].shape == (7,)
+
+
+def test_a_shard_that_lost_all_of_its_tensors_is_not_written(tmp_path):
+
+    state = saved_mlp(tmp_path / "in").state
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    weight_map = {key: f"m-{key.split('.')[1]}.safetensors" for key in state}
+    for name in set(weight_map.values()):
+        save_file({key: state[key] for key in state if weight_map[key] == name}, folder / name)
+    (folder / "m.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    rule = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
+    steps = [
+        {"method": "channels", "targets": ["layers.1.down.*"], "dim": 0, "channels": "0-5"},
+        {"method": "channels", "targets": ["layers.1.up.*"], "dim": 0, "channels": "0-7"},
+    ]
+    architecture = Architecture({"layers": rule}, (blocks_group(3),), {}, {}, {"n_layers": 3})
+    compacted(folder, tmp_path / "out", steps, architecture)
+    with open_checkpoint(tmp_path / "out") as checkpoint:
+        assert [path.name for path in checkpoint.files] == ["m-0.safetensors", "m-2.safetensors"]
+        assert torch.equal(checkpoint.read("layers.1.up.weight"), state["layers.2.up.weight"])
+        assert set(checkpoint.tensors) == {key for key in state if ".2." not in key}
+    assert not (tmp_path / "out" / "m-1.safetensors").exists()
+
+
+def test_what_would_not_load_is_not_written_unless_asked(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    rules = ffn_architecture(minimum="most")
+    architecture = Architecture(rules.spaces, rules.groups, {"most": 8}, {}, CONFIG)
+    with pytest.raises(RecipeError, match=r"cannot be made compact: .*at least 8 must"):
+        compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture)
+    assert not (tmp_path / "out").exists()
+
+
+def test_formats_that_describe_the_layers_themselves_are_refused(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    with pytest.raises(CheckpointError, match=r"save the compact form as \.safetensors or \.pt"):
+        compacted(
+            source.folder, tmp_path / "o.npz", neurons("*", [0]), ffn_architecture(config=CONFIG)
+        )

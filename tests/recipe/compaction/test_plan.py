@@ -1,0 +1,202 @@
+"""What the compact form is planned to contain, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from compact_networks import (
+    CONFIG,
+    Mlp,
+    blocks_group,
+    channels,
+    ffn_architecture,
+    neurons,
+    resolved,
+    saved_mlp,
+)
+from safetensors.torch import save_file
+
+from prune_gui.architecture.tables import SpaceRule
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.recipe import export
+from prune_gui.recipe.compaction.plan import planned
+from prune_gui.recipe.compaction.source import Architecture
+
+
+@pytest.fixture
+def plan_of(tmp_path):
+    saved_mlp(tmp_path)
+
+    def plan(steps, architecture=None, **options):
+        with open_checkpoint(tmp_path) as checkpoint:
+            resolution = resolved(checkpoint, steps)
+            architecture = architecture or ffn_architecture(config=CONFIG)
+            return planned(resolution, architecture, Monitor(), **options)
+
+    return plan
+
+
+def test_shapes_config_and_figures_are_those_of_the_smaller_network(plan_of):
+    plan = plan_of(neurons("*", [0, 3, 5]))
+    small = Mlp(widths=(5, 5, 5)).state_dict()
+    assert {tensor.info.name: tensor.shape for tensor in plan.tensors} == {
+        name: tuple(value.shape) for name, value in small.items()
+    }
+    assert plan.config == {**CONFIG, "intermediate_size": 5}
+    assert plan.after.parameters == sum(value.numel() for value in small.values())
+    assert plan.after.nbytes == 4 * plan.after.parameters
+    assert plan.before.multiply_adds == 3 * 2 * 6 * 8
+    assert plan.after.multiply_adds == 3 * 2 * 6 * 5
+    assert (plan.needs_loader, plan.problems) == (False, ())
+    [units] = plan.spaces
+    assert (units.before, units.after, units.uniform) == (24, 15, True)
+
+
+def test_different_widths_need_the_loader_script_and_leave_the_config(plan_of):
+    plan = plan_of(neurons(1, [0]))
+    assert plan.needs_loader
+    assert not plan.problems
+    assert plan.config == CONFIG
+
+
+def test_different_numbers_of_units_of_several_channels_load_nowhere(plan_of):
+    from compact_networks import ffn_group
+
+    rules = ffn_architecture().spaces
+    architecture = Architecture(rules, tuple(ffn_group(i, 4, 2) for i in range(3)), {}, {}, CONFIG)
+    plan = plan_of(neurons(1, [0, 1]), architecture)
+    assert "different numbers" in plan.problems[0]
+
+
+def test_removed_blocks_do_not_count_for_the_width(plan_of):
+    layers = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
+    ffn = ffn_architecture()
+    both = Architecture(
+        {**ffn.spaces, "layers": layers},
+        (*ffn.groups, blocks_group(3)),
+        {},
+        {},
+        {**CONFIG, "n_layers": 3},
+    )
+    everything = [
+        channels("layers.1.*", 0, range(6)),
+        channels("layers.1.up.*", 0, range(8)),
+        *neurons(0, [7]),
+        *neurons(2, [4]),
+    ]
+    plan = plan_of(everything, both)
+    assert plan.config == {**CONFIG, "n_layers": 2, "intermediate_size": 7}
+    assert plan.removed == tuple(
+        f"layers.1.{leaf}" for leaf in ("down.bias", "down.weight", "up.bias", "up.weight")
+    )
+    assert plan.problems == ()
+    keys = {key for tensor in plan.tensors for key in tensor.keys if "2" in key[1]}
+    assert ("layers.1.up.weight", "layers.2.up.weight") in keys
+
+
+def test_removing_all_blocks_is_a_problem(plan_of):
+    layers = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
+    architecture = Architecture({"layers": layers}, (blocks_group(3),), {}, {}, {"n_layers": 3})
+    everything = [channels("*.down.*", 0, range(6)), channels("*.up.*", 0, range(8))]
+    assert plan_of(everything, architecture).problems == (
+        "All layers would be removed. Prune fewer.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("gone", "rules", "message"),
+    [
+        (range(8), {}, r"0 of 8 FFN neurons would remain, at least 1 must"),
+        (range(6), {"minimum": "per_token"}, r"2 of 8 .* at least 3 must"),
+        ([0], {"runs": "halves"}, r"each of 2 runs of FFN neurons must keep equally many"),
+        ([0, 1, 4], {"runs": "halves"}, r"each of 2 runs"),
+    ],
+)
+def test_numbers_that_no_program_loads_are_problems(tmp_path, gone, rules, message):
+    saved_mlp(tmp_path)
+    known = ffn_architecture(config=CONFIG, **rules)
+    architecture = Architecture(
+        known.spaces, known.groups, {"per_token": 3, "halves": 2}, {}, CONFIG
+    )
+    with open_checkpoint(tmp_path) as checkpoint:
+        plan = planned(resolved(checkpoint, neurons("*", gone)), architecture, Monitor())
+    assert re.search(message, plan.problems[0])
+
+
+def test_units_that_can_only_be_masked_stay_unless_that_is_allowed(plan_of):
+    architecture = ffn_architecture(loadable=False)
+    with pytest.raises(RecipeError, match="FFN neurons: no known program loads fewer"):
+        plan_of(neurons("*", [1]), architecture)
+    with pytest.raises(RecipeError, match="no unit is pruned in all of its tensors"):
+        plan_of([], architecture)
+    plan = plan_of(neurons("*", [1]), architecture, allow_unloadable=True)
+    assert plan.spaces[0].after == 21
+    assert "no known program loads fewer" in plan.problems[0]
+
+
+def test_blocks_that_can_only_be_masked_are_refused_before_the_units_in_them(plan_of):
+    known = ffn_architecture(config=CONFIG)
+    layers = SpaceRule(title="layers", loadable=False)
+    spaces, groups = {**known.spaces, "layers": layers}, (*known.groups, blocks_group(3))
+    architecture = Architecture(spaces, groups, {}, {}, CONFIG)
+    whole = [channels("layers.1.*", 0, range(6)), channels("layers.1.up.*", 0, range(8))]
+    with pytest.raises(RecipeError, match="layers: no known program loads fewer"):
+        plan_of(whole, architecture)
+
+
+def test_experts_of_a_layer_have_one_width_for_the_loader_script(plan_of):
+    known = ffn_architecture(config=CONFIG)
+    uneven = [*neurons("*", [1]), *neurons(0, [2])]
+    assert plan_of(uneven, known).needs_loader
+    assert not plan_of(uneven, known).problems
+    names = ("layers.0.up.weight", "layers.1.up.weight", "layers.2.up.weight")
+    members = tuple(Member(name, None, i) for i, name in enumerate(names))
+    experts = CoupledGroup("experts", "layers", 3, members)
+    spaces = {**known.spaces, "experts": SpaceRule(title="experts")}
+    architecture = Architecture(spaces, (*known.groups, experts), {}, {}, CONFIG)
+    (problem,) = plan_of(uneven, architecture).problems
+    assert "would keep different numbers" in problem
+
+
+def test_experts_count_by_the_share_that_processes_a_token(tmp_path):
+    state = {"gate": torch.randn(4, 6), "up": torch.randn(4, 5, 6), "down": torch.randn(4, 6, 5)}
+    save_file(state, tmp_path / "m.safetensors")
+    rule = SpaceRule.model_validate({"title": "experts", "members": [{"name": "up"}]})
+    group = CoupledGroup("experts", "moe", 4, tuple(Member(name, 0) for name in state))
+    architecture = Architecture({"experts": rule}, (group,), {}, {"num_experts_per_tok": 1})
+    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
+        resolution = resolved(checkpoint, [channels("*", 0, [0, 2])])
+        plan = planned(resolution, architecture, Monitor())
+    assert plan.before.multiply_adds == 4 * 6 + 2 * 5 * 6
+    assert plan.after.multiply_adds == 2 * 6 + 2 * 5 * 6
+
+
+def test_the_work_of_convolutions_is_not_stated(tmp_path):
+    state = {"conv.weight": torch.randn(4, 3, 3, 3), "next.weight": torch.randn(2, 4)}
+    save_file(state, tmp_path / "m.safetensors")
+    members = (Member("conv.weight", 0), Member("next.weight", 1))
+    group = CoupledGroup("ffn", "conv", 4, members)
+    architecture = Architecture(ffn_architecture().spaces, (group,))
+    steps = [channels("conv.weight", 0, [1]), channels("next.weight", 1, [1])]
+    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
+        plan = planned(resolved(checkpoint, steps), architecture, Monitor())
+    assert plan.before.multiply_adds is None
+
+
+def test_a_training_checkpoint_is_refused_in_one_line(tmp_path):
+    model = Mlp()
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.randn(2, 6)).sum().backward()
+    optimizer.step()
+    training = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(training, tmp_path / "t.pt")
+    with open_checkpoint(tmp_path / "t.pt") as checkpoint:
+        resolution = resolved(checkpoint, neurons("*", [1]))
+        with pytest.raises(CheckpointError, match=r"optimizer states.*Save its state dict alone"):
+            export(resolution, tmp_path / "out.pt", "compact")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.pt"]

@@ -1,0 +1,103 @@
+"""`prune-gui compact` and `prune-gui apply --form compact`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+from safetensors.torch import load_file, save_file
+
+from prune_gui.cli.program import cli
+from prune_gui.errors import PruneGuiError
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 8,
+    "intermediate_size": 12,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "vocab_size": 5,
+}
+
+
+@pytest.fixture
+def llama(tmp_path):
+    """Save a small Llama of which 4 of 12 neurons are zero in each layer."""
+    torch.manual_seed(0)
+    state = {"model.embed_tokens.weight": torch.randn(5, 8), "model.norm.weight": torch.ones(8)}
+    for path in ("model.layers.0", "model.layers.1"):
+        for name in ("q", "k", "v", "o"):
+            state[f"{path}.self_attn.{name}_proj.weight"] = torch.randn(8, 8)
+        for name in ("gate", "up"):
+            state[f"{path}.mlp.{name}_proj.weight"] = torch.randn(12, 8)
+            state[f"{path}.mlp.{name}_proj.weight"][2:6] = 0
+        state[f"{path}.mlp.down_proj.weight"] = torch.randn(8, 12)
+        state[f"{path}.mlp.down_proj.weight"][:, 2:6] = 0
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            state[f"{path}.{name}.weight"] = torch.ones(8)
+    (tmp_path / "llama").mkdir()
+    save_file(state, tmp_path / "llama" / "model.safetensors", {"format": "pt"})
+    (tmp_path / "llama" / "config.json").write_text(json.dumps(CONFIG))
+    return tmp_path / "llama"
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, [*map(str, arguments)])
+
+
+def test_a_dry_run_tells_what_is_removed_and_what_loads_the_rest(llama):
+    result = run("compact", llama, "--dry-run")
+    assert result.exit_code == 0
+    lines = [line.split("  ") for line in result.stdout.splitlines()]
+    cells = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
+    assert cells["FFN neurons"] == ["24", "16", "66.7%"]
+    assert "config.json: intermediate_size becomes 8" in result.stdout
+    assert "from_pretrained loads the folder" in result.stdout
+    printed = json.loads(run("compact", llama, "--dry-run", "--json").stdout)
+    removed = 2 * 3 * 4 * 8
+    assert printed["before"]["parameters"] - printed["after"]["parameters"] == removed
+    assert printed["before"]["multiply_adds"] - printed["after"]["multiply_adds"] == removed
+    assert (printed["config"], printed["loads_with"]) == (
+        {"intermediate_size": 8},
+        "from_pretrained",
+    )
+    assert [path.name for path in llama.parent.iterdir()] == ["llama"]
+
+
+def test_compact_and_apply_write_the_same_files(llama, tmp_path):
+    (tmp_path / "zeros.yaml").write_text("version: 1\nstart: zeros\nsteps: []\n")
+    first = run("compact", llama, "-o", tmp_path / "a")
+    second = run("apply", tmp_path / "zeros.yaml", llama, "-o", tmp_path / "b", "--form", "compact")
+    assert (first.exit_code, second.exit_code) == (0, 0), first.output + second.output
+    assert "FFN neurons: 16 of 24" in first.stdout
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert load_file(tmp_path / "a" / "model.safetensors")[
+        "model.layers.1.mlp.down_proj.weight"
+    ].shape == (8, 8)
+
+
+def test_problems_are_listed_by_a_dry_run_and_refused_on_writing(llama, tmp_path):
+    state = load_file(llama / "model.safetensors")
+    for name, value in state.items():
+        if ".mlp." in name:
+            value.zero_()
+    save_file(state, llama / "model.safetensors")
+    result = run("compact", llama, "--dry-run")
+    assert result.exit_code == 0
+    assert "Problem: model.layers.0: 0 of 12 FFN neurons" in result.stdout
+    with pytest.raises(PruneGuiError, match="at least 1 must"):
+        CliRunner().invoke(
+            cli, ["compact", str(llama), "-o", str(tmp_path / "o")], standalone_mode=False,
+            catch_exceptions=False,
+        )  # fmt: skip
+    assert not (tmp_path / "o").exists()
+
+
+def test_either_a_dry_run_or_an_output_is_needed(llama, tmp_path):
+    assert run("compact", llama).exit_code == 2
+    assert run("compact", llama, "--dry-run", "-o", tmp_path / "o").exit_code == 2

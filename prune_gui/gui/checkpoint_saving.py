@@ -51,7 +51,8 @@ class CheckpointSaving:
 
     def ask(self, session: Session, settings: Settings) -> None:
         """Ask for the path and the form, and start to write."""
-        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path  # not needed at startup
+        from prune_gui.gui.dialogs.save import SaveDialog  # not needed at startup
+        from prune_gui.gui.dialogs.save_paths import pruned_path  # not needed at startup
 
         if self._dialog is None:
             original = start_folder(session) / session.checkpoint.path.name

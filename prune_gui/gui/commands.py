@@ -220,7 +220,7 @@ class Commands:
 
     def copy_command(self) -> None:
         """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
-        from prune_gui.gui.dialogs.save import pruned_path  # not needed at startup
+        from prune_gui.gui.dialogs.save_paths import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -231,7 +231,7 @@ class Commands:
 
     def copy_script(self) -> None:
         """Compute a Python program that makes the same masks, then copy it to the clipboard."""
-        from prune_gui.gui.dialogs.save import pruned_path  # not needed at startup
+        from prune_gui.gui.dialogs.save_paths import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:

@@ -61,6 +61,11 @@ log = logging.getLogger(__name__)
 
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
+WIDTH_PX: Final = 1440
+"""Initial width of the window, unless the screen is smaller."""
+TREE_PX: Final = 400
+NARROW_TREE_PX: Final = 330
+"""Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 
 
 class MainWindow(QMainWindow):
@@ -142,7 +147,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self._peek_original = PeekOriginal(workbench, self)
         preferences.changed.connect(self._follow_setting)
-        self.resize(1440, 900)
+        self.resize(WIDTH_PX, 900)
         self._first_layout = self.saveState()
         if preferences.now.window is not None:
             self._restore_layout(*preferences.now.window)
@@ -336,7 +341,9 @@ class MainWindow(QMainWindow):
         area = Qt.DockWidgetArea
         left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
         right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        self.resizeDocks([left, right], [400, 344], Qt.Orientation.Horizontal)
+        is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
+        tree_width = NARROW_TREE_PX if is_narrow else TREE_PX
+        self.resizeDocks([left, right], [tree_width, 344], Qt.Orientation.Horizontal)
         history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
         log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
         for dock in (history, log_dock):

@@ -18,6 +18,7 @@ from prune_gui.gui.zero_counter import ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.manual_channels import drafted_channels
+from prune_gui.session.manual_units import drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker import Dropped, Event
 from prune_gui.worker.jobs import Resolved, compile_jobs, methods_job, resolve_job, warm_up_job
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.view_data.model_subject import ModelSubject
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.errors import PluginError
+    from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution
     from prune_gui.session import Session
@@ -154,6 +156,20 @@ class Workbench(QObject):
         if resolved.draft == draft and resolved.preview and resolved.draft_number:
             outcome = resolved.preview.outcomes[resolved.draft_number - 1]
         return drafted_channels(draft.step, outcome, dim, name, session.checkpoint)
+
+    def drafted_units(self, group: CoupledGroup) -> frozenset[int] | None:
+        """Return the units of a coupled group that the draft prunes.
+
+        None if the draft does not prune units of the group, prunes those of other groups, too, or
+        is not resolved.
+        """
+        draft, resolved, session = self.draft.current, self.resolved, self.session
+        if draft is None or resolved is None or session is None:
+            return None
+        is_current = resolved.draft == draft
+        preview = resolved.preview if is_current else None
+        number = resolved.draft_number if is_current else None
+        return drafted_units(draft.step, preview, number, group, session.checkpoint)
 
     def edit(self, act: Callable[[Session], None]) -> None:
         """Change the recipe: `act` calls a method of the session. Errors go to `failed`."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from prune_gui.pruning.coupling import CoupledGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +41,19 @@ class ChannelRequest:
     protect: bool = False
 
 
-DraftRequest = CutRequest | ChannelRequest
+@dataclass(frozen=True, slots=True)
+class UnitRequest:
+    """The draft is to prune some units of a coupled group, or to protect them.
+
+    Attributes:
+        group: the group; there is a method that prunes listed units of its space.
+        units: numbers of units.
+        protect: whether the draft is to keep them; else it is to prune them.
+    """
+
+    group: CoupledGroup
+    units: frozenset[int]
+    protect: bool = False
+
+
+DraftRequest = CutRequest | ChannelRequest | UnitRequest

@@ -50,7 +50,7 @@ class Settings(BaseModel):
     white_pictures: bool = False
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
-    form: Literal["finalized", "reparametrized", "masks"] = "finalized"
+    form: Literal["finalized", "reparametrized", "masks", "compact"] = "finalized"
     square_cells: bool = False
     more_fields: bool = False
     list_biases: bool = False

@@ -25,8 +25,7 @@ from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.view_data.legend_text import unbroken
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
-from prune_gui.gui.dialogs import questions, recovery
-from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs import questions, recovery, save_paths
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.export.page import Page, image_of, svg_of
 from prune_gui.gui.views.plot import Plot
@@ -147,7 +146,7 @@ def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_fil
     questions.ask_unsaved(window, hostile_file.name)
     questions.agree(window, "Replace?", f"There is {hostile_file.name}.", "Replace")
     questions.show_remarks(window, hostile_file.name, HOSTILE)
-    save_dialog._sure_to_replace(window, [hostile_file])
+    save_paths.sure_to_replace(window, [hostile_file])
     unsaved = Unsaved(
         checkpoint=hostile_file, recipe="", folder=Path(), written=0.0, process=(1, 0.0)
     )

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs import questions, recovery, save_paths
 from prune_gui.gui.dialogs import save as save_dialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
@@ -124,7 +124,7 @@ def test_mnemonics_are_unique_in_a_question(window, monkeypatch, tmp_path):
     questions.ask_unsaved(window, "a.pt")
     questions.ask_cancel_saving(window)
     questions.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    save_dialog._sure_to_replace(window, [tmp_path])
+    save_paths.sure_to_replace(window, [tmp_path])
     unsaved = Unsaved(
         checkpoint=tmp_path, recipe="", folder=tmp_path, written=0.0, process=(1, 0.0)
     )

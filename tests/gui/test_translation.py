@@ -17,7 +17,7 @@ from shown import names_in, untranslated_in
 from prune_gui import language
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs import questions, recovery, save_paths
 from prune_gui.gui.dialogs import save as save_dialog
 from prune_gui.gui.dialogs.batch import BatchDialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
@@ -214,8 +214,8 @@ def test_questions_and_remarks_are_translated(window, boxes):
     questions.ask_cancel_saving(window)
     questions.show_about(window)
     questions.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    save_dialog._sure_to_replace(window, [file])
-    save_dialog._sure_to_replace(window, [file, Path("/tmp/b.pt")])
+    save_paths.sure_to_replace(window, [file])
+    save_paths.sure_to_replace(window, [file, Path("/tmp/b.pt")])
     unsaved = Unsaved(checkpoint=file, recipe="", folder=folder, written=0.0, process=(1, 0.0))
     recovery._ask(window, unsaved)
     assert boxes == [set()] * 16

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QDockWidget, QMenu
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
-from prune_gui.gui.dialogs.save import pruned_path
+from prune_gui.gui.dialogs.save_paths import pruned_path
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 

@@ -15,6 +15,7 @@ from prune_gui.errors import one_line
 LOADING: Final = {
     "finalized": "Pruned weights are stored as zeros: the file loads like the original model.",
     "reparametrized": "Pruned parameters X are stored as X_orig and X_mask; X is their product.",
+    "compact": "Pruned units are removed: the layers are smaller than those of the original model.",
     "masks": "The file has one mask per pruned parameter: False where a weight is pruned.",
 }
 """How to load each form of file; files of other programs load like finalized ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QMessageBox,
     QPushButton,
     QRadioButton,
     QVBoxLayout,
@@ -31,9 +29,15 @@ from PySide6.QtWidgets import (
 from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import format_by_suffix
 from prune_gui.checkpoint.sharded.index import is_index
-from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
+from prune_gui.gui.dialogs.save_paths import (
+    compact_folder,
+    free_space,
+    is_occupied,
+    sure_to_replace,
+)
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.spacing import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
@@ -62,10 +66,17 @@ FORMS: Final[dict[Form, tuple[str, str]]] = {
             "A boolean tensor for each pruned parameter. For pruning the same weights elsewhere."
         ),
     ),
+    "compact": (
+        deferred("C&ompact"),
+        deferred(
+            "Without the units that are pruned in all of their tensors: smaller and faster. A "
+            "folder also gets the config.json that fits."
+        ),
+    ),
 }
 """The forms of a pruned checkpoint: name and explanation, to be translated."""
 ZEROS_NOTE: Final = deferred(
-    "Zeros take as much space as other numbers: a pruned file is smaller only after compression."
+    "Zeros take as much space as other numbers: a file with them is smaller only after compression."
 )
 COMPRESSED_NOTE: Final = deferred(
     "Smaller. Loads with torch.load, but not with mmap=True, which transformers uses for its "
@@ -77,16 +88,6 @@ NOTE_LINES: Final = 3
 INDENT_PX: Final = 24
 """Of an explanation below its button."""
 UNKNOWN: Final = deferred("computing…")
-
-
-def pruned_path(checkpoint: Path) -> Path:
-    """Return the default output path for a checkpoint; for shards, a folder beside theirs."""
-    if is_index(checkpoint):
-        folder = checkpoint.parent
-        return folder.parent / f"{folder.name}-pruned"
-    if format_by_suffix(checkpoint) is None and format_by_suffix(Path(checkpoint.stem)):
-        checkpoint = checkpoint.with_suffix("")  # of .pth.tar, which is no tar archive
-    return checkpoint.with_name(f"{checkpoint.stem}-pruned{checkpoint.suffix}")
 
 
 class SaveDialog(QDialog):
@@ -111,6 +112,7 @@ class SaveDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
+        self._suggested = str(suggested)
         self._suffix = suggested.suffix if format_by_suffix(suggested) else ""
         self._target: OutputPath | None = None
         self._measured_target: OutputPath | None = None
@@ -143,6 +145,7 @@ class SaveDialog(QDialog):
         sections = (forms, self._loader, path_row, notes, buttons)
         for section in sections:
             layout.addWidget(section)
+        self._forms.idToggled.connect(self._suggest)
         self._forms.idToggled.connect(self._refresh)
         self._split.toggled.connect(self._change_files)
         self._shard_size.textChanged.connect(self._refresh)
@@ -263,6 +266,16 @@ class SaveDialog(QDialog):
         grid.addWidget(self._moments, 4, 1, 1, 2)
         return row
 
+    def _suggest(self) -> None:
+        """Suggest a folder for the compact form of a model folder, unless the path was edited."""
+        session = self._workbench.session
+        folder = compact_folder(session.checkpoint) if session is not None else None
+        if folder is not None:
+            paths = self._suggested, str(folder)
+            wanted = paths[self.form == "compact"]
+            if self._path.text() in paths and not self._split.isChecked():
+                self._path.setText(wanted)
+
     def _change_files(self, split: bool) -> None:
         """Remove the suffix from the path, which becomes a folder, or restore it."""
         path = self._path.text().strip()
@@ -298,7 +311,7 @@ class SaveDialog(QDialog):
         if session is None or not self._path.text().strip():
             return None, tr("Enter a file name.")
         try:
-            return OutputPath.of(session.checkpoint, self.path, self.shard_size), ""
+            return OutputPath.of(session.checkpoint, self.path, self.shard_size, self.form), ""
         except (ValueError, PruneGuiError) as error:
             return None, str(error)
 
@@ -364,7 +377,7 @@ class SaveDialog(QDialog):
         self._contents.say(note, warning=False)
         if isinstance(size, PruneGuiError):
             self._room.say(str(size))
-        elif self._target is None or (room := _free_space(self._target.path)) is None:
+        elif self._target is None or (room := free_space(self._target.path)) is None:
             self._room.say("")
         else:
             folder, free = room
@@ -394,15 +407,15 @@ class SaveDialog(QDialog):
         """Accept the dialog, after the user has confirmed to replace existing files."""
         if self._target is None:
             return
-        existing = [path for path in self._outputs(self._target) if _is_occupied(path)]
+        existing = [path for path in self._outputs(self._target) if is_occupied(path)]
         session = self._workbench.session
         opened = session.checkpoint.path if session is not None else None
-        if not existing or _sure_to_replace(self, existing, opened):
+        if not existing or sure_to_replace(self, existing, opened):
             self._replaces = bool(existing)
             self.accept()
 
     def _outputs(self, target: OutputPath) -> list[Path]:
-        if self.form != "reparametrized" or target.is_folder:
+        if self.form not in ("reparametrized", "compact") or target.is_folder:
             return [target.path]
         from prune_gui.recipe import loader_path  # torch: slow to import
 
@@ -428,8 +441,9 @@ class _Notes(QWidget):
 
 def _same_kind(one: OutputPath, other: OutputPath | None) -> bool:
     """Return whether files for two output paths have equal sizes."""
-    return other is not None and (one.is_folder, one.format, one.shard_size) == (
+    return other is not None and (one.is_folder, one.is_single, one.format, one.shard_size) == (
         other.is_folder,
+        other.is_single,
         other.format,
         other.shard_size,
     )
@@ -447,45 +461,3 @@ def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
             tr("{share:.0f} % of {size}", share=share, size=whole),
         )
     return whole, tr("about {share:.0f} % with zip ({size})", share=share, size=estimate)
-
-
-def _free_space(path: Path) -> tuple[Path, int] | None:
-    """Return the nearest existing parent folder of a path, and its free bytes; None if unknown."""
-    try:
-        folder = next(folder for folder in path.absolute().parents if folder.is_dir())
-        return folder, shutil.disk_usage(folder).free
-    except (OSError, StopIteration):
-        return None  # saving reports the error
-
-
-def _is_occupied(path: Path) -> bool:
-    """Return whether a path is an existing file or a folder that is not empty."""
-    try:
-        return path.is_file() or (path.is_dir() and any(path.iterdir()))
-    except OSError:
-        return False  # saving reports the error
-
-
-def _sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | None = None) -> bool:
-    """Ask whether to replace files; warn if one of them is the open checkpoint."""
-    button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, tr("Replace the file?"), "", parent=parent)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    names = tr(" and ").join(one_line(path.name) for path in existing)
-    box.setText(
-        trn(
-            "{names} already exists. Replace it?",
-            "{names} already exist. Replace them?",
-            len(existing),
-            names=names,
-        )
-    )
-    folder = one_line(str(existing[0].parent))
-    if opened is not None and opened.exists() and any(path.samefile(opened) for path in existing):
-        warning = tr("This file is the open checkpoint: its original weights will be lost.")
-        folder = f"{folder}\n\n{warning}"
-    box.setInformativeText(folder)
-    replace = box.addButton(tr("&Replace"), QMessageBox.ButtonRole.AcceptRole)
-    box.setDefaultButton(box.addButton(button.Cancel))
-    box.exec()
-    return box.clickedButton() is replace

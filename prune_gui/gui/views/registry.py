@@ -72,6 +72,7 @@ VIEWS: Final = (
         "distribution.distribution_view:DistributionView",
     ),
     ViewSpec("norms", deferred("&Norms"), "norms.norms_view:NormsView"),
+    ViewSpec("groups", deferred("Groups"), "groups.groups_view:GroupsView"),
     ViewSpec("layers", deferred("&Layers"), "layers.layers_view:LayersView"),
     ViewSpec(
         "compare",

@@ -32,9 +32,15 @@ NON_DEFAULTS = {
     "n_m": {"n": 1, "m": 8, "dim": 0, "flatten": False, "tail": "keep"},
     "block": {"amount": 7, "n": 1, "tail": "keep"},
     "channels": {"channels": (1, 2, 3)},
+    "coupled": {"amount": 3, "reduction": "sum", "uniform": True, "round_to": 8},
+    "layers": {"layers": (1, 2, 3), "stack": "encoder"},
+    "experts": {"experts": (0, 5)},
+    "listed_units": {"units": (0, 5), "space": "heads"},
+    "tokens": {"listed": "/1/2"},
     "random_unstructured": {"amount": 1, "seed": 3},
     "random_structured": {"amount": 0.5, "seed": 3},
     "custom_from_mask": {"mask": "/1/2", "take": "zeros"},
+    "dead_units": {},
     "identity": {},
 }
 """For each method, field values that appear in the title of a step."""

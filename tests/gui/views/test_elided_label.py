@@ -1,4 +1,5 @@
 import pytest
+from small_bert import write_bert
 
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
@@ -6,9 +7,9 @@ from prune_gui.gui.widgets.elided_label import ElidedLabel
 
 
 @pytest.mark.parametrize("spec", VIEWS, ids=lambda spec: spec.key)
-def test_a_long_text_under_a_picture_is_elided(spec, bench, checkpoint, shown):
+def test_a_long_text_under_a_picture_is_elided(spec, bench, shown, tmp_path):
     view = shown(spec.create(bench, Viewport()))
-    bench.open_and_choose(checkpoint, "fc.weight")
+    bench.open_and_choose(write_bert(tmp_path), "encoder.layer.0.output.dense.weight")
     lines = [line for line in view.findChildren(ElidedLabel) if line.isVisible()]
     assert lines
     before, whole = view.minimumSizeHint(), "[3, 17] 0.0125 kept " * 40

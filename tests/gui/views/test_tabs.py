@@ -1,6 +1,7 @@
 import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
+from small_bert import write_bert
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.compare_picture import Shades
@@ -82,17 +83,20 @@ def test_a_long_name_is_elided_in_the_middle(bench, checkpoint, shown):
     assert _label(tabs, "Chosen parameter").toolTip() == name
 
 
-def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, checkpoint, shown, share_of):
+def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, tmp_path, shown, share_of):
     tabs = shown(ViewTabs(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    bench.add(bench.step(amount=0.5))
+    bench.open_and_choose(write_bert(tmp_path), "encoder.layer.0.intermediate.dense.weight")
+    targets = ["*.intermediate.dense.weight"]
+    bench.add(bench.step("coupled", targets=targets, space="ffn", amount=0.5))
     bar = tabs.findChild(QTabWidget)
     names = [bar.tabText(i).replace("&", "") for i in range(bar.count())]
-    assert names == ["Overview", "Mask", "Weights", "Distribution", "Norms", "Layers", "Compare"]
+    matrix = ["Overview", "Mask", "Weights", "Distribution"]
+    assert names == [*matrix, "Norms", "Groups", "Layers", "Compare"]
     for index, name in enumerate(names):
         bar.setCurrentIndex(index)
         bench.until_idle()
-        own_colours = {"Compare": Shades.of(LIGHT).right, "Norms": LIGHT.light_of(1)}
+        light = LIGHT.light_of(1)
+        own_colours = {"Compare": Shades.of(LIGHT).right, "Norms": light, "Groups": light}
         pruned = own_colours.get(name, LIGHT.steps[0])
         if name != "Weights":
             assert share_of(bar.currentWidget(), pruned) > 0.0001

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.dialogs.questions import checkpoint_filter
+from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, tr
@@ -97,7 +98,7 @@ class ChoiceField(Field):
 
     def __init__(self, choices: tuple[object, ...], texts: Mapping[str, str]) -> None:
         super().__init__()
-        self._box = QComboBox()
+        self._box = ElidedComboBox()
         for choice in choices:
             text = texts.get(str(choice))
             self._box.addItem(tr(text) if text else str(choice), choice)
@@ -208,15 +209,23 @@ class LineField(Field):
 
 
 class PathField(Field):
-    """The path of a file: typed, chosen in a dialog, or dropped."""
+    """The path of a file: typed, chosen in a dialog, or dropped.
 
-    def __init__(self, *, optional: bool) -> None:
+    Args:
+        optional: whether the path may be None.
+        is_text: whether the file is a text; else it is a checkpoint.
+    """
+
+    def __init__(self, *, optional: bool, is_text: bool = False) -> None:
         super().__init__()
         self._value: object = None
+        self._is_text = is_text
         self._line = _PathLine(Qt.TextElideMode.ElideMiddle)
-        self._line.setPlaceholderText(
-            tr("none: rank the weights themselves") if optional else tr("a file")
-        )
+        if is_text:
+            placeholder = tr("a text file")
+        else:
+            placeholder = tr("none: rank the weights themselves") if optional else tr("a file")
+        self._line.setPlaceholderText(placeholder)
         self._line.setClearButtonEnabled(optional)
         self._line.textChanged.connect(self._edited)
         self._button = QToolButton()
@@ -249,7 +258,9 @@ class PathField(Field):
         self.changed.emit()
 
     def _browse(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", checkpoint_filter())
+        texts = tr("Text files (*.txt);;All files (*)")
+        names = texts if self._is_text else checkpoint_filter()
+        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", names)
         if path:
             self._line.setText(path)
 
@@ -313,7 +324,7 @@ def _ranges(channels: object) -> str:
 
 
 def format_of(field_info: FieldInfo) -> object:
-    """Return the format in the JSON schema of a field: "path", "share" or None."""
+    """Return the format in the JSON schema of a field: "path", "text-path", "share" or None."""
     extra = field_info.json_schema_extra
     return extra.get("format") if isinstance(extra, dict) else None
 
@@ -321,8 +332,9 @@ def format_of(field_info: FieldInfo) -> object:
 def plain_field(field_info: FieldInfo) -> Field:
     """Return a new widget for a field of a method, except for amounts and shares."""
     alternatives = _alternatives(field_info.annotation)
-    if format_of(field_info) == "path":
-        return PathField(optional=not field_info.is_required())
+    if format_of(field_info) in ("path", "text-path"):
+        is_text = format_of(field_info) == "text-path"
+        return PathField(optional=not field_info.is_required(), is_text=is_text)
     words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
     if words and len(alternatives) == 1:
         return ChoiceField(words, text_of(field_info).choices)

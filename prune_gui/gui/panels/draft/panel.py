@@ -40,8 +40,9 @@ from prune_gui.session.amount_from_cut import (
     field_for_weight,
 )
 from prune_gui.session.changes import Changes
-from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest
+from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest, UnitRequest
 from prune_gui.session.manual_channels import listed
+from prune_gui.session.manual_units import listed_units
 from prune_gui.worker.jobs import Draft
 
 UPDATE_INTERVAL_MS: Final = 25
@@ -77,7 +78,7 @@ class DraftPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
-        self._has_manual_channels = False
+        self._has_manual_list = False
         self._pending_cut: FindSetting | None = None
         self._cut_ticket: int | None = None
         self._shows_outcome = False  # that of the current or of the previous draft
@@ -158,7 +159,7 @@ class DraftPanel(QWidget):
             return
         draft = Draft(step, self._editing[0] if self._editing else None)
         self._workbench.edit(lambda session: self._workbench.draft.commit(session, draft))
-        if self.editing or self._has_manual_channels:
+        if self.editing or self._has_manual_list:
             self._reset()
         else:
             self._turn_preview(on=False)
@@ -166,7 +167,7 @@ class DraftPanel(QWidget):
 
     def _reset(self) -> None:
         """Begin a new draft: the first method with its defaults, for the selected parameters."""
-        self._editing, self._has_manual_channels = None, False
+        self._editing, self._has_manual_list = None, False
         self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
         self._order_tabs()
@@ -185,6 +186,8 @@ class DraftPanel(QWidget):
             if request.step is not None and not self._edits(request.step):
                 self.edit(request.step - 1, focus=False)
             self._cut_at(partial(FIELD_FOR[request.quantity], value=request.value))
+        elif isinstance(request, UnitRequest):
+            self._change_units(request)
         else:
             self._change_channels(request)
 
@@ -238,9 +241,25 @@ class DraftPanel(QWidget):
         if not channels:
             self._reset()
             return
-        step = listed(channels, dim, name, session.checkpoint)
+        self._draft_listed(listed(channels, dim, name, session.checkpoint))
+
+    def _change_units(self, request: UnitRequest) -> None:
+        """Draft the units that the draft prunes already, with or without those of a request."""
+        session, drafted = self._workbench.session, self._workbench.drafted_units(request.group)
+        assert session is not None
+        if request.protect:
+            units = (drafted or frozenset()) - request.units
+        else:
+            units = (drafted or frozenset()) | request.units
+        if units:
+            self._draft_listed(listed_units(units, request.group, session.checkpoint))
+        elif drafted is not None:
+            self._reset()
+
+    def _draft_listed(self, step: Step) -> None:
+        """Show a step with a list that the user selected by hand, as the draft."""
         self._show_step(step)
-        self._has_manual_channels = True
+        self._has_manual_list = True
         self._turn_preview(on=True)
 
     def _show_step(self, step: Step) -> None:
@@ -360,9 +379,9 @@ class DraftPanel(QWidget):
 
     def _targets_changed(self, by_user: bool) -> None:
         if by_user:
-            self._has_manual_channels = False
+            self._has_manual_list = False
             self._changed_by_user()
-        elif self._has_manual_channels:
+        elif self._has_manual_list:
             self._reset()  # the channels are those of another parameter
         else:
             self._update()

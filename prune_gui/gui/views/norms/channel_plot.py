@@ -32,6 +32,8 @@ MAX_BARS_WITH_GAPS: Final = 200
 """Maximum number of bars that have gaps between them."""
 MINIMUM_LINE_ALPHA: Final = 110
 """Opacity of the line along the minimum norms, of 255."""
+POINT_SIZE_PX: Final = 4
+"""Diameter of a point that stands for a channel."""
 SELECTION_ALPHA: Final = 130
 """Opacity of the selection, of 255."""
 KEY_STEPS: Final = {
@@ -53,16 +55,22 @@ class ChannelRow:
         order: the channel at each position.
         bars: of the visible channels.
         top: upper end of the axis of heights.
+        point_codes: uint8 (channels,), the codes of points in place of bars; None for bars.
     """
 
     measured: ChannelData
     order: NDArray[np.intp]
     bars: ChannelBars
     top: float
+    point_codes: NDArray[np.uint8] | None = None
 
 
 class ChannelPlot(Plot):
     """Shows a row of channels, and emits what the user does with them.
+
+    Args:
+        name: the accessible name, for screen readers.
+        cut_is_movable: whether the user can drag the cut.
 
     Signals:
         picked: (position, whether to add to the selection) a channel was clicked.
@@ -82,10 +90,10 @@ class ChannelPlot(Plot):
     dropped = Signal()
     cut_dragged = Signal(float)
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, *, cut_is_movable: bool = True) -> None:
         self._box = ChannelBox()
         super().__init__({"bottom": IndexAxis("bottom")}, self._box)
-        self.setAccessibleName(tr("Norm of each channel"))
+        self.setAccessibleName(name)
         self.setMouseEnabled(x=True, y=False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._row: ChannelRow | None = None
@@ -94,9 +102,13 @@ class ChannelPlot(Plot):
         self._band = pg.LinearRegionItem(movable=False)
         self._current = pg.InfiniteLine()
         self._cut = pg.InfiniteLine(
-            angle=0, movable=True, label="", labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2}
+            angle=0,
+            movable=cut_is_movable,
+            label="",
+            labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2},
         )
-        self._cut.setToolTip(tr("Drag to change how many channels the step prunes"))
+        if cut_is_movable:
+            self._cut.setToolTip(tr("Drag to change how many channels the step prunes"))
         self._own_cut = pg.InfiniteLine(
             angle=0, label="", labelOpts={"position": 0.02, "anchors": [(0, 0)] * 2}
         )
@@ -124,7 +136,7 @@ class ChannelPlot(Plot):
         self._row = row
         for item in self._items:
             self.removeItem(item)
-        self._items = self._bars(row, colours)
+        self._items = self._bars(row, colours) if row.point_codes is None else _points(row, colours)
         for item in self._items:
             self.addItem(item, ignoreBounds=True)
         self.setYRange(-DEAD_STRIP_SHARE * row.top, HEADROOM * row.top, padding=0)
@@ -284,6 +296,28 @@ class ChannelPlot(Plot):
         self._band.setRegion((low, high))
         self._band.setVisible(not at_its_end)
         self.banded.emit(self._position(low), self._position(high), at_its_end)
+
+
+def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
+    """Return a point for each visible channel, at the height of its norm."""
+    assert row.point_codes is not None
+    positions = np.arange(row.bars.edges[0], row.bars.edges[-1])
+    channels = row.order[positions]
+    heights, codes = row.measured.norms[channels], row.point_codes[channels]
+    finite = np.isfinite(heights)
+    shown = [
+        (finite & (codes == code), colours.of(code, row.measured.subject.draft))
+        for code in row.measured.channels.codes
+    ]
+    shown.append((~finite, colours.warning))  # they rank as the largest, so they are at the top
+    heights = np.where(finite, heights, row.top)
+    return [
+        pg.ScatterPlotItem(
+            positions[marked], heights[marked], size=POINT_SIZE_PX, pen=None, brush=colour
+        )
+        for marked, colour in shown
+        if marked.any()
+    ]
 
 
 def cut_title(measured: ChannelData) -> str:

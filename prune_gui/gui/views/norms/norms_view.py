@@ -74,7 +74,7 @@ class NormsView(View[Subject]):
         self._row: ChannelRow | None = None
         self._chosen = ChannelSelection()
         self._protectable = False
-        self._plot = ChannelPlot()
+        self._plot = ChannelPlot(tr("Norm of each channel"))
         self._dim_box, self._norm_box = ElidedComboBox(), NormBox()
         self._dim_box.setAccessibleName(tr("Dimension of the channels"))
         self._sorted = QCheckBox(tr("&Sorted"))

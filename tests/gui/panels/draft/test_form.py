@@ -28,6 +28,7 @@ dims = st.integers(-4, 4)
 ranked = {"amount": amounts, "scope": scopes, "amount_of": parts}
 overall = {"amount": amounts, "amount_of": parts, "max_sparsity": st.floats(0, 1)}
 channels = {"amount": amounts, "dim": dims, "amount_of": parts}
+listed = st.lists(st.integers(0, 99), min_size=1, unique=True)
 PARAMETERS = {
     "l1_unstructured": ranked | {"importance": files},
     "ln_structured": channels | {"n": norms, "importance": files},
@@ -55,12 +56,26 @@ PARAMETERS = {
         "max_sparsity": st.floats(0, 1),
     },
     "channels": {
-        "channels": st.lists(st.integers(0, 99), min_size=1, unique=True),
+        "channels": listed,
         "dim": dims,
     },
+    "coupled": ranked
+    | {
+        "space": st.sampled_from(["ffn", "experts"]),
+        "n": st.integers(1, 9) | st.sampled_from([0.5, 2.0]),
+        "reduction": st.sampled_from(["mean", "sum", "max"]),
+        "normalization": st.sampled_from(["mean", "max", "none"]),
+        "uniform": st.booleans(),
+        "round_to": st.integers(1, 1 << 20),
+    },
+    "layers": {"layers": listed, "stack": st.sampled_from(["all", "decoder"])},
+    "experts": {"experts": listed},
+    "listed_units": {"units": listed, "space": st.sampled_from(["heads", "channels"])},
+    "tokens": {"listed": files.filter(bool), "corpus": st.none()},
     "random_unstructured": ranked | {"seed": seeds},
     "random_structured": channels | {"seed": seeds},
     "custom_from_mask": {"mask": files.filter(bool)},
+    "dead_units": {},
     "identity": {},
 }
 

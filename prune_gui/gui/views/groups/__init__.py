@@ -1,0 +1,1 @@
+"""The view Groups: a bar per unit of a coupled group."""

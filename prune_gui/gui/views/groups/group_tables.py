@@ -1,0 +1,100 @@
+"""Tables of the members of a coupled group, and of the groups of a space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView
+
+from prune_gui.audit.column import Column
+from prune_gui.gui.widgets.table_model import SortableModel
+from prune_gui.gui.widgets.table_view import TableView
+
+MIN_COLUMN_WIDTH_PX: Final = 40
+MIN_NAME_WIDTH_PX: Final = 60
+"""Minimum width of the names. Wider tables scroll."""
+
+Row = TypeVar("Row")
+
+
+class GroupTable(TableView, Generic[Row]):
+    """Shows rows with the name of a parameter each; a click on a heading sorts.
+
+    Args:
+        columns: the columns; the first has the names of the rows, which get the remaining width.
+        name: the accessible name, for screen readers.
+        parameter: returns the parameter of a row.
+
+    Signals:
+        chosen: (name) the user selected the row of a parameter.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Sequence[Row]]],
+        name: str,
+        parameter: Callable[[Row], str],
+    ) -> None:
+        self._model: SortableModel[Sequence[Any]] = SortableModel(columns, ())
+        super().__init__(self._model, name)
+        self._parameter = parameter
+        self._marked: Callable[[Row], bool] = lambda _: False
+        self._marking = False
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.setFrameShape(self.Shape.NoFrame)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
+        header.sectionResized.connect(self._fit_names)
+        header.setSortIndicatorClearable(True)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.setSortingEnabled(True)
+        self._model.modelReset.connect(self._mark)
+        self._model.layoutChanged.connect(self._mark)
+        self.selectionModel().currentRowChanged.connect(self._current_row_changed)
+
+    def show_rows(self, rows: Sequence[Row], marked: Callable[[Row], bool]) -> None:
+        """Replace the rows, and mark the first row for which a function holds."""
+        self._marked = marked
+        self._model.show(rows)
+        self._fit_names()
+        self._mark()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Fit the names to the new width."""
+        super().resizeEvent(event)
+        self._fit_names()
+
+    def _fit_names(self, resized: int = 1) -> None:
+        """Give the names the remaining width."""
+        if resized > 0:  # another column than that of the names
+            others = sum(map(self.columnWidth, range(1, len(self._model.columns))))
+            self.setColumnWidth(0, max(MIN_NAME_WIDTH_PX, self.viewport().width() - others))
+
+    def _mark(self) -> None:
+        """Mark the row without emitting `chosen`."""
+        rows = self._model.rows
+        row = next((i for i, one in enumerate(rows) if self._marked(one)), None)
+        self.executeDelayedItemsLayout()  # otherwise scrolling is limited by the previous rows
+        self._marking = True
+        if row is None:
+            self.selectionModel().clear()
+        else:
+            index = self._model.index(self._model.position_of(row), 0)
+            if index != self.currentIndex():
+                self.setCurrentIndex(index)
+                self.scrollTo(index)
+        self._marking = False
+
+    def _current_row_changed(self, current: QModelIndex) -> None:
+        if current.isValid() and not self._marking:
+            self.chosen.emit(self._parameter(self._model.rows[self._model.row_at(current.row())]))

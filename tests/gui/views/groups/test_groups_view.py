@@ -1,0 +1,271 @@
+"""The units of a coupled group in the Groups view, and picking them by hand."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication, QLabel
+from small_bert import EMBEDDINGS, FFN, write_bert
+
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.view_data.channel_data import ScoreOf
+from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.views.groups import groups_view
+from prune_gui.gui.views.groups.groups_view import GroupsView
+from prune_gui.gui.widgets.theme import Theme
+
+UP = "encoder.layer.0.intermediate.dense.weight"
+DOWN = "encoder.layer.0.output.dense.weight"
+QUERY = "encoder.layer.1.attention.self.query.weight"
+KEY = "encoder.layer.1.attention.self.key.weight"
+LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+@pytest.fixture
+def groups(bench, tmp_path, shown):
+    view = shown(GroupsView(bench))
+    bench.open_and_choose(write_bert(tmp_path), UP)
+    return view
+
+
+@pytest.fixture
+def draft(bench, groups, qtbot):
+    panel = DraftPanel(bench)
+    qtbot.addWidget(panel)
+    groups.draft_wanted.connect(panel.change)
+    return panel
+
+
+def _coupled(bench, **fields):
+    fields = {"targets": ["*.intermediate.dense.weight"], "space": "ffn", "amount": 5} | fields
+    return bench.step("coupled", **fields)
+
+
+def _listed(bench, *units):
+    return bench.step("listed_units", targets=[UP], space="ffn", units=list(units))
+
+
+def _text(view, name):
+    [label] = [one for one in view.findChildren(QLabel) if one.accessibleName() == name]
+    return label.text()
+
+
+def _cells(table):
+    model = table.model()
+    return [
+        [model.index(row, column).data() for column in range(model.columnCount())]
+        for row in range(model.rowCount())
+    ]
+
+
+def _mouse(plot, kind, at, modifiers, buttons=LEFT):
+    viewport = plot.viewport()
+    everywhere = viewport.mapToGlobal(at)
+    QApplication.sendEvent(viewport, QMouseEvent(kind, at, everywhere, LEFT, buttons, modifiers))
+
+
+def _click(groups, hand, bench, unit):
+    at = hand.point(groups._plot, unit, 0.1)
+    _mouse(groups._plot, QEvent.Type.MouseButtonPress, at, PLAIN)
+    _mouse(groups._plot, QEvent.Type.MouseButtonRelease, at, PLAIN, Qt.MouseButton.NoButton)
+    bench.until_idle()
+
+
+def _drafted(bench):
+    step = bench.draft.current.step
+    return step.method.name, step.method.listed_units, step.targets
+
+
+def test_the_units_and_the_tensors_that_have_them_are_shown(groups, bench):
+    assert groups._group_box.currentText() == "FFN neurons · encoder.layer.0"
+    assert _text(groups, "Number of units") == "12 units, 0 pruned"
+    assert _cells(groups._members) == [
+        ["intermediate.dense.weight", "1 of dim 0", "output", "0.0 %"],
+        ["intermediate.dense.bias", "1 of dim 0", "bias", "0.0 %"],
+        ["output.dense.weight", "1 of dim 1", "input", "0.0 %"],
+    ]
+    assert _cells(groups._overview) == [["0", "12 of 12"], ["1", "12 of 12"]]
+    bench.add(_coupled(bench))
+    assert _text(groups, "Number of units") == "12 units, 5 pruned"
+    assert [row[-1] for row in _cells(groups._members)] == ["41.7 %"] * 3
+    assert _cells(groups._overview) == [["0", "7 of 12"], ["1", "7 of 12"]]
+
+
+def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups, bench, share_of):
+    assert share_of(groups._plot, LIGHT.light_of(1)) == 0
+    bench.add(_coupled(bench))
+    assert share_of(groups._plot, LIGHT.light_of(1)) > 0.02
+    assert "step&nbsp;1:&nbsp;Coupled&nbsp;units&nbsp;5" in groups.legend()
+    found = groups._found.data
+    cut = groups._plot._cut
+    assert (cut.isVisible(), cut.value()) == (True, pytest.approx(found.units.cut))
+    assert not cut.movable
+    assert groups._plot.plotItem.getAxis("left").labelText == "score in step 1"
+
+
+def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkeypatch, share_of):
+    monkeypatch.setattr(groups_view, "MAX_BARS", 3)
+    bench.add(_coupled(bench))
+    assert share_of(groups._plot, LIGHT.of(1)) > 0
+    assert share_of(groups._plot, LIGHT.light_of(1)) == 0
+    drawn = [item.getData() for item in groups._plot._items]
+    assert sorted(np.concatenate([x for x, _ in drawn]).tolist()) == list(range(FFN))
+    assert "a&nbsp;point&nbsp;per&nbsp;unit" in groups.legend()
+    monkeypatch.setattr(groups_view, "MAX_POINTS", 3)
+    groups.refresh()
+    bench.until_idle()
+    assert "maximum&nbsp;of&nbsp;4&nbsp;units" in groups.legend()
+    assert share_of(groups._plot, LIGHT.of(1)) == 0
+
+
+def test_in_the_dark_the_plot_is_dark(groups, bench, qapp, share_of):
+    theme = Theme(qapp, "dark")
+    try:
+        bench.add(_coupled(bench))
+        assert share_of(groups._plot, DARK.background) > 0.2
+        assert share_of(groups._plot, DARK.light_of(1)) > 0.02
+    finally:
+        Theme(qapp, "light").deleteLater()
+        theme.deleteLater()
+
+
+def test_the_unit_under_the_cursor_is_described(groups, bench, hand):
+    bench.add(_listed(bench, 4))
+    hand.hover(groups._plot, hand.point(groups._plot, 4, 0.1))
+    assert _text(groups, "Unit under the cursor").endswith(", pruned by step 1: Listed units")
+    hand.hover(groups._plot, hand.point(groups._plot, 3, 0.1))
+    text = _text(groups, "Unit under the cursor")
+    assert text.startswith("unit 3: norm ")
+    assert text.endswith(", kept")
+
+
+def test_a_click_on_a_unit_drafts_it_and_a_second_click_keeps_it(groups, bench, draft, hand):
+    _click(groups, hand, bench, 4)
+    assert _drafted(bench) == ("listed_units", (4,), (UP,))
+    assert groups._found.data.pruned_by[4] == 1
+    assert groups._found.data.draft == 1
+    _click(groups, hand, bench, 7)
+    _click(groups, hand, bench, 4)
+    assert _drafted(bench) == ("listed_units", (7,), (UP,))
+    _click(groups, hand, bench, 7)
+    assert bench.draft.current is None
+
+
+def test_a_unit_that_a_step_pruned_is_not_drafted(groups, bench, draft, hand):
+    bench.add(_listed(bench, 4))
+    _click(groups, hand, bench, 4)
+    assert bench.draft.current is None
+    assert _text(groups, "Unit under the cursor").endswith("pruned by step 1: Listed units")
+
+
+def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, draft, hand):
+    draft._show_step(_coupled(bench, targets=[UP]))
+    draft.preview.click()
+    bench.until_idle()
+    ranked = set(np.flatnonzero(groups._found.data.pruned_by).tolist())
+    assert len(ranked) == 5
+    other = min(set(range(FFN)) - ranked)
+    _click(groups, hand, bench, other)
+    assert _drafted(bench) == ("listed_units", tuple(sorted(ranked | {other})), (UP,))
+
+
+def test_a_drag_with_shift_drafts_a_range(groups, bench, draft, hand):
+    plot = groups._plot
+    start, stop = hand.point(plot, 2, 0.1), hand.point(plot, 5, 0.1)
+    hand.hover(plot, start)
+    _mouse(plot, QEvent.Type.MouseButtonPress, start, SHIFT)
+    for part in (0.3, 0.7, 1.0):
+        _mouse(plot, QEvent.Type.MouseMove, start + (stop - start) * part, SHIFT)
+        QApplication.processEvents()
+    _mouse(plot, QEvent.Type.MouseButtonRelease, stop, SHIFT, Qt.MouseButton.NoButton)
+    bench.until_idle()
+    assert _drafted(bench) == ("listed_units", (2, 3, 4, 5), (UP,))
+
+
+def test_units_can_be_drafted_with_the_keyboard(groups, bench, draft, qtbot):
+    groups._sorted.click()
+    bench.until_idle()
+    smallest = int(groups._found.data.units.norms.argmin())
+    for key in (Qt.Key.Key_Home, Qt.Key.Key_Space):
+        qtbot.keyClick(groups._plot, key)
+    bench.until_idle()
+    assert _drafted(bench) == ("listed_units", (smallest,), (UP,))
+    assert _text(groups, "Unit under the cursor").startswith(f"unit {smallest}: ")
+    qtbot.keyClick(groups._plot, Qt.Key.Key_Return)
+    bench.until_idle()
+    assert bench.draft.current is None
+
+
+def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, hand):
+    bench.choose(KEY)
+    bench.until_idle()
+    _click(groups, hand, bench, 2)
+    assert _drafted(bench) == ("listed_units", (2,), (QUERY,))
+    assert _text(groups, "Unit under the cursor").startswith("head 2: ")
+    assert groups._found.data.pruned_by.tolist() == [0, 0, 1, 0]
+    groups._group_box.setCurrentIndex(1)
+    groups._group_box.activated.emit(1)
+    bench.until_idle()
+    assert _text(groups, "Number of units") == "2 units, 0 pruned"
+    _click(groups, hand, bench, 1)
+    assert _drafted(bench)[:2] == ("layers", (1,))
+    assert groups._found.data.pruned_by.tolist() == [0, 1]
+    assert _text(groups, "Unit under the cursor").startswith("layer 1: ")
+
+
+def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
+    groups._members.selectRow(2)
+    bench.until_idle()
+    assert bench.chosen == DOWN
+    assert groups._found.data.group.label == "encoder.layer.0"
+    groups._overview.selectRow(1)
+    bench.until_idle()
+    assert bench.chosen == UP.replace(".0.", ".1.")
+    assert _text(groups, "Number of units") == "12 units, 0 pruned"
+    assert groups._group_box.currentText() == "FFN neurons · encoder.layer.1"
+    selected = [index.row() for index in groups._members.selectionModel().selectedRows()]
+    assert selected == [0]
+
+
+def test_a_step_on_another_member_updates_the_view(groups, bench):
+    bench.add(bench.step("l1_unstructured", targets=[DOWN], amount=1.0))
+    assert [row[-1] for row in _cells(groups._members)] == ["0.0 %", "0.0 %", "100.0 %"]
+
+
+def test_the_scores_of_a_draft_are_shown_while_there_is_one(groups, bench):
+    bench.add(_coupled(bench))
+    bench.draft_step(_coupled(bench, amount=2))
+    assert groups._found.data.units.by == ScoreOf(2)
+    assert groups._plot.plotItem.getAxis("left").labelText == "score in the draft"
+    bench.draft_step(None)
+    assert groups._found.data.units.by == ScoreOf(1)
+
+
+def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
+    bench.choose(EMBEDDINGS)
+    bench.until_idle()
+    assert groups.picture() is None
+    assert groups.table() is None
+    assert groups._message.text().startswith("This parameter belongs to no coupled units of a ")
+    bench.choose(QUERY)
+    bench.until_idle()
+    assert groups.picture() is groups._plot
+
+
+def test_a_network_that_no_table_fits_has_a_message(bench, checkpoint, shown):
+    view = shown(GroupsView(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    assert view.picture() is None
+    assert "belongs to no coupled units" in view._message.text()
+
+
+def test_the_table_for_export_has_the_units_in_the_order_on_the_screen(groups, bench):
+    bench.add(_coupled(bench))
+    groups._sorted.click()
+    bench.until_idle()
+    rows = list(groups.table().rows)
+    scores = groups._found.data.units.norms
+    assert [row[0] for row in rows] == np.argsort(scores).tolist()
+    assert [row[3] for row in rows] == ["step 1: Coupled units"] * 5 + [""] * 7
+    assert groups.table().headers[:4] == ("unit", "name", "score", "pruned by")

@@ -123,18 +123,11 @@ def _nbytes(group: CoupledGroup, members: Members) -> int:
 
 def _scores(method: Coupled, group: CoupledGroup, members: Members, monitor: Monitor) -> Scores:
     """Return the score of each unit, float64 (size,)."""
-    norms: dict[tuple[str, int], Scores] = {}
     slices, belongs = [], []
     p = float(method.n)
     for member in _scored(group, members):
         target, dim = members.targets[member.name], member.dim or 0
-        if (member.name, dim) not in norms:
-            norms[member.name, dim] = (
-                score_norms(target.weights, target.remaining_mask, p, dim, monitor=monitor)
-                .double()
-                .numpy()
-            )
-        powers = norms[member.name, dim] ** p
+        powers = _channel_norms(target, dim, p, monitor) ** p
         if member.dim is None:
             units = np.arange(group.size) == member.offset
             powers_of_units, elements = np.where(units, powers.sum(), 0.0), target.size
@@ -146,6 +139,23 @@ def _scores(method: Coupled, group: CoupledGroup, members: Members, monitor: Mon
         slices.append(powers_of_units if is_sum else (powers_of_units / elements) ** (1 / p))
         belongs.append(units)
     return _normalized(method, _reduced(method, np.array(slices), np.array(belongs)))
+
+
+def _channel_norms(target: Target, dim: int, p: float, monitor: Monitor) -> Scores:
+    """Return the p-norm of each channel of a target, from the cache if it is there."""
+    cache = target.histogram_cache.norms if target.histogram_cache else None
+    key = target.weights, target.remaining_mask, dim, p
+    cached = cache.get(key) if cache else None
+    if cached is not None:
+        monitor.expect(target.weights.nbytes)
+        monitor.advance(target.weights.nbytes)
+        return cached
+    norms: Scores = (
+        score_norms(target.weights, target.remaining_mask, p, dim, monitor=monitor).double().numpy()
+    )
+    if cache:
+        cache.put(key, norms)
+    return norms
 
 
 def _reduced(method: Coupled, slices: Scores, belongs: NDArray[np.bool_]) -> Scores:

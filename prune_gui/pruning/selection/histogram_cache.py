@@ -21,6 +21,8 @@ MAX_FURTHER_BYTES: Final = 1 << 24
 million elements."""
 MAX_GROUPED_BYTES: Final = 1 << 28
 """Limit of all cached grouped digits: enough for about 90 million elements."""
+MAX_NORMS_BYTES: Final = 1 << 26
+"""Limit of all cached norms: eight million channels."""
 OVERHEAD_BYTES: Final = 512
 """Approximate size of an empty histogram in the cache: objects and key."""
 _GROUPS: Final = 1 << 16
@@ -148,11 +150,11 @@ EMPTY_HISTOGRAM: Final = DigitHistogram.of(np.zeros(0, np.int64))
 """The histogram of no keys."""
 
 
-Cached = TypeVar("Cached", DigitHistogram, GroupedDigits)
+Cached = TypeVar("Cached", DigitHistogram, GroupedDigits, NDArray[np.float64])
 
 
 class LRUCache(Generic[Cached]):
-    """An LRU cache of histograms or grouped digits; thread-safe.
+    """An LRU cache of histograms, grouped digits or norms; thread-safe.
 
     Attributes:
         max_bytes: limit of the memory of all values.
@@ -178,7 +180,7 @@ class LRUCache(Generic[Cached]):
 
 @dataclass(frozen=True, slots=True)
 class HistogramCache:
-    """Cached digit histograms of whole tensors, so that a new amount need not read them again.
+    """Cached histograms and norms of whole tensors, so that a new amount need not read them again.
 
     They depend on the keys and the remaining elements, but not on the amount.
 
@@ -188,8 +190,10 @@ class HistogramCache:
             They differ for each cut and would soon evict those of leading digits.
         grouped: the last digits of spans of 32-bit keys whose amount was changed: a histogram of
             further digits then takes no pass over the keys.
+        norms: float64 norms of the channels of a tensor.
     """
 
     leading: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))
     further: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))
     grouped: LRUCache[GroupedDigits] = field(default_factory=lambda: LRUCache(MAX_GROUPED_BYTES))
+    norms: LRUCache[NDArray[np.float64]] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))

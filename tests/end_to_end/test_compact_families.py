@@ -29,7 +29,9 @@ NEURONS = ("ffn", "encoder_ffn", "decoder_ffn", "shared_ffn")
 """Spaces that the loader script can give other widths in each layer."""
 REFUSED = "no known program loads fewer"
 CASES = [(family, space) for family, names in SPACES.items() for space in names.split()]
-RANKED = [(family, space) for family, space in CASES if not space.endswith("layers")]
+RANKED = [
+    (family, space) for family, space in CASES if space != "tokens" and not space.endswith("layers")
+]
 STACKS = [(family, space) for family, space in CASES if space.endswith("layers")]
 MIXTURES = [family for family, space in CASES if space == "experts"]
 

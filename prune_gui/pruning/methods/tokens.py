@@ -37,7 +37,7 @@ class Tokens(CoupledMethod):
             json_schema_extra={"format": "text-path"},
         ),
         FieldText(
-            label=deferred("&List"),
+            label=deferred("List"),
             show=lambda _, path: tr("listed in {file}", file=file_name(path)),
         ),
     ] = None

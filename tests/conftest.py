@@ -158,11 +158,14 @@ def _finite_threads() -> set[threading.Thread]:
 @pytest.fixture(autouse=True)
 def _no_error_is_logged(request: pytest.FixtureRequest) -> Iterator[None]:
     errors: list[str] = []
+    root = logging.getLogger()
+    level = root.level
     handler = logging.Handler(logging.ERROR)
     handler.emit = lambda record: errors.append(f"{record.name}: {record.getMessage()}")
-    logging.getLogger().addHandler(handler)
+    root.addHandler(handler)
     yield
-    logging.getLogger().removeHandler(handler)
+    root.removeHandler(handler)
+    root.setLevel(level)  # the command line changes it
     if errors and "caplog" not in request.fixturenames:
         pytest.fail(f"errors logged: {errors}")
 

@@ -112,7 +112,7 @@ NAMES = {
         torch.fx._lazy_graph_module._LazyGraphModule torch.onnx.export torch.export.load
         torch.compile torch.profiler.profile torch.profiler._utils.traverse_dfs
         torch.autograd.profiler.load_nvprof torch.cuda.memory._dump_snapshot
-        torch.library.Library torch.nn.utils.convert_parameters.os.remove
+        torch.nn.utils.convert_parameters.os.remove
         torch._weights_only_unpickler.Unpickler
         torch.testing._internal.common_utils.os.remove
     """,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
-from prune_gui.recipe.vocabulary.library import verify
+from prune_gui.recipe.vocabulary.encoding import verify
 from prune_gui.recipe.vocabulary.token_ids import Json, new_id, renumber
 from prune_gui.recipe.vocabulary.vocabulary import (
     ADDED_DECODER,

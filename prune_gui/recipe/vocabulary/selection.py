@@ -13,7 +13,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr, trn
 from prune_gui.pruning.methods.tokens import SPACE, Tokens
-from prune_gui.recipe.vocabulary.library import encoded, load_tokenizer
+from prune_gui.recipe.vocabulary.encoding import encoded, load_tokenizer
 from prune_gui.recipe.vocabulary.vocabulary import (
     MAX_FILE_BYTES,
     Stamp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -94,9 +95,9 @@ class CoupledMethod(Method):
     method_group: ClassVar[MethodGroup] = "coupled"
 
     @property
+    @abstractmethod
     def coupled_space(self) -> str | None:
         """The space of the groups; None for all spaces but that of the vocabulary."""
-        raise NotImplementedError
 
     def decide_groups(
         self, groups: Sequence[CoupledGroup], targets: Sequence[Target], monitor: Monitor
@@ -237,9 +238,9 @@ class ListingMethod(CoupledMethod):
     """Prunes listed units. Subclasses have the field of the list."""
 
     @property
+    @abstractmethod
     def listed_units(self) -> tuple[int, ...]:
         """The listed units, from 0."""
-        raise NotImplementedError
 
 
 class ListedUnits(ListingMethod):

@@ -54,12 +54,15 @@ def target(name, tensor, mask=None):
     )
 
 
-def decide(tensors, groups, name="coupled", masks=None, notes=False, **parameters):
-    """Return the pruned elements by tensor, after a check of the counts; or the notes."""
+def decide(tensors, groups, name="coupled", masks=None, notes=False, given=(), **parameters):
+    """Return the pruned elements by tensor, after a check of the counts; or the notes.
+
+    `given` are the scores of the groups in a file, which the parameters name.
+    """
     masks = masks or {}
     targets = [target(key, tensor, masks.get(key)) for key, tensor in tensors.items()]
     method = METHODS[name].model_validate(parameters)
-    decisions = method.decide_groups(groups, targets, Monitor())
+    decisions = method.decide_groups(groups, targets, Monitor(), given)
     if notes:
         return {one.name: decision.note for one, decision in zip(targets, decisions, strict=True)}
     pruned = {}

@@ -11,7 +11,7 @@ HEADS = 4
 HIDDEN = 8
 LAYERS = 2
 LAYER = "encoder.layer.{}."
-EMBEDDINGS = "embeddings.position_embeddings.weight"
+EMBEDDINGS = "embeddings.positions.weight"
 
 
 def bert_tensors() -> dict[str, torch.Tensor]:
@@ -27,7 +27,7 @@ def bert_tensors() -> dict[str, torch.Tensor]:
         "output.dense": (HIDDEN, FFN),
         "output.LayerNorm": (HIDDEN,),
     }
-    tensors = {EMBEDDINGS: torch.randn(20, HIDDEN, generator=generator)}
+    tensors = {EMBEDDINGS: torch.randn(20, 5, generator=generator)}
     for layer in range(LAYERS):
         for name, shape in sizes.items():
             path = LAYER.format(layer) + name
@@ -36,10 +36,10 @@ def bert_tensors() -> dict[str, torch.Tensor]:
     return tensors
 
 
-def write_bert(folder: Path) -> Path:
-    """Write the checkpoint and its config.json into a folder, and return its path."""
+def write_bert(folder: Path, **others: torch.Tensor) -> Path:
+    """Write the checkpoint, with other tensors, and its config.json; return its path."""
     config = {"model_type": "bert", "num_attention_heads": HEADS, "hidden_size": HIDDEN}
     (folder / "config.json").write_text(json.dumps(config))
     path = folder / "model.safetensors"
-    save_file(bert_tensors(), path)
+    save_file(bert_tensors() | others, path)
     return path

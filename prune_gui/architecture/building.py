@@ -69,7 +69,11 @@ def build_group(
                 count=size,
             )
         )
-    return CoupledGroup(name, slot.label, size, tuple(dict.fromkeys([*members, *whole])))
+    by_slice: dict[tuple[str, int | None, int, int], Member] = {}
+    for member in (*members, *whole):  # a tied tensor may have two roles; the first one counts
+        key = member.name, member.dim, member.offset, member.width
+        by_slice.setdefault(key, member)
+    return CoupledGroup(name, slot.label, size, tuple(by_slice.values()))
 
 
 def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Final
 
@@ -18,9 +18,11 @@ from prune_gui.architecture.channel_flow import (
     is_counter,
     is_grouped,
 )
-from prune_gui.architecture.conv_families import family_groups
+from prune_gui.architecture.conv_families import recognized_family
+from prune_gui.architecture.conv_windows import Windows
 from prune_gui.architecture.natural_order import natural_key, numbers, runs_before
 from prune_gui.architecture.projections import projection
+from prune_gui.architecture.unit_values import Reading
 from prune_gui.pruning.coupling import CoupledGroup
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -44,10 +46,15 @@ class Chains:
         groups: all in the space "channels", in the order of the network.
         confirmed: whether the names show a known family; False if shapes and the order of the
             layers alone make the groups likely, so that the user must check them.
+        readings: how the layers of a known family read the channels, by the name of their weight.
+        windows: the windows of the convolutions of a known family, by the name of their weight;
+            empty if they are not known.
     """
 
     groups: tuple[CoupledGroup, ...]
     confirmed: bool
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    windows: Mapping[str, Windows] = field(default_factory=dict)
 
 
 def channel_groups(shapes: Shapes) -> Chains:
@@ -63,8 +70,9 @@ def channel_groups(shapes: Shapes) -> Chains:
     Returns:
         The groups; none if the network is not understood completely.
     """
-    if groups := family_groups(shapes):
-        return Chains(groups, confirmed=True)
+    family = recognized_family(shapes)
+    if family is not None and family.groups:
+        return Chains(family.groups, True, family.readings, family.windows)
     try:
         return Chains(_chain_groups(shapes), confirmed=False)
     except MisfitError:

@@ -7,9 +7,18 @@ set and makes a new set; an addition of two sets, channel by channel, makes them
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from prune_gui.architecture.unit_values import (
+    BatchNorm,
+    Bias,
+    Product,
+    Reading,
+    Sum,
+    Value,
+    activated,
+)
 from prune_gui.pruning.coupling import CoupledGroup, Member, MemberRole
 
 SPACE: Final = "channels"
@@ -31,12 +40,23 @@ class _Channels:
         spatial_dims: number of dimensions of the image per channel; 0 after a linear layer.
         members: the slices of tensors, in the order of the network.
         fixed: whether the channels must stay, because not all that use them is known.
+        output: what the last layer emits for channels of which no weights remain, before the
+            activation function; None if that is not known.
+        value: the same after the activation function; None as long as that is not known.
+        reader: the name of the weight of the layer that made the channels, if nothing follows yet.
     """
 
     size: int
     spatial_dims: int
     members: list[Member] = field(default_factory=list)
     fixed: bool = False
+    output: Value | None = None
+    value: Value | None = None
+    reader: str = ""
+
+    def emit(self, output: Value | None, reader: str = "") -> None:
+        """Set what is emitted before an activation function that is not known yet."""
+        self.output, self.value, self.reader = output, None, reader
 
 
 def fits(size: int, spatial_dims: int, shape: tuple[int, ...]) -> bool:
@@ -83,6 +103,8 @@ class ChannelFlow:
         self._prefix = prefix
         self._sets: list[_Channels] = []
         self._merged_into: list[int] = []
+        self.readings: dict[str, Reading] = {}
+        """How the layers read their channels, by the name of their weight."""
 
     def step(self, module: str, inputs: int | None = None) -> int:
         """Let a layer or a batch norm take some channels; see `layer` and `norm`."""
@@ -119,11 +141,17 @@ class ChannelFlow:
             source.fixed |= fixed
             width = shape[1] // source.size
             source.members.append(self._member(module, "weight", "consumes", dim=1, width=width))
-        target = self._set(outputs)
+        target, weight = self._set(outputs), self._name(module, "weight")
         target.members.append(self._member(module, "weight", "produces"))
+        bias = None
         if self._has(module, "bias"):
+            bias = self._name(module, "bias")
             self._take_vector(module, "bias", shape[0])
             target.members.append(self._member(module, "bias", "bias"))
+        if target is not source:
+            is_padded = any(size > 1 for size in shape[2:])
+            self.readings[weight] = Reading(source.value, bias, padded=is_padded)
+        target.emit(Bias(bias), weight)
         return outputs
 
     def norm(self, module: str, channels: int) -> int:
@@ -132,23 +160,47 @@ class ChannelFlow:
         Raises:
             MisfitError: if there is no such batch norm, or it has another number of channels.
         """
-        target = self._set(channels)
+        target, names = self._set(channels), dict.fromkeys(("weight", "bias"), "")
         for leaf in ("weight", "bias", *STATISTICS):
             if leaf in STATISTICS or self._has(module, leaf):
                 self._take_vector(module, leaf, target.size)
                 target.members.append(self._member(module, leaf, "norm"))
+                names[leaf] = self._name(module, leaf)
+        mean, variance = (names[leaf] for leaf in STATISTICS)
+        if target.reader in self.readings:
+            self.readings[target.reader] = replace(self.readings[target.reader], mean=mean)
+        before = target.output
+        scale, shift = names["weight"] or None, names["bias"] or None
+        target.emit(before and BatchNorm(before, scale, shift, mean, variance))
         return channels
 
-    def add(self, first: int, second: int) -> int:
+    def activate(self, channels: int, function: str | None) -> None:
+        """Let an activation function follow the last layer or batch norm of some channels.
+
+        Args:
+            channels: the channels.
+            function: its name, "" for none; None if it is not known.
+        """
+        target = self._set(channels)
+        target.value, target.reader = activated(target.output, function), ""
+
+    def add(self, first: int, second: int, join: type[Sum | Product] = Sum) -> int:
         """Make two sets one, as their channels are added or multiplied, and return it.
+
+        Args:
+            first: a set of channels.
+            second: another one.
+            join: whether the channels are added or multiplied.
 
         Raises:
             MisfitError: if the numbers of channels differ.
         """
         older, newer = sorted((self._root(first), self._root(second)))
-        if older == newer:
-            return older
         kept, gone = self._sets[older], self._sets[newer]
+        if older == newer:  # what the other summand was is no longer known
+            kept.emit(None)
+            return older
+        kept.emit(join(kept.value, gone.value) if kept.value and gone.value else None)
         if (kept.size, kept.spatial_dims) != (gone.size, gone.spatial_dims):
             raise MisfitError
         kept.members += gone.members
@@ -157,9 +209,15 @@ class ChannelFlow:
         return older
 
     def add_if_equal(self, first: int, second: int) -> int:
-        """Add two sets if they have equally many channels; return the second or their sum."""
-        equal = self._set(first).size == self._set(second).size
-        return self.add(first, second) if equal else second
+        """Add two sets if they have equally many channels; return the second or their sum.
+
+        It is not known whether the network really adds them, nor what it emits.
+        """
+        if self._set(first).size != self._set(second).size:
+            return second
+        joined = self.add(first, second)
+        self._set(joined).emit(None)
+        return joined
 
     def fix(self, channels: int) -> None:
         """Keep all of some channels."""

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from prune_gui.architecture.building import build_group, group_of_blocks, joined
 from prune_gui.architecture.chains import channel_groups
+from prune_gui.architecture.conv_windows import Windows
 from prune_gui.architecture.matching import (
     NUMBER,
+    OTHER_MODEL,
     Slot,
     blocks_of,
     is_complete,
-    outside_slot,
     slots_of,
 )
+from prune_gui.architecture.network_wide import misfit, network_slot
 from prune_gui.architecture.tables import (
     ArchitectureTable,
     SpaceRule,
     load_table,
     own_tables,
 )
+from prune_gui.architecture.unit_values import Reading
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.tensor_info import TensorInfo
@@ -68,7 +71,8 @@ def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceR
     """Return the spaces of units that a checkpoint has, by name; none if it has no table.
 
     If the type of the model is not one of the table, a space is loadable only if config.json has
-    the fields that count its units, and a space of blocks only if the user named the table. Without
+    the fields that count its units, and either the user named the table or the units are single
+    channels that no other tensor has. Without
     a table, there are the channels of convolutional networks and plain chains, if the network is
     understood.
 
@@ -85,22 +89,83 @@ def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceR
     return {name: _checked(found, name, checkpoint, own=path is None) for name in found.groups}
 
 
-def _checked(found: _Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -> SpaceRule:
-    """Return a rule, not loadable if the fields that depend on its units are not known.
+def check_table(checkpoint: Checkpoint, path: Path) -> None:
+    """Check that a table describes units of a checkpoint, and that they fit its tensors.
 
-    Any field of another type may depend on the blocks: lists, indices of outputs, patterns.
+    Raises:
+        RecipeError: it does not, or it cannot be read.
+    """
+    names = spaces(checkpoint, path)
+    if not names:
+        raise RecipeError(
+            tr(
+                "{path}: the table describes no units of {file}. Check its stacks, its signature "
+                "and the names of its members.",
+                path=path,
+                file=checkpoint.path.name,
+            )
+        )
+    for name in names:
+        coupled_groups(checkpoint, name, path)
+
+
+def _checked(found: _Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -> SpaceRule:
+    """Return a rule, not loadable if it is not certain what depends on its units.
+
+    Of a network of an unknown type, the units must be single channels, because heads, experts and
+    layers depend on code that is not known. If only the text model of a network is of a known type,
+    the rest of the network may have the same channels. The layers of an unknown type may have other
+    activation functions.
     """
     space = found.rules[name]
     types = found.table.model_types if found.table else ()
-    if checkpoint.model_type in types or not checkpoint.model_type:
+    known = [each in types for each in checkpoint.model_types]
+    if any(known[:1]):
         return space
-    has_fields = all(
+    if any(known):
+        is_loadable = not own or not _has_channels(space) or _is_alone(found, name, checkpoint)
+        return space if is_loadable else space.model_copy(update={"loadable": False})
+    changes: dict[str, object] = {"activation": ()} if own else {}
+    is_certain = not own or _is_plain(found, name, checkpoint)
+    if known and not (is_certain and _has_fields(space, checkpoint)):
+        changes["loadable"] = False
+    return space.model_copy(update=changes)
+
+
+def _has_fields(space: SpaceRule, checkpoint: Checkpoint) -> bool:
+    """Return whether config.json has the fields that count the units of a space."""
+    return all(
         any(key in checkpoint.hf_config for key in (rule.field, *rule.aliases))
         for rule in space.config
-        if rule.value in ("units", "proportional", "pin")
+        if rule.value in ("units", "proportional", "pin") and not rule.model_types
     )
-    is_loadable = has_fields and (bool(space.members) or not own)
-    return space if is_loadable else space.model_copy(update={"loadable": False})
+
+
+def _is_plain(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
+    """Return whether units are single channels of whole tensors, which no other tensor has."""
+    space = found.rules[name]
+    is_undivided = all(rule.parts == (1,) for rule in space.members)
+    return is_undivided and _has_channels(space) and _is_alone(found, name, checkpoint)
+
+
+def _has_channels(space: SpaceRule) -> bool:
+    """Return whether units are single channels, such as neurons and tokens."""
+    divides = all(rule.dim is not None for rule in space.members)
+    return bool(space.members) and divides and not space.size and (space.exact or space.outside)
+
+
+def _is_alone(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
+    """Return whether no tensor of the text model but the members has as many channels."""
+    try:
+        groups = found.groups[name]()
+    except RecipeError:
+        return False
+    sizes = {group.size for group in groups}
+    members = {member.name for group in groups for member in group.members}
+    return all(
+        info.name in members or sizes.isdisjoint(info.shape) or OTHER_MODEL.search(info.name)
+        for info in checkpoint.tensors.values()
+    )
 
 
 def is_guessed(checkpoint: Checkpoint, path: Path | None = None) -> bool:
@@ -117,8 +182,10 @@ def is_guessed(checkpoint: Checkpoint, path: Path | None = None) -> bool:
     return found is not None and found.guessed
 
 
-def counts(checkpoint: Checkpoint, path: Path | None = None) -> Mapping[str, int]:
-    """Return the counts of the table that are known for a checkpoint, by name.
+def readings(checkpoint: Checkpoint, path: Path | None = None) -> Mapping[str, Reading]:
+    """Return how layers of convolutional networks read channels, by the name of their weight.
+
+    There are none for the spaces of tables; see `readings_of_rule`.
 
     Args:
         checkpoint: the open checkpoint.
@@ -128,7 +195,21 @@ def counts(checkpoint: Checkpoint, path: Path | None = None) -> Mapping[str, int
         RecipeError: the table at `path` cannot be read.
     """
     found = _analysis(checkpoint, path)
-    return found.counts if found else {}
+    return found.readings if found else {}
+
+
+def windows(checkpoint: Checkpoint, path: Path | None = None) -> Mapping[str, Windows]:
+    """Return the windows of all convolutions, by the name of their weight; none if not known.
+
+    Args:
+        checkpoint: the open checkpoint.
+        path: a table to use instead of that of `table_for`.
+
+    Raises:
+        RecipeError: the table at `path` cannot be read.
+    """
+    found = _analysis(checkpoint, path)
+    return found.windows if found else {}
 
 
 def coupled_groups(
@@ -157,6 +238,16 @@ def coupled_groups(
                 file=checkpoint.path.name,
             )
         )
+    if space in found.refused:
+        raise RecipeError(
+            tr(
+                "{file} has no units of the kind {space!r}: {reason} Prune other units, or name "
+                "the file of a table that fits.",
+                file=checkpoint.path.name,
+                space=space,
+                reason=found.refused[space],
+            )
+        )
     if space not in found.groups:
         raise RecipeError(
             tr(
@@ -176,16 +267,20 @@ class _Analysis:
     Attributes:
         table: the table; None if the channels follow from names and shapes.
         rules: the rules of the spaces, by name.
-        counts: the counts that are known.
         groups: by name of the space, its groups.
+        refused: by name of a space of the whole network that has no group, why it has none.
         guessed: whether shapes and the order of the file alone make the groups likely.
+        readings: how layers of convolutional networks read channels, by the name of their weight.
+        windows: the windows of all convolutions, by the name of their weight; empty if not known.
     """
 
     table: ArchitectureTable | None
     rules: Mapping[str, SpaceRule]
-    counts: dict[str, int]
     groups: dict[str, Lazy[list[CoupledGroup]]]
+    refused: Mapping[str, str] = field(default_factory=dict)
     guessed: bool = False
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    windows: Mapping[str, Windows] = field(default_factory=dict)
 
 
 _cache: WeakKeyDictionary[Checkpoint, dict[object, _Analysis | None]] = WeakKeyDictionary()
@@ -212,13 +307,13 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> _Analysis | None:
     table = load_table(path) if path is not None else _recognized(checkpoint)
     if table is None:
         return _chains(checkpoint)
-    known = _counts(table, checkpoint.hf_config)
+    known = evaluate_counts(table.counts, checkpoint.hf_config)
     blocks = blocks_of(table, _named(checkpoint.tensors.values()))
-    slots = {}
+    slots, refused = {}, {}
     candidates = slots_of(table, blocks)
     for name, space in table.spaces.items():
         if space.outside and blocks:
-            outside = outside_slot(space, _named(checkpoint.tensors.values()))
+            outside = network_slot(space, _named(checkpoint.tensors.values()))
             candidates[name] = [outside] if outside else []
         if not set(space.count_names()) <= known.keys():
             continue
@@ -227,10 +322,15 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> _Analysis | None:
             for slot in candidates.get(name, [])
             if not space.members or is_complete(space, slot, known)
         ]
+        if kept and space.outside:
+            reason = misfit(table, space, kept[0], checkpoint.tensors.values())
+            if reason:
+                refused[name] = reason
+                continue
         if kept:
             slots[name] = kept
     groups = {name: _lazy_groups(checkpoint, table, name, slots[name], known) for name in slots}
-    return _Analysis(table, table.spaces, known, groups)
+    return _Analysis(table, table.spaces, groups, refused)
 
 
 def _chains(checkpoint: Checkpoint) -> _Analysis | None:
@@ -240,7 +340,8 @@ def _chains(checkpoint: Checkpoint) -> _Analysis | None:
         return None
     groups = {CHANNELS: Lazy.of_value(list(chains.groups))}
     rules = {CHANNELS: SpaceRule(title=deferred("channels"))}
-    return _Analysis(None, rules, {}, groups, not chains.confirmed)
+    guessed = not chains.confirmed
+    return _Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
 
 
 def _lazy_groups(
@@ -275,14 +376,18 @@ def _named(tensors: Iterable[TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
 def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
     """Return the own table of a checkpoint."""
     tables = own_tables()
-    for table in tables:
-        if checkpoint.model_type in table.model_types:
-            return table
+    for model_type in checkpoint.model_types:
+        for table in tables:
+            if model_type in table.model_types:
+                return table
     # Blocks are alike: one name for each pattern of names is enough, as if all were in block 0.
     examples: dict[str, TensorInfo] = {}
     for name, info in _named(checkpoint.tensors.values()):
         examples.setdefault(NUMBER.sub("0", name), info)
-    sizes = [_member_count(table, examples) for table in tables]
+    of_text = {name: info for name, info in examples.items() if not OTHER_MODEL.search(name)}
+    sizes = [_member_count(table, of_text) for table in tables]
+    if not any(sizes):
+        sizes = [_member_count(table, examples) for table in tables]
     best = max(range(len(tables)), key=lambda i: (sizes[i], len(tables[i].signature)), default=0)
     return tables[best] if any(sizes) else None
 
@@ -302,11 +407,18 @@ def _member_count(table: ArchitectureTable, tensors: Mapping[str, TensorInfo]) -
     )
 
 
-def _counts(table: ArchitectureTable, config: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts of a table that are known and positive."""
+def evaluate_counts(
+    expressions: Mapping[str, Sequence[str]], config: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the counts that are known and positive.
+
+    Args:
+        expressions: by name of the count, its expressions; see `ArchitectureTable.counts`.
+        config: the positive integers of config.json.
+    """
     values = {
         name: next(filter(None, (_evaluate(text, config) for text in texts)), 0)
-        for name, texts in table.counts.items()
+        for name, texts in expressions.items()
     }
     return {name: value for name, value in values.items() if value > 0}
 

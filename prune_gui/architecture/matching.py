@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
@@ -18,6 +18,10 @@ from prune_gui.checkpoint.tensor_info import TensorInfo
 
 NUMBER: Final = re.compile(r"(?<![^.])[0-9]+(?![^.])")
 """A component of a path that is a number."""
+OTHER_MODEL: Final = re.compile(
+    r"vision|visual|image|pixel|video|audio|speech|qformer|perceiver|resampler|depth"
+)
+"""In the path of a module, shows that it is no part of the text model."""
 
 
 class Block(NamedTuple):
@@ -65,18 +69,22 @@ class Slot(NamedTuple):
 def blocks_of(table: ArchitectureTable, named: Iterable[tuple[str, TensorInfo]]) -> list[Block]:
     """Return the blocks of a table, by stack in the order of the file, and by number."""
     stacks = "|".join(map(re.escape, table.stacks))
-    pattern = re.compile(rf"((?:.*?\.)?(?:{stacks}))\.([0-9]{{1,7}})\.(.+)", re.DOTALL)
+    pattern = re.compile(rf"((.*?\.)?(?:{stacks}))\.([0-9]{{1,7}})\.(.+)", re.DOTALL)
     found: dict[str, dict[int, dict[str, TensorInfo]]] = defaultdict(lambda: defaultdict(dict))
+    others = set()
     for name, info in named:
         if match := pattern.fullmatch(name):
-            stack, number, rest = match.groups()
+            stack, prefix, number, rest = match.groups()
             found[stack][int(number)][rest] = info
-    return [
-        Block(stack, number, blocks[number])
-        for stack, blocks in found.items()
-        for number in sorted(blocks)
-        if all(name in blocks[number] for name in table.signature)
+            if prefix and OTHER_MODEL.search(prefix):
+                others.add(stack)
+    blocks = [
+        Block(stack, number, numbered[number])
+        for stack, numbered in found.items()
+        for number in sorted(numbered)
+        if all(name in numbered[number] for name in table.signature)
     ]
+    return [block for block in blocks if block.stack not in others] or blocks
 
 
 class Match(NamedTuple):
@@ -144,27 +152,13 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[Block]) -> dict[str, lis
     return slots
 
 
-def outside_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> Slot | None:
-    """Return the tensors of a space outside of the blocks; None if they have no units in common."""
-    patterns = [
-        re.compile(rf"(?:.*\.)?{name_pattern(rule.name).pattern}", re.DOTALL)
-        for rule in space.members
-    ]
-    slot = Slot("", "", tuple(range(len(patterns))), {})
-    label, lengths = "", set()
-    for name, info in named:
-        for index, pattern in enumerate(patterns):
-            if pattern.fullmatch(name):
-                label = label or name.rpartition(".")[0] or name
-                slot.found.setdefault(index, []).append(Found(name, None, info))
-                dim = space.members[index].dim or 0
-                lengths.add(info.shape[dim] if dim < len(info.shape) else 0)
-    return slot._replace(label=label) if len(lengths) == 1 else None
-
-
 def _slots_of_blocks(space: SpaceRule, blocks: Sequence[Block]) -> list[Slot]:
-    """Return what is a group of blocks: the tensors of each, by number of the block."""
+    """Return what is a group of blocks: the tensors of each, by number of the block.
+
+    A tensor is spared only if no other block of the stack has one of this name.
+    """
     slots: dict[str, Slot] = {}
+    holders = Counter((block.stack, rest) for block in blocks for rest in block.tensors)
     for block in blocks:
         if _has_space(space, block.stack):
             slot = slots.setdefault(block.stack, Slot(block.stack, block.stack, (), {}))
@@ -172,7 +166,7 @@ def _slots_of_blocks(space: SpaceRule, blocks: Sequence[Block]) -> list[Slot]:
             slot.found[block.number] = [
                 Found(f"{path}.{rest}", block.number, info)
                 for rest, info in block.tensors.items()
-                if rest not in space.spared
+                if rest not in space.spared or holders[block.stack, rest] > 1
             ]
     return list(slots.values())
 

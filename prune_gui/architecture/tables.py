@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic import model_validator as validator
 
+from prune_gui.checkpoint.surroundings import TEXT_CONFIG
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.plain_yaml import MAX_BYTES, load_yaml, not_yaml
@@ -35,7 +36,9 @@ _COMPONENT: Final = r"([\w-]+\*?[\w-]*|\*[\w-]*|\{unit\})"
 Pattern = Annotated[
     str, StringConstraints(pattern=rf"^{_COMPONENT}(\.{_COMPONENT})*$", max_length=200)
 ]
-Count = Annotated[str, StringConstraints(pattern=r"^\w+( [-+*/] \w+)*$", max_length=200)]
+Count = Annotated[
+    str, StringConstraints(pattern=r"^\w+(\.\w+)?( [-+*/] \w+(\.\w+)?)*$", max_length=200)
+]
 Positive = Annotated[int, Field(ge=1, le=1 << 20)]
 Dimension = Annotated[int, Field(ge=0, le=7)]
 
@@ -105,12 +108,15 @@ class ConfigRule(_Model):
             "fixed": the number of a unit that must keep its number.
         count: for "pin" and "proportional", the name of the count with the old value.
         unless: a key. The rule is not applied if the file has it.
-        divides: the name of a count that the new value must divide.
+        divides: the name of a count that the new value must divide, after pruning.
+        multiple_of: the name of a count that must divide the new value, after pruning.
         cycle: for "list", the values that repeat, one per unit, if the field is missing.
         period: a key. If the file has it, it is the length of the cycle, of which all values but
             the last are the first one.
         model_types: the types of models that the rule is for; () for all of the table. Of several
             rules for a field, the first for the type is applied.
+        section: the key of the model in config.json that has the field. A file of one model has it
+            at the top level.
     """
 
     field: Text
@@ -130,9 +136,11 @@ class ConfigRule(_Model):
     count: str = ""
     unless: str = ""
     divides: str = ""
+    multiple_of: str = ""
     cycle: tuple[Text | int, ...] = ()
     period: str = ""
     model_types: tuple[Text, ...] = ()
+    section: Text = TEXT_CONFIG
 
     @validator(mode="after")
     def _check(self) -> Self:
@@ -152,15 +160,28 @@ class SpaceRule(_Model):
         size: the number of units: the name of a count. If "", the length of a part of 1.
         stacks: those stacks of the table that have the space; () for all.
         across: whether the units are common to all blocks of a stack, so that these are one group.
-        outside: whether the members are outside of the blocks. Their names follow any prefix, and
-            all tensors with such names are one group. There is none if their lengths differ.
-        spared: for a space of blocks, names in a block that do not belong to it.
+        outside: whether the members are not looked for in the blocks, but in the whole network.
+            Their names follow any prefix, and all tensors with such names are one group. There is
+            none if their lengths differ.
+        complete: for a space with `outside`, whether it has every tensor of the network with a
+            dimension of that length. There is no group if the network has other such tensors that
+            are not members of another space, either.
+        spared: for a space of blocks, names in a block that do not belong to it, if only one block
+            has them. For a complete space, names of tensors without its units, whatever their
+            lengths.
         config: the fields of config.json to adapt. All groups must then keep equally many units.
         runs: the name of a count. The units are in so many runs of equal length, and each run must
             keep equally many.
         minimum: the name of a count: at least so many units must be kept.
         loadable: whether programs can load fewer units; False if they can only be masked.
+        loadable_with: names of spaces. Programs can load fewer units only if the same share of the
+            units of each of these spaces remains.
         exact: whether the network computes the same without some units as with units of zeros.
+        activation: keys of config.json, of which the first that the file has names the activation
+            function. The units are then f(produced), without any norm between that and the
+            members that consume them; () if that is not so or not known.
+        gate: the path of the module whose outputs pass the activation function and then multiply
+            those of the other module; "" if the units have one module.
     """
 
     title: Text
@@ -169,18 +190,23 @@ class SpaceRule(_Model):
     stacks: tuple[Path_, ...] = ()
     across: bool = False
     outside: bool = False
+    complete: bool = False
     spared: tuple[Text, ...] = ()
     config: tuple[ConfigRule, ...] = ()
     runs: str = ""
     minimum: str = ""
     loadable: bool = True
+    loadable_with: tuple[Text, ...] = ()
     exact: bool = True
+    activation: tuple[Text, ...] = ()
+    gate: Path_ | Literal[""] = ""
 
     def count_names(self) -> Iterable[str]:
         """Return the names of the counts that the rule refers to."""
         used: list[int | str] = [self.size, self.minimum, self.runs]
-        used += [name for rule in self.config for name in (rule.count, rule.divides)]
-        used += [name for rule in self.members for name in (rule.shared_length, *rule.parts)]
+        for rule in self.config:
+            used += (rule.count, rule.divides, rule.multiple_of)
+        used += [name for each in self.members for name in (each.shared_length, *each.parts)]
         return dict.fromkeys(name for name in used if isinstance(name, str) and name)
 
 
@@ -190,11 +216,12 @@ class ArchitectureTable(_Model):
     Attributes:
         family: the name of the family.
         model_types: the values of ``model_type`` in config.json that it is for.
-        stacks: the paths of the lists of repeated blocks, below any prefix, such as "layers".
+        stacks: the paths of the lists of repeated blocks, below any prefix, such as "layers". Of
+            several such paths, those below a model of images or sounds do not count.
         signature: names of parameters that every block has; modules without them are no blocks.
         counts: numbers that the rules refer to, by name. The first that is known counts: a key of
-            config.json, a number, or an expression such as "hidden_size / num_attention_heads",
-            computed from left to right.
+            config.json such as "hidden_size" or "vision_config.hidden_size", a number, or an
+            expression such as "hidden_size / num_attention_heads", computed from left to right.
         spaces: the spaces by name.
     """
 
@@ -212,6 +239,11 @@ class ArchitectureTable(_Model):
                 if count not in self.counts:
                     raise ValueError(
                         tr("{space}: there is no count {count!r}", space=name, count=count)
+                    )
+            for other in space.loadable_with:
+                if other not in self.spaces:
+                    raise ValueError(
+                        tr("{space}: there is no space {other!r}", space=name, other=other)
                     )
             for stack in space.stacks:
                 if stack not in self.stacks:

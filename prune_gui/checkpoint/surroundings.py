@@ -19,6 +19,8 @@ MAX_CONFIG_BYTES: Final = 1_000_000
 PLAIN_WORD: Final = re.compile(r"[\w.+-]{1,60}", re.ASCII)
 MAX_WORDS: Final = 5
 TEXT_CONFIG: Final = "text_config"
+INNER_CONFIG: Final = "_config"
+"""The end of the keys of the models in a config."""
 MODEL_TYPE: Final = "model_type"
 MAX_INTEGER: Final = 1 << 40
 CONFIG_KEYS: Final = ("architectures", "_class_name", "model_type", "torch_dtype", "dtype")
@@ -38,8 +40,8 @@ def look_around(path: Path, remarks: Iterable[str], component: Component | None)
         (*remarks, *_index_remarks(path), *config_remarks),
         component.names if component else (),
         component.name if component else "",
-        _integers(config),
-        _model_type(config),
+        positive_integers(config),
+        _model_types(config),
     )
 
 
@@ -81,19 +83,26 @@ def _describe(config: dict[str, object]) -> str:
     return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS])
 
 
-def _integers(config: dict[str, object]) -> dict[str, int]:
+def positive_integers(config: dict[str, object]) -> dict[str, int]:
     """Return the positive integers of a config; those of the text model of several come last."""
+    inner = {
+        f"{name}.{key}": value
+        for name, model in config.items()
+        if name.endswith(INNER_CONFIG) and isinstance(model, dict)
+        for key, value in model.items()
+    }
     return {
         key: value
-        for key, value in (_text_config(config) | config).items()
+        for key, value in (_text_config(config) | config | inner).items()
         if type(value) is int and 0 < value <= MAX_INTEGER
     }
 
 
-def _model_type(config: dict[str, object]) -> str:
-    """Return the type of the text model, or else of the whole model."""
-    words = [*_words(_text_config(config).get(MODEL_TYPE)), *_words(config.get(MODEL_TYPE))]
-    return words[0] if words else ""
+def _model_types(config: dict[str, object]) -> tuple[str, ...]:
+    """Return the types of the whole model and of the text model."""
+    configs = (config, _text_config(config))
+    words = (word for each in configs for word in _words(each.get(MODEL_TYPE))[:1])
+    return tuple(dict.fromkeys(words))
 
 
 def _text_config(config: dict[str, object]) -> dict[str, object]:

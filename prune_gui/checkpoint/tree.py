@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
 
@@ -117,6 +118,16 @@ def module_tree(
         module_classes: see `ModuleNode`.
     """
     return ModuleNode("", "", None, tuple(tensors), 0, module_classes)
+
+
+def without_shared_start(names: Sequence[str]) -> dict[str, str]:
+    """Return names without the components that all begin with, by name; one alone stays."""
+    if len(set(names)) <= 1:
+        return {name: name for name in names}
+    at_depth = zip(*(name.split(".")[:-1] for name in names), strict=False)
+    shared = takewhile(lambda components: len(set(components)) == 1, at_depth)
+    length = sum(len(components[0]) + 1 for components in shared)
+    return {name: name[length:] for name in names}
 
 
 def module_types_around(tree: ModuleNode) -> dict[str, frozenset[str]]:

@@ -9,7 +9,7 @@ from itertools import repeat
 from re import compile as compile_pattern
 from re import split
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,22 @@ class Node:
     node: ModuleNode
     parent: int
     places: NDArray[np.intp]
+
+
+class Outline(Protocol):
+    """The nodes of a tree of parameters by number; the root is number 0."""
+
+    def __getitem__(self, number: int) -> Node:
+        """Return a node."""
+
+    def children(self, number: int) -> Sequence[Node]:
+        """Return the children of a node."""
+
+    def find(self, path: str) -> Node | None:
+        """Return the first node of a path; None if there is none."""
+
+    def nodes_of(self, path: str) -> Sequence[Node]:
+        """Return the nodes of a path that are made so far."""
 
 
 class ModuleIndex:
@@ -120,6 +136,11 @@ class ModuleIndex:
                 return None
         return node
 
+    def nodes_of(self, path: str) -> Sequence[Node]:
+        """Return the node of a dotted path, if there is one."""
+        node = self.find(path)
+        return () if node is None else (node,)
+
     def module_type_of(self, parameter: str) -> str:
         """Return the type of the module that holds a parameter; "" if it is unknown.
 
@@ -131,6 +152,10 @@ class ModuleIndex:
             return ""
         inferred = "" if found.node.is_torch_module else found.node.inferred_type
         return inferred or found.node.module_type
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is a parameter of this name."""
+        return name in self._index_by_name
 
     def index_of(self, name: str) -> int:
         """Return the index of a parameter in the arrays."""

@@ -131,3 +131,40 @@ def test_a_network_with_shortcuts_that_no_tensor_shows_loses_only_inner_channels
     assert not found.confirmed
     assert len(found.groups) == 18
     assert_slicing_changes_nothing(model, found.groups, images(model))
+
+
+READINGS = {
+    "alexnet": (7, 3),  # the classifier; all convolutions but the first may have padding
+    "vgg19_bn": (18, 3),
+    "resnet18": (20, 4),  # three shortcuts and the classifier
+    "mobilenet_v2": (25, 25),  # where a block adds its input is not certain
+    "mobilenet_v3_small": (0, 0),
+    "efficientnet_b5": (0, 0),  # its batch norms have another epsilon than those of b0
+    "efficientnet_v2_s": (0, 0),
+}
+"""By name: the layers that read known values, and those of them that can take constants over."""
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_what_layers_read_is_known_where_torchvision_leaves_no_doubt(vision, name):
+    options = {"init_weights": False} if "vgg" in name else {}
+    with torch.device("meta"):
+        found = channel_groups(shapes_of(vision.get_model(name, weights=None, **options)))
+    readers = {one.name for group in found.groups for one in group.members}
+    known = [
+        reading
+        for name, reading in found.readings.items()
+        if name in readers and reading.value is not None
+    ]
+    without_padding = [reading for reading in known if not reading.padded]
+    assert (len(known), len(without_padding)) == READINGS[name]
+    assert all(reading.bias or reading.mean for reading in without_padding)
+
+
+def test_other_names_than_those_of_torchvision_leave_the_activation_unknown(vision):
+    shapes = shapes_of(vision.VGG(vision.vgg.make_layers([4, "M", 6, "M"]), init_weights=False))
+    found = channel_groups(
+        {name: shape for name, shape in shapes.items() if "classifier" not in name}
+    )
+    assert found.groups
+    assert all(reading.value is None for reading in found.readings.values())

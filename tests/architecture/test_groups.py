@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint
-from prune_gui.architecture.groups import counts, coupled_groups, spaces, table_for
+from prune_gui.architecture.groups import coupled_groups, spaces, table_for
 from prune_gui.architecture.tables import own_tables
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
@@ -224,7 +224,7 @@ def test_other_modules_with_the_same_path_are_no_blocks(checkpoint_of):
     vision = blocks(2, {"self_attn.q_proj.weight": (8, 8), "fc1.weight": (8, 8)}, "vision.layers")
     config = {"model_type": "llava", "text_config": LLAMA}
     checkpoint = checkpoint_of(config, vision | blocks(2, ATTENTION | FFN))
-    assert checkpoint.model_type == "llama"
+    assert checkpoint.model_types == ("llava", "llama")
     for space in spaces(checkpoint):
         for group in coupled_groups(checkpoint, space):
             assert group.label.startswith("model.layers")
@@ -263,7 +263,6 @@ def test_heads_need_the_counts_of_the_config(checkpoint_of):
     assert spaces(checkpoint_of({"model_type": "llama"}, shapes)).keys() == {"ffn", "layers"}
     assert spaces(checkpoint_of(None, shapes)).keys() == {"ffn", "layers"}
     unknown = checkpoint_of(LLAMA | {"head_dim": 0, "hidden_size": 9}, shapes)
-    assert "head_dim" not in counts(unknown)
     assert "kv_groups" not in spaces(unknown)
 
 
@@ -276,17 +275,30 @@ def test_norms_over_all_heads_leave_no_key_value_groups(checkpoint_of):
     assert not any("norm" in member.name for member in group.members)
 
 
-def test_an_unknown_type_is_loadable_where_the_config_has_the_fields(checkpoint_of):
-    config = LLAMA | {"model_type": "newllama", "hidden_size": HEADS * HEAD_DIM}
-    checkpoint = checkpoint_of(config, blocks(1, ATTENTION | FFN))
+NEW_LLAMA = LLAMA | {"model_type": "newllama", "intermediate_size": 5}
+NEURONS = {name: tuple(5 if n == INTERMEDIATE else n for n in shape) for name, shape in FFN.items()}
+
+
+def test_single_channels_of_an_unknown_type_are_loadable_if_the_config_counts_them(checkpoint_of):
+    shapes = blocks(1, ATTENTION | NEURONS)
+    checkpoint = checkpoint_of(NEW_LLAMA, shapes)
     assert table_for(checkpoint).family == "Llama"
+    assert spaces(checkpoint)["ffn"].loadable
+    assert not spaces(checkpoint)["kv_groups"].loadable
+    table = resource("architectures") / "llama.yaml"
+    assert spaces(checkpoint, table)["kv_groups"].loadable
+    uncounted = {key: NEW_LLAMA[key] for key in NEW_LLAMA if key != "intermediate_size"}
+    assert not spaces(checkpoint_of(uncounted, shapes))["ffn"].loadable
+    assert spaces(checkpoint_of(LLAMA, shapes))["ffn"].loadable
+
+
+@pytest.mark.parametrize("name", ["model.layers.0.mlp.norm.weight", "head.fc1.weight"])
+def test_channels_that_another_tensor_of_an_unknown_type_may_have_are_not_loadable(
+    checkpoint_of, name
+):
+    shapes = blocks(1, ATTENTION | NEURONS) | {name: (5,)}
+    checkpoint = checkpoint_of(LLAMA | {"model_type": "new", "intermediate_size": 5}, shapes)
     assert not spaces(checkpoint)["ffn"].loadable
-    assert spaces(checkpoint)["kv_groups"].loadable
-    del config["head_dim"]
-    no_width = checkpoint_of(config, blocks(1, ATTENTION | FFN))
-    assert not spaces(no_width)["kv_groups"].loadable
-    known = checkpoint_of(LLAMA, blocks(1, ATTENTION | FFN))
-    assert spaces(known)["ffn"].loadable
 
 
 def test_blocks_of_an_unknown_type_are_loadable_if_the_user_names_the_table(checkpoint_of):
@@ -299,20 +311,45 @@ def test_blocks_of_an_unknown_type_are_loadable_if_the_user_names_the_table(chec
 
 
 @pytest.mark.parametrize(
-    ("config", "model_type"),
+    ("config", "model_types"),
     [
-        ({"model_type": "bert"}, "bert"),
-        ({"model_type": "llava", "text_config": {"model_type": "qwen2"}}, "qwen2"),
-        ({"model_type": "llava", "text_config": {}}, "llava"),
-        ({"model_type": "llava", "text_config": None}, "llava"),
-        ({"model_type": 3}, ""),
-        ({"model_type": "a b"}, ""),
-        ({}, ""),
-        (None, ""),
+        ({"model_type": "bert"}, ("bert",)),
+        ({"model_type": "llava", "text_config": {"model_type": "qwen2"}}, ("llava", "qwen2")),
+        ({"model_type": "llava", "text_config": {}}, ("llava",)),
+        ({"model_type": "llava", "text_config": None}, ("llava",)),
+        ({"model_type": ["a", "b"]}, ("a",)),
+        ({"model_type": 3}, ()),
+        ({"model_type": "a b"}, ()),
+        ({}, ()),
+        (None, ()),
     ],
 )
-def test_the_type_of_the_model_is_that_of_the_text_model(checkpoint_of, config, model_type):
-    assert checkpoint_of(config, {"weight": (2, 2)}).model_type == model_type
+def test_the_types_of_the_model_are_its_own_and_that_of_the_text_model(
+    checkpoint_of, config, model_types
+):
+    assert checkpoint_of(config, {"weight": (2, 2)}).model_types == model_types
+
+
+def test_the_counts_of_two_models_in_a_file_are_told_apart(checkpoint_of):
+    block = {f"self_attn.{name}_proj.weight": (12, 12) for name in ("q", "k", "v", "out")}
+    block |= {"mlp.fc1.weight": (10, 12), "mlp.fc2.weight": (12, 10)}
+    shapes = blocks(1, block, "text_model.encoder.layers")
+    shapes |= blocks(2, block, "vision_model.encoder.layers")
+    models = {
+        "text_config": {"num_attention_heads": 3},
+        "vision_config": {"num_attention_heads": 4},
+    }
+    checkpoint = checkpoint_of({"model_type": "clip", **models}, shapes)
+    assert [group.size for group in coupled_groups(checkpoint, "heads")] == [3]
+    assert [group.size for group in coupled_groups(checkpoint, "vision_heads")] == [4, 4]
+
+
+def test_blocks_of_an_image_model_are_none_of_a_text_model_with_the_same_names(checkpoint_of):
+    shapes = blocks(2, ATTENTION | FFN, "vision_tower.layers") | blocks(1, ATTENTION | FFN)
+    checkpoint = checkpoint_of({"model_type": "llava", "text_config": LLAMA}, shapes)
+    assert [group.label for group in coupled_groups(checkpoint, "ffn")] == ["model.layers.0"]
+    alone = blocks(2, ATTENTION | FFN, "vision_tower.layers")
+    assert len(coupled_groups(checkpoint_of(LLAMA, alone), "ffn")) == 2
 
 
 def test_tied_tensors_have_the_name_of_the_parameter(checkpoint_of):
@@ -376,7 +413,7 @@ class FakeCheckpoint:
 
     def __init__(self, model_type, config, shapes):
         self.path = Path("model.safetensors")
-        self.model_type = model_type
+        self.model_types = (model_type,) if model_type else ()
         self.hf_config = config
         self.tensors = {name: TensorInfo(name, shape, "bfloat16") for name, shape in shapes.items()}
 

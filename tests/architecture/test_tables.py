@@ -78,6 +78,14 @@ def test_a_table_of_the_user_is_read(table_file):
         ({"spaces": member_of(shared_length="width")}, "ffn: there is no count 'width'"),
         ({"spaces": {"ffn": {"title": "n", "size": "size"}}}, "ffn: there is no count 'size'"),
         ({"spaces": {"ffn": {"title": "n", "stacks": ["h"]}}}, "ffn: there is no stack 'h'"),
+        (
+            {"spaces": {"ffn": {"title": "n", "loadable_with": ["heads"]}}},
+            "ffn: there is no space 'heads'",
+        ),
+        (
+            {"spaces": {"ffn": {"title": "n", "config": [{"field": "a", "multiple_of": "size"}]}}},
+            "ffn: there is no count 'size'",
+        ),
         ({"counts": {"heads": ["n_head **2"]}}, "counts.heads.0"),
         (
             {"spaces": {"ffn": {"title": "n", "config": [{"field": "a", "value": "pin"}]}}},

@@ -42,13 +42,30 @@ _WHISPER: Final = {
     "eos_token_id": 2,
     "decoder_start_token_id": 1,
 }
+_GPT: Final = {"vocab_size": 32, "n_embd": 16, "n_layer": 4, "n_head": 8, "n_positions": 32}
+_IMAGE: Final = _BERT | {"image_size": 8, "patch_size": 4}
+_TOWERS: Final = {
+    "text_config": _TEXT | {"projection_size": 16},
+    "vision_config": _IMAGE | {"num_hidden_layers": 3, "intermediate_size": 10},
+    "projection_dim": 16,
+}
 
-LLAMA: Final = "ffn kv_groups layers tokens"
-BERT: Final = "ffn heads layers tokens"
-VIT: Final = "ffn heads layers"
-T5: Final = "ffn heads encoder_layers decoder_layers tokens"
-WHISPER: Final = "encoder_ffn decoder_ffn encoder_heads decoder_heads encoder_layers decoder_layers"
-MOE: Final = "experts expert_ffn kv_groups layers tokens"
+LLAMA: Final = "ffn kv_groups layers hidden tokens"
+BERT: Final = "ffn heads layers hidden tokens"
+VIT: Final = "ffn heads layers hidden"
+CLIP: Final = "ffn heads layers vision_ffn vision_heads vision_layers"
+WAV2VEC2: Final = "ffn heads layers"
+T5: Final = "ffn heads encoder_layers decoder_layers hidden tokens"
+WHISPER: Final = (
+    "encoder_ffn decoder_ffn encoder_heads decoder_heads encoder_layers decoder_layers hidden"
+)
+MOE: Final = "experts expert_ffn kv_groups layers hidden tokens"
+
+
+def _without_hidden(spaces: str) -> str:
+    return spaces.replace(" hidden", "")
+
+
 SPACES: Final = {
     "llama": LLAMA,
     "llama-base": LLAMA,
@@ -67,27 +84,28 @@ SPACES: Final = {
     "exaone4": LLAMA,
     "hunyuan": LLAMA,
     "ernie4.5": LLAMA,
-    "starcoder2": LLAMA,
-    "phi": LLAMA,
+    "starcoder2": "ffn kv_groups layers tokens",
+    "phi": "ffn kv_groups layers tokens",
     "gemma": LLAMA,
     "gemma2": LLAMA,
-    "gemma3": "ffn kv_groups layers",
+    "gemma3": "ffn kv_groups layers hidden",
     "phi3": LLAMA,
     "bert": BERT,
     "bert-mlm": BERT,
     "bert-decoder": BERT,
     "roberta": BERT,
     "ernie": BERT,
+    "electra": BERT,
     "data2vec": BERT,
     "distilbert": BERT,
     "vit": VIT,
     "deit": VIT,
     "gpt2": BERT,
-    "gpt-neox": BERT,
+    "gpt-neox": "ffn heads layers tokens",
     "opt": VIT,
-    "wav2vec2": VIT,
-    "hubert": VIT,
-    "wavlm": VIT,
+    "wav2vec2": WAV2VEC2,
+    "hubert": WAV2VEC2,
+    "wavlm": WAV2VEC2,
     "deberta-v2": "ffn layers tokens",
     "deberta": "ffn layers tokens",
     "mpnet": "ffn layers tokens",
@@ -99,9 +117,39 @@ SPACES: Final = {
     "mixtral": MOE,
     "qwen2-moe": f"{MOE} ffn shared_ffn",
     "qwen3-moe": f"{MOE} ffn",
+    "deepseek-v2": "experts expert_ffn ffn heads layers",
     "deepseek-v3": "experts expert_ffn ffn heads layers",
+    "layoutlmv3": "ffn layers tokens",
     "gpt-oss": "experts expert_ffn kv_groups layers",
-    "olmoe": MOE,
+    "flex-olmo": _without_hidden(MOE),
+    "glm": _without_hidden(LLAMA),
+    "apertus": _without_hidden(LLAMA),
+    "arcee": _without_hidden(LLAMA),
+    "eurobert": LLAMA,
+    "stablelm": _without_hidden(LLAMA),
+    "llava": _without_hidden(LLAMA),
+    "persimmon": "ffn layers tokens",
+    "falcon": "ffn layers tokens",
+    "gpt-bigcode": "ffn layers tokens",
+    "gptj": _without_hidden(BERT),
+    "gpt-neo": "ffn heads tokens",
+    "bloom": _without_hidden(BERT),
+    "mpt": _without_hidden(BERT),
+    "xglm": _without_hidden(VIT),
+    "biogpt": _without_hidden(VIT),
+    "albert": "ffn heads tokens",
+    "modernbert": "ffn heads tokens",
+    "esm": "ffn heads tokens",
+    "longformer": "ffn layers tokens",
+    "dinov2": "ffn heads",
+    "swinv2": "ffn",
+    "clip": CLIP,
+    "clip-text": _without_hidden(VIT),
+    "siglip": CLIP,
+    "siglip-vision": _without_hidden(VIT),
+    "m2m100": _without_hidden(WHISPER),
+    "umt5": _without_hidden(T5),
+    "olmoe": "experts expert_ffn kv_groups layers tokens",
 }
 """The spaces of each family."""
 FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
@@ -136,6 +184,7 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "bert-decoder": ("BertModel", _BERT | {"is_decoder": True, "add_cross_attention": True}),
     "roberta": ("RobertaForSequenceClassification", _BERT),
     "ernie": ("ErnieModel", _BERT),
+    "electra": ("ElectraForPreTraining", _BERT | {"embedding_size": 16}),
     "data2vec": ("Data2VecTextModel", _BERT),
     "distilbert": (
         "DistilBertModel",
@@ -158,6 +207,10 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "deberta-v2": ("DebertaV2Model", _BERT | {"relative_attention": True}),
     "deberta": ("DebertaModel", _BERT),
     "mpnet": ("MPNetModel", _BERT),
+    "layoutlmv3": (
+        "LayoutLMv3Model",
+        _BERT | {"visual_embed": False, "coordinate_size": 2, "shape_size": 4},
+    ),
     "convbert": ("ConvBertModel", _BERT | {"head_ratio": 2, "embedding_size": 16}),
     "t5": (
         "T5ForConditionalGeneration",
@@ -186,6 +239,14 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         | {"head_dim": 4, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 10,
            "mlp_only_layers": [1]},
     ),
+    "deepseek-v2": (
+        "DeepseekV2ForCausalLM",
+        _TEXT
+        | {"num_key_value_heads": 8, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 1,
+           "topk_group": 1, "moe_intermediate_size": 10, "n_shared_experts": 2,
+           "first_k_dense_replace": 2, "q_lora_rank": 6, "kv_lora_rank": 6, "qk_nope_head_dim": 4,
+           "qk_rope_head_dim": 2, "v_head_dim": 3},
+    ),
     "deepseek-v3": (
         "DeepseekV3ForCausalLM",
         _TEXT
@@ -198,6 +259,58 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "gpt-oss": (
         "GptOssForCausalLM",
         _TEXT | {"head_dim": 4, "num_local_experts": 6, "num_experts_per_tok": 2},
+    ),
+    "flex-olmo": ("FlexOlmoForCausalLM", _TEXT | {"num_experts": 6, "num_experts_per_tok": 2}),
+    "glm": ("GlmForCausalLM", _TEXT | {"head_dim": 4, "attention_bias": True}),
+    "apertus": ("ApertusForCausalLM", _TEXT),
+    "arcee": ("ArceeForCausalLM", _TEXT | {"head_dim": 4, "mlp_bias": True}),
+    "eurobert": ("EuroBertForMaskedLM", _TEXT),
+    "stablelm": ("StableLmForCausalLM", _TEXT | {"use_qkv_bias": True, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}),
+    "llava": (
+        "LlavaForConditionalGeneration",
+        {"text_config": _TEXT | {"model_type": "llama", "vocab_size": 40},
+         "vision_config": _IMAGE | {"model_type": "clip_vision_model"}, "image_token_index": 39},
+    ),
+    "persimmon": ("PersimmonForCausalLM", _TEXT | {"rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}),
+    "falcon": ("FalconForCausalLM", _TEXT | {"ffn_hidden_size": 12, "bias": True}),
+    "gpt-bigcode": ("GPTBigCodeForCausalLM", _GPT | {"n_inner": 12}),
+    "gptj": ("GPTJForCausalLM", _GPT | {"rotary_dim": 2}),
+    "gpt-neo": (
+        "GPTNeoForCausalLM",
+        _BERT | {"num_layers": 4, "num_heads": 8, "max_position_embeddings": 32, "window_size": 4,
+                 "attention_types": [[["global", "local"], 2]]},
+    ),
+    "bloom": ("BloomForCausalLM", _BERT | {"n_layer": 4, "n_head": 8}),
+    "mpt": (
+        "MptForCausalLM",
+        {"vocab_size": 32, "d_model": 16, "n_layers": 4, "n_heads": 8, "expansion_ratio": 1},
+    ),
+    "xglm": (
+        "XGLMForCausalLM",
+        {"vocab_size": 32, "d_model": 16, "ffn_dim": 12, "num_layers": 4, "attention_heads": 8},
+    ),
+    "biogpt": ("BioGptForCausalLM", _BERT),
+    "albert": ("AlbertForMaskedLM", _BERT | {"embedding_size": 10, "num_hidden_groups": 2}),
+    "modernbert": ("ModernBertForMaskedLM", _TEXT),
+    "esm": ("EsmForMaskedLM", _BERT | {"pad_token_id": 0, "mask_token_id": 2}),
+    "longformer": ("LongformerForMaskedLM", _BERT | {"attention_window": [4, 8, 4, 4]}),
+    "dinov2": ("Dinov2Model", _IMAGE),
+    "swinv2": (
+        "Swinv2Model",
+        {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4],
+         "window_size": 2, "pretrained_window_sizes": [0, 0]},
+    ),
+    "clip": ("CLIPModel", _TOWERS),
+    "clip-text": ("CLIPTextModel", _TEXT),
+    "siglip": ("SiglipModel", _TOWERS),
+    "siglip-vision": ("SiglipVisionModel", _IMAGE),
+    "m2m100": ("M2M100ForConditionalGeneration", _WHISPER | {"max_position_embeddings": 32}),
+    "umt5": (
+        "UMT5ForConditionalGeneration",
+        {"vocab_size": 32, "d_model": 16, "d_ff": 12, "num_layers": 3, "num_decoder_layers": 4,
+         "num_heads": 8, "d_kv": 3},
     ),
 }  # fmt: skip
 """By name: the class of the model and the changes to the defaults of its config."""
@@ -260,8 +373,11 @@ def outputs(model: Any, tokens: Any = None) -> Any:
         tokens = torch.randint(3, 32, (2, 7), generator=generator)
     kind = model.config.model_type
     inputs = {"input_ids": tokens}
-    if kind in ("vit", "deit"):
-        inputs = {"pixel_values": torch.randn(2, 3, 8, 8, generator=generator)}
+    if kind in ("clip", "siglip"):
+        inputs["pixel_values"] = torch.randn(2, 3, 8, 8, generator=generator)
+    elif model.main_input_name == "pixel_values":
+        size = model.config.image_size
+        inputs = {"pixel_values": torch.randn(2, 3, size, size, generator=generator)}
     elif kind in ("wav2vec2", "hubert", "wavlm"):
         inputs = {"input_values": torch.randn(2, 64, generator=generator)}
     elif kind == "whisper":
@@ -272,6 +388,8 @@ def outputs(model: Any, tokens: Any = None) -> Any:
     elif model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = tokens.flip(0)
     elif model.config.to_dict().get("add_cross_attention"):
-        inputs["encoder_hidden_states"] = torch.randn(2, 5, 16, generator=generator)
+        inputs["encoder_hidden_states"] = torch.randn(
+            2, 5, model.config.hidden_size, generator=generator
+        )
     with torch.no_grad():
         return model(**inputs)[0]

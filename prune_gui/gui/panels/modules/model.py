@@ -20,6 +20,8 @@ from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.session import ModuleIndex, Node
+from prune_gui.session.module_index import Outline
+from prune_gui.session.space_outline import UnitNode
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
@@ -86,7 +88,8 @@ class TreeModel(QAbstractItemModel):
     Attributes:
         has_zeros: whether the column of zeros in the file is wanted.
 
-    The internal id of an index is the number of a node of the `ModuleIndex`. Rows are made when
+    The internal id of an index is the number of a node of the outline: the `ModuleIndex`, or a
+    `SpaceOutline`, in which a parameter may have several nodes. Rows are made when
     their parent is expanded, so that the cost depends on the visible part, also for 100,000
     parameters.
     """
@@ -94,6 +97,8 @@ class TreeModel(QAbstractItemModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._module_index = ModuleIndex(())
+        self._outline: Outline = self._module_index
+        self._pruned_units: Mapping[int, int] = {}
         self._counts: Mapping[str, tuple[int, int]] = {}
         self._pruned, self._shown = self._module_index.pruned({}), self._module_index.matches("")
         self.has_zeros = False
@@ -108,19 +113,45 @@ class TreeModel(QAbstractItemModel):
         for name in ICONS:  # fills the icon cache before a file is opened
             icon(name)
 
-    def show(self, outline: ModuleIndex) -> None:
-        """Show the parameters of another checkpoint, unfiltered."""
+    def show(self, module_index: ModuleIndex) -> None:
+        """Show the parameters of another checkpoint below their modules, unfiltered."""
         self.beginResetModel()
-        self._module_index = outline
-        self._counts = {}
-        self._pruned = outline.pruned({})
+        self._module_index = self._outline = module_index
+        self._counts, self._pruned_units = {}, {}
+        self._pruned = module_index.pruned({})
         self.has_zeros = False
         self._set_zeros(FileZeros())
-        self._countable = outline.prunable
-        self._shown = outline.matches("")
+        self._countable = module_index.prunable
+        self._shown = module_index.matches("")
         self.chosen = None
         self._child_numbers, self._rows, self._row_cache = {}, {}, {}
         self.endResetModel()
+
+    def arrange(self, outline: Outline) -> None:
+        """Show the parameters below other nodes. The filter stays."""
+        self.beginResetModel()
+        self._outline, self._pruned_units = outline, {}
+        self._child_numbers, self._rows, self._row_cache = {}, {}, {}
+        self.endResetModel()
+
+    @property
+    def outline(self) -> Outline:
+        """The nodes of the tree."""
+        return self._outline
+
+    def has_pruned(self, number: int) -> bool:
+        """Return whether an element is pruned at or below the node of a number."""
+        return bool(self._pruned[self._outline[number].places].any())
+
+    def show_pruned_units(self, numbers: Mapping[int, int]) -> None:
+        """Show how many units are pruned, by the number of the node of a space or group."""
+        before, self._pruned_units = self._pruned_units, numbers
+        for below in self._child_numbers.values():
+            changed = [one for one in below if before.get(one, 0) != numbers.get(one, 0)]
+            for one in changed:
+                self._row_cache.pop(one, None)
+            if changed:
+                self._changed(below, TreeColumn.NAME)
 
     def filter(self, text: str) -> tuple[int, int]:
         """Show only parameters that `text` matches; see `ModuleIndex.matches`.
@@ -152,12 +183,12 @@ class TreeModel(QAbstractItemModel):
         self._row_cache = {
             number: row
             for number, row in self._row_cache.items()
-            if not changed[self._module_index[number].places].any()
+            if not changed[self._outline[number].places].any()
         }
         if np.any((before > 0) != (self._pruned > 0)):
             self.repaint_icons()
         for number, below in self._child_numbers.items():
-            if changed[self._module_index[number].places].any():
+            if changed[self._outline[number].places].any():
                 self._changed(below, TreeColumn.SPARSITY)
 
     def show_zeros(self, zeros: FileZeros, *, wanted: bool) -> None:
@@ -187,9 +218,9 @@ class TreeModel(QAbstractItemModel):
         """Mark the parameter that the views show."""
         before, self.chosen = self.chosen, name
         for path in (before, name):
-            indexed_node = self._module_index.find(path) if path else None
-            if indexed_node is not None and indexed_node.number in self._rows:
-                self._changed([indexed_node.number], TreeColumn.NAME)
+            for indexed_node in self._outline.nodes_of(path) if path else ():
+                if indexed_node.number in self._rows:
+                    self._changed([indexed_node.number], TreeColumn.NAME)
 
     def repaint_icons(self) -> None:
         """Repaint the icons, after a change of the icons or of the palette."""
@@ -201,16 +232,25 @@ class TreeModel(QAbstractItemModel):
         return self._node(index).node
 
     def find(self, path: str) -> QModelIndex:
-        """Return the index of a node by its dotted path; invalid if it is not shown."""
-        indexed_node = self._module_index.find(path)
-        if indexed_node is None or not self._are_shown([indexed_node]).any():
+        """Return the first index of a node by its dotted path; invalid if it is not shown."""
+        indexed_node = self._outline.find(path)
+        return QModelIndex() if indexed_node is None else self.index_of(indexed_node.number)
+
+    def index_of(self, number: int) -> QModelIndex:
+        """Return the index of a node by its number; invalid if it is not shown."""
+        indexed_node = self._outline[number]
+        if not self._are_shown([indexed_node]).any():
             return QModelIndex()
         ancestors = [indexed_node]
         while ancestors[-1].parent > 0:
-            ancestors.append(self._module_index[ancestors[-1].parent])
+            ancestors.append(self._outline[ancestors[-1].parent])
         for ancestor in reversed(ancestors):
             self._children(ancestor.parent)  # makes its row
-        return self._index(indexed_node.number, TreeColumn.NAME)
+        return self._index(number, TreeColumn.NAME)
+
+    def number(self, index: Index) -> int:
+        """Return the number of the node at an index."""
+        return _number(index)
 
     def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of the parameters that are targets if some rows are selected."""
@@ -270,7 +310,12 @@ class TreeModel(QAbstractItemModel):
 
     def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
         """Return whether a node has shown children, without making their rows."""
-        return parent.column() <= 0 and self.row(parent).can_be_opened
+        if parent.column() > 0:
+            return False
+        node = self._node(parent).node
+        if parent.isValid() and (node.tensor is None or not node.below):
+            return bool(node.below)  # a module is only shown with a parameter below it
+        return self.row(parent).can_be_opened
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Return the flags of an item: every item is enabled and selectable."""
@@ -297,6 +342,9 @@ class TreeModel(QAbstractItemModel):
         node = self._node(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
+        if isinstance(node, UnitNode) and node.units:
+            pruned = self._pruned_units.get(_number(index), 0)
+            lines.append(tr("{units}, {pruned:,} pruned", units=_units(node), pruned=pruned))
         lines += [tr("protected: no step prunes it")] if protected else []
         if node.tensor is not None and (patterns := self._zeros.describe(node.tensor.name)):
             lines.append(tr("zeros in the file: {patterns}", patterns=patterns))
@@ -307,7 +355,7 @@ class TreeModel(QAbstractItemModel):
         number = _number(index)
         row = self._row_cache.get(number)
         if row is None:
-            row = self._row_cache[number] = self._make_row(self._module_index[number])
+            row = self._row_cache[number] = self._make_row(self._outline[number])
         return row
 
     def _make_row(self, indexed_node: Node) -> Row:
@@ -328,7 +376,7 @@ class TreeModel(QAbstractItemModel):
         is_inferred = node.module_type and node.is_type_inferred
         module_type = f"{node.module_type}?" if is_inferred else node.module_type
         texts = {
-            TreeColumn.NAME: one_line(node.name),
+            TreeColumn.NAME: self._name(indexed_node),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
             TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
             TreeColumn.SHAPE: _shape(tensor) if tensor else "",
@@ -345,6 +393,16 @@ class TreeModel(QAbstractItemModel):
             icon_name,
             bool(self._shown[below].any()),
         )
+
+    def _name(self, indexed_node: Node) -> str:
+        """Return the name of a node, with the number of its units and of those that are pruned."""
+        node, name = indexed_node.node, one_line(indexed_node.node.name)
+        if not isinstance(node, UnitNode) or not node.units:
+            return name
+        pruned = self._pruned_units.get(indexed_node.number, 0)
+        if not pruned:
+            return tr("{name} · {units}", name=name, units=_units(node))
+        return tr("{name} · {pruned:,} of {count:,}", name=name, pruned=pruned, count=node.units)
 
     def _count(self, indexed_node: Node, elements: NDArray[np.int64]) -> int:
         """Return the sum of per-parameter counts of elements at and below a node."""
@@ -364,14 +422,14 @@ class TreeModel(QAbstractItemModel):
     def _children(self, number: int) -> list[int]:
         below = self._child_numbers.get(number)
         if below is None:
-            children = self._module_index.children(number)
+            children = self._outline.children(number)
             below = [child.number for child in compress(children, self._are_shown(children))]
             self._child_numbers[number] = below
             self._rows.update(zip(below, range(len(below)), strict=True))
         return below
 
     def _node(self, index: Index) -> Node:
-        return self._module_index[_number(index)]
+        return self._outline[_number(index)]
 
     def _index(self, number: int, column: int) -> QModelIndex:
         return self.createIndex(self._rows[number], column, number) if number > 0 else QModelIndex()
@@ -385,6 +443,10 @@ class TreeModel(QAbstractItemModel):
 def _number(index: Index) -> int:
     """Return the number of the node at an index; 0, that of the root, for an invalid one."""
     return index.internalId() if index.isValid() else 0
+
+
+def _units(node: UnitNode) -> str:
+    return trn("{count:,} unit", "{count:,} units", node.units)
 
 
 def _shape(tensor: TensorInfo) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import (
@@ -30,6 +30,7 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import show_remarks
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
+from prune_gui.gui.panels.modules.grouping import GroupBy, TreeGrouping
 from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.gui.panels.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets.icons import icon
@@ -41,6 +42,8 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
+    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.session.module_index import Outline
 
 INITIAL_ROWS_LIMIT: Final = 40
 """Limit of the rows that are shown after opening a checkpoint."""
@@ -67,9 +70,10 @@ class TreePanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._model = TreeModel(self)
-        self._selected: list[str] = []
+        self._grouping = TreeGrouping(workbench, self._model, self._arrange)
+        self._selected: list[int] = []  # numbers of nodes
         self._selecting = False
-        self._open_before_filter: list[str] | None = None
+        self._open_before_filter: list[int] | None = None  # numbers of nodes
 
         self.filter = QLineEdit()
         self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
@@ -127,6 +131,10 @@ class TreePanel(QWidget):
         """Add actions to the context menu of the tree."""
         self.tree.addActions(actions)
 
+    def group_by(self, by: GroupBy) -> None:
+        """Show the parameters below their modules, or below the spaces of their units."""
+        self._grouping.group_by(by)
+
     def table(self) -> Table | None:
         """Return a table of the shown parameters, in the order of the tree; None without a file."""
         session = self._workbench.session
@@ -168,6 +176,7 @@ class TreePanel(QWidget):
             self._model.emphasize(self._workbench.chosen)
             if not self._selecting:
                 self._reveal(self._workbench.chosen)
+        self._grouping.follow(changes)
 
     def _opened(self) -> None:
         assert self._workbench.session is not None
@@ -197,14 +206,16 @@ class TreePanel(QWidget):
         self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
         self.selected.emit(wanted)
 
-    def _choose_first(self, names: frozenset[str]) -> None:
+    def _choose_first(self, names: frozenset[str], group: CoupledGroup | None = None) -> None:
         """Choose the first of some parameters in the order of the file."""
         assert self._workbench.session is not None
         tensors = self._workbench.session.checkpoint.tensors
-        self._workbench.choose(next((name for name in tensors if name in names), None))
+        self._workbench.choose(next((name for name in tensors if name in names), None), group)
 
     def _reveal(self, name: str | None) -> None:
         """Scroll to the parameter that the views show; the selection stays."""
+        if name is not None and self._model.node(self.tree.currentIndex()).path == name:
+            return  # the tree may have several rows of it
         index = self._model.find(name) if name is not None else QModelIndex()
         if index.isValid():
             self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
@@ -236,7 +247,7 @@ class TreePanel(QWidget):
             self._found.show()
             return
         if self._open_before_filter is None:
-            self._open_before_filter = list(self._open_paths())
+            self._open_before_filter = list(self._open_nodes())
         selection = self.tree.selection
         selection.blockSignals(True)  # parameters that are filtered out stay selected
         shown, everything = self._model.filter(text)
@@ -246,17 +257,32 @@ class TreePanel(QWidget):
             )
             self._open_rows(FILTERED_ROWS_LIMIT)
         else:
-            for path in self._open_before_filter:
-                self.tree.expand(self._model.find(path))
+            for number in self._open_before_filter:
+                self.tree.expand(self._model.index_of(number))
             self._open_before_filter = None
         self._found.setVisible(bool(text.strip()))
         self._offer_matches(self._model.count_matches() if text.strip() else 0)
-        for path in self._selected:
-            index = self._model.find(path)
-            if index.isValid():
-                selection.select(index, QItemSelectionModel.SelectionFlag.Select)
+        self._select_rows(self._model.index_of(number) for number in self._selected)
         selection.blockSignals(False)
         self.tree.viewport().update()
+
+    def _select_rows(self, indexes: Iterable[QModelIndex]) -> None:
+        for index in indexes:
+            if index.isValid():
+                self.tree.selection.select(index, QItemSelectionModel.SelectionFlag.Select)
+
+    def _arrange(self, outline: Outline) -> None:
+        """Show the parameters below other nodes. Selected parameters stay selected."""
+        nodes = [self._model.outline[number].node for number in self._selected]
+        is_filtered = bool(self.filter.text().strip())
+        self.tree.selection.blockSignals(True)
+        self._model.arrange(outline)
+        self._open_before_filter = [] if is_filtered else None
+        self._open_rows(FILTERED_ROWS_LIMIT if is_filtered else INITIAL_ROWS_LIMIT)
+        self._select_rows(self._model.find(node.path) for node in nodes if node.tensor)
+        self._reveal(self._workbench.chosen)
+        self.tree.selection.blockSignals(False)
+        self._select()
 
     def _filter_later(self, text: str) -> None:
         """Filter after the engine has computed what the conditions need."""
@@ -295,16 +321,19 @@ class TreePanel(QWidget):
         self._selecting = True
         rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
-        self._selected = [node.path for node in nodes]
+        self._selected = list(map(self._model.number, rows))
         parameters = [node.tensor for node in nodes if node.tensor and not node.below]
+        group = self._grouping.group_of(self._model.number(self.tree.currentIndex()))
+        meant = self._parameters_of(rows)
         if parameters:
             current = self._model.node(self.tree.currentIndex()).tensor
             shown = current if current in parameters else parameters[-1]
             assert shown is not None
-            self._workbench.choose(shown.name)
-        meant = self._parameters_of(rows)
-        if rows and not parameters and self._workbench.chosen not in meant:
-            self._choose_first(meant)
+            self._workbench.choose(shown.name, group)
+        elif rows and self._workbench.chosen in meant:
+            self._workbench.choose(self._workbench.chosen, group)
+        elif rows:
+            self._choose_first(meant, group)
         self._selecting = False
         self.selected.emit(meant)
 
@@ -332,14 +361,14 @@ class TreePanel(QWidget):
             children = (self._model.index(row, TreeColumn.NAME, module) for row in range(rows))
             waiting.extend(child for child in children if self._model.hasChildren(child))
 
-    def _open_paths(self) -> Iterator[str]:
+    def _open_nodes(self) -> Iterator[int]:
         waiting = deque([QModelIndex()])
         while waiting:
             module = waiting.popleft()
             for row in range(self._model.rowCount(module)):
                 child = self._model.index(row, TreeColumn.NAME, module)
                 if self.tree.isExpanded(child):
-                    yield self._model.node(child).path
+                    yield self._model.number(child)
                     waiting.append(child)
 
     def _show_menu(self, at: QPoint) -> None:

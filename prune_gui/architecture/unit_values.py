@@ -1,0 +1,152 @@
+"""What units emit if none of their weights remain, as expressions of their biases and norms.
+
+Such a unit emits the same value whatever the input is. The layers that read the units are known
+together with the expression of what they read, so that the value can be added to their biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from prune_gui.architecture.tables import SpaceRule
+from prune_gui.pruning.coupling import CoupledGroup
+
+WEIGHT: Final = ".weight"
+BIAS: Final = ".bias"
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """The values of a bias.
+
+    Attributes:
+        name: the tensor; None for zeros.
+    """
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNorm:
+    """A value after a batch norm in evaluation mode.
+
+    Attributes:
+        value: the value before.
+        weight: the name of the tensor; None for ones.
+        bias: the name of the tensor; None for zeros.
+        mean: the name of the tensor.
+        variance: the name of the tensor.
+    """
+
+    value: Value
+    weight: str | None
+    bias: str | None
+    mean: str
+    variance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A value after an activation function.
+
+    Attributes:
+        value: the value before.
+        function: the name of the function, as transformers names it.
+    """
+
+    value: Value
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of two values."""
+
+    first: Value
+    second: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product of two values."""
+
+    first: Value
+    second: Value
+
+
+Value = Bias | BatchNorm | Activation | Sum | Product
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a layer reads units.
+
+    Attributes:
+        value: what it reads of a unit of which no weights remain; None if that is not known.
+        bias: the name of the bias of the layer; None if it has none.
+        mean: the name of the running mean of the batch norm that follows directly; None if there
+            is none.
+        padded: whether the layer may pad what it reads with zeros. A kernel of one element does
+            not; the padding of larger ones is in no file.
+    """
+
+    value: Value | None
+    bias: str | None
+    mean: str | None = None
+    padded: bool = False
+
+
+def activated(value: Value | None, function: str | None) -> Value | None:
+    """Return a value after an activation function; None if one of them is not known.
+
+    Args:
+        value: the value before.
+        function: the name of the function, "" for none; None if it is not known.
+    """
+    if value is None or function is None:
+        return None
+    return Activation(value, function) if function else value
+
+
+def readings_of_rule(
+    group: CoupledGroup, rule: SpaceRule, function: str | None, names: Collection[str]
+) -> dict[str, Reading]:
+    """Return how the layers of a group of a table read its units, by the name of their weight.
+
+    The units emit f(b), or f(b) times the other bias if the table names a gate.
+
+    Args:
+        group: the group.
+        rule: the rule of its space.
+        function: the name of the activation function f; None if it is not known.
+        names: the names of all tensors.
+    """
+    value = _value_of_rule(group, rule, function)
+    return {
+        one.name: Reading(value, bias_of(one.name.removesuffix(WEIGHT), names))
+        for one in group.members
+        if one.role == "consumes"
+    }
+
+
+def _value_of_rule(group: CoupledGroup, rule: SpaceRule, function: str | None) -> Value | None:
+    producers = {one.name.removesuffix(WEIGHT) for one in group.members if one.role == "produces"}
+    gates = {path for path in producers if rule.gate and f".{path}".endswith(f".{rule.gate}")}
+    others = producers - gates
+    vectors = {one.name for one in group.members if one.role not in ("produces", "consumes")}
+    if len(gates) != bool(rule.gate) or len(others) != 1:
+        return None
+    [first] = gates or others
+    value = activated(Bias(bias_of(first, vectors)), function)
+    used = {bias_of(path, vectors) for path in producers}
+    if value is None or vectors != used - {None}:
+        return None
+    return Product(value, Bias(bias_of(min(others), vectors))) if gates else value
+
+
+def bias_of(path: str, names: Collection[str]) -> str | None:
+    """Return the name of the bias of a module; None if it has none."""
+    name = path + BIAS
+    return name if name in names else None

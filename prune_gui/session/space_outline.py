@@ -1,0 +1,231 @@
+"""The parameters below the units that they have: spaces, their groups, and the members of these.
+
+Groups whose units are whole tensors, such as layers, have a node per unit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.architecture.groups import coupled_groups, spaces
+from prune_gui.audit.view_data.group_text import unit_name
+from prune_gui.checkpoint import Checkpoint, ModuleNode
+from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.checkpoint.tree import without_shared_start
+from prune_gui.language import deferred, tr
+from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.session.module_index import LARGE_PARAMETER_COUNT, ModuleIndex, Node
+
+NO_CLASSES: Final[Mapping[str, str]] = MappingProxyType({})
+"""The tree has no modules."""
+OTHER: Final = deferred("Other parameters")
+SPACE_DEPTH: Final = 1
+
+
+@dataclass(frozen=True, eq=False)
+class UnitNode(ModuleNode):
+    """A space of units, a group of it, or a unit, with the parameters that have them.
+
+    Attributes:
+        units: number of units; 0 for one unit, and for parameters that have none.
+    """
+
+    units: int = 0
+
+    @cached_property
+    def module_type(self) -> str:
+        """No module, so it has no type."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The groups of a space.
+
+    Attributes:
+        title: a few words on the units, in the plural, to be translated.
+        groups: the groups; empty for the parameters that have no units.
+    """
+
+    title: str
+    groups: Sequence[CoupledGroup]
+
+
+class SpaceOutline:
+    """The nodes of a tree of spaces, groups and parameters by number; the root is number 0.
+
+    A parameter has a node below each group that it is a member of, and one below the last space
+    if it is a member of none. The children of large nodes are made by the constructor, which runs
+    on a thread of the engine, and those of others on first use. Use it from one thread at a time.
+
+    Args:
+        index: the parameters of the checkpoint.
+        found: the spaces.
+
+    Attributes:
+        spaces: the spaces in the order of their nodes, which are the numbers from 1 on.
+    """
+
+    @gc_paused()
+    def __init__(self, index: ModuleIndex, found: Iterable[Space]) -> None:
+        self._index = index
+        self._nodes = [index[0]]
+        self._children: dict[int, Sequence[Node]] = {}
+        self._made: dict[str, list[Node]] = {}
+        self._groups: dict[int, CoupledGroup] = {}
+        self._first_group: dict[str, tuple[int, int]] = {}  # (number of the space, its group)
+        self.spaces: list[Space] = []
+        for space in found:
+            names: dict[str, None] = {}
+            number = len(self.spaces) + 1
+            for group_number, group in enumerate(space.groups):
+                for member in group.members:
+                    names[member.name] = None
+                    self._first_group.setdefault(member.name, (number, group_number))
+            self._add(space, names)
+        others = [one.name for one in index.tensors if one.name not in self._first_group]
+        if others:
+            self._add(Space(OTHER, ()), others)
+        self._children[0] = self._nodes[1:]
+        for node in self._nodes:  # the list grows in this loop
+            if len(node.places) > LARGE_PARAMETER_COUNT:
+                self.children(node.number)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, table: Path | None, index: ModuleIndex) -> SpaceOutline:
+        """Return the outline of a checkpoint.
+
+        Args:
+            checkpoint: the checkpoint.
+            table: the table of the architecture of the recipe; None for those of this program.
+            index: the parameters of the checkpoint.
+
+        Raises:
+            RecipeError: the table cannot be read, or does not fit the checkpoint.
+        """
+        rules = spaces(checkpoint, table)
+        found = [
+            Space(rule.title, coupled_groups(checkpoint, name, table))
+            for name, rule in rules.items()
+        ]
+        return cls(index, found)
+
+    def __getitem__(self, number: int) -> Node:
+        return self._nodes[number]
+
+    def children(self, number: int) -> Sequence[Node]:
+        """Return the children of a node."""
+        if number not in self._children:
+            node = self._nodes[number]
+            if not isinstance(node.node, UnitNode):
+                self._children[number] = ()
+            elif node.node.depth == SPACE_DEPTH and self.spaces[number - 1].groups:
+                self._children[number] = self._make_groups(node)
+            else:
+                self._children[number] = self._make_members(node)
+        return self._children[number]
+
+    def find(self, path: str) -> Node | None:
+        """Return the first node of a parameter; None if there is no such parameter."""
+        if path in self._first_group:
+            number, group = self._first_group[path]
+            node = self.children(number)[group]
+        elif path in self._index:
+            node = self._nodes[len(self.spaces)]
+        else:
+            return None
+        index = self._index.index_of(path)
+        while node.node.tensor is None:
+            node = next(one for one in self.children(node.number) if index in one.places)
+        return node
+
+    def nodes_of(self, path: str) -> Sequence[Node]:
+        """Return the nodes of a parameter that are made so far."""
+        return self._made.get(path, ())
+
+    def group_numbers(self, space: int) -> range:
+        """Return the numbers of the groups of a space, given by the number of its node."""
+        groups = self.children(space)
+        return range(groups[0].number, groups[0].number + len(groups))
+
+    def group_of(self, number: int) -> CoupledGroup | None:
+        """Return the group at or above a node that is made; None if there is none."""
+        while number > 0 and number not in self._groups:
+            number = self._nodes[number].parent
+        return self._groups.get(number)
+
+    def _add(self, space: Space, names: Iterable[str]) -> None:
+        self.spaces.append(space)
+        units = sum(group.size for group in space.groups)
+        self._append(tr(space.title), tr(space.title), self._indices(names), 0, units)
+
+    def _make_groups(self, parent: Node) -> Sequence[Node]:
+        groups = self.spaces[parent.number - 1].groups
+        names = without_shared_start([group.label for group in groups])
+        made = [
+            self._append(
+                names[group.label],
+                group.label,
+                self._indices(dict.fromkeys(member.name for member in group.members)),
+                parent.number,
+                group.size,
+            )
+            for group in groups
+        ]
+        self._groups |= {node.number: group for node, group in zip(made, groups, strict=True)}
+        return made
+
+    def _make_members(self, parent: Node) -> Sequence[Node]:
+        group = self._groups.get(parent.number)
+        if group is None or group.is_sliced:
+            return self._make_parameters(parent, parent.places)
+        common: dict[str, None] = {}
+        by_unit: dict[int, dict[str, None]] = defaultdict(dict)
+        for member in group.members:
+            (common if member.dim is not None else by_unit[member.offset])[member.name] = None
+        made = self._make_parameters(parent, self._indices(common))
+        for unit, names in sorted(by_unit.items()):
+            name, path = unit_name(group, unit), _shared_path(list(names))
+            made.append(self._append(name, path or name, self._indices(names), parent.number, 0))
+        return made
+
+    def _make_parameters(self, parent: Node, places: NDArray[np.intp]) -> list[Node]:
+        prefix, depth = f"{parent.node.path}.", parent.node.depth + 1
+        made = []
+        for i, index in enumerate(places.tolist()):
+            tensor = self._index.tensors[index]
+            leaf = ModuleNode(
+                tensor.name.removeprefix(prefix), tensor.name, tensor, (), depth, NO_CLASSES
+            )
+            node = Node(len(self._nodes), leaf, parent.number, places[i : i + 1])
+            self._nodes.append(node)
+            self._made.setdefault(tensor.name, []).append(node)
+            made.append(node)
+        return made
+
+    def _append(
+        self, name: str, path: str, places: NDArray[np.intp], parent: int, units: int
+    ) -> Node:
+        below = tuple(self._index.tensors[index] for index in places.tolist())
+        depth = self._nodes[parent].node.depth + 1
+        unit_node = UnitNode(name, path, None, below, depth, NO_CLASSES, units)
+        node = Node(len(self._nodes), unit_node, parent, places)
+        self._nodes.append(node)
+        return node
+
+    def _indices(self, names: Iterable[str]) -> NDArray[np.intp]:
+        return np.fromiter(map(self._index.index_of, names), np.intp)
+
+
+def _shared_path(names: Sequence[str]) -> str:
+    """Return the components that all names begin with; "" for one name alone."""
+    return names[0].removesuffix(without_shared_start(names)[names[0]]).rstrip(".")

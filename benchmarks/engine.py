@@ -102,6 +102,24 @@ def file_masks(folder: Path) -> Iterator[Figure]:
                 yield compare(work, partial(module_work, reference, weights), here, times)
 
 
+def file_scores(folder: Path) -> Iterator[Figure]:
+    """Masks by balanced scores and RIA of one tensor of an open checkpoint, beside torch's L1."""
+    weights = random_weights(SHAPE, "float32")
+    with saved(folder, w=weights) as checkpoint:
+        for name, times, chosen in (
+            ("balanced scores", 40, step(amount=0.5, score="balanced")),
+            ("RIA", 40, step(amount=0.5, score="ria")),
+            ("balanced over LAMP", None, step("balanced", amount=0.5)),
+        ):
+            recipe = Recipe(steps=[chosen])
+
+            def here(recipe: Recipe = recipe) -> Callable[[], object]:
+                return lambda: prune_gui.resolve(recipe, checkpoint).mask("w")
+
+            work = f"{name} (torch: L1), float32 of a file, 4096 x 11008"
+            yield compare(work, partial(module_work, reference, weights), here, times)
+
+
 def module_work(
     api: object, weights: Tensor, name: str = "l1_unstructured", *arguments: object
 ) -> Callable[[], object]:
@@ -372,7 +390,7 @@ def slide(checkpoint: Checkpoint, dtype: str) -> Figure:
     """Measure how many times per second the only parameter can be pruned and drawn anew."""
     [(name, info)] = checkpoint.tensors.items()
     start = prune_gui.resolve(Recipe(), checkpoint)
-    edges = bin_edges(*value_range(checkpoint, name, Monitor()), 1024, symmetric=True)
+    edges = bin_edges(*value_range(start, name, Monitor()), 1024, symmetric=True)
     amounts = iter(i % 997 / 997 for i in range(1, MILLION, 13))
     latest: list[Histogram | None] = [None]
 
@@ -420,6 +438,7 @@ def shape_text(info: TensorInfo) -> str:
 
 PARTS: dict[str, Part] = {
     "masks": file_masks,
+    "scores": file_scores,
     "modules": modules,
     "global_modules": global_modules,
     "first": first_calls,

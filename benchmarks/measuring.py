@@ -65,12 +65,16 @@ def write_table(path: Path, figures: Sequence[Figure]) -> None:
             *((f.work.strip(), f.torch, f.here, f.ratio, f.wanted) for f in promised),
         )
     ]
-    before, mark, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
+    replace_marked(path, "\n".join(lines))
+
+
+def replace_marked(path: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
+    """Replace what is between the two marks of a Markdown file."""
+    before, mark, rest = path.read_text(encoding="utf-8").partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not end:
-        raise SystemExit(f"{path} has no marks for the table: {' and '.join(MARKS)}.")
-    table = "\n".join(("", "", *lines, "", ""))
-    path.write_text(before + mark + table + end + after, encoding="utf-8")
+        raise SystemExit(f"{path} has no marks for the table: {' and '.join(marks)}.")
+    path.write_text(f"{before}{mark}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
 def seconds(duration: float) -> str:

@@ -16,6 +16,7 @@ MAX_MESSAGE_LENGTH: Final = 300
 MESSAGES: Final = {
     "bool_parsing": deferred("true or false is expected"),
     "bool_type": deferred("true or false is expected"),
+    "dict_type": deferred("entries such as encoder.*: 0.5 are expected"),
     "extra_forbidden": deferred("unknown field"),
     "finite_number": deferred("a finite number is expected"),
     "float_parsing": deferred("a number is expected"),

@@ -1,10 +1,10 @@
 from .exporting import export as export
 from .loader import loader_path as loader_path
+from .outcome import Outcome as Outcome
 from .parts import FORMS as FORMS
 from .parts import Form as Form
 from .patterns import patterns_for as patterns_for
 from .recipe import Recipe as Recipe
-from .resolution import Outcome as Outcome
 from .resolution import Resolution as Resolution
 from .resolution import initial_resolution as initial_resolution
 from .resolution import resolve as resolve

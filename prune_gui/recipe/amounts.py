@@ -110,8 +110,8 @@ def parse_share(text: str) -> float:
 
 
 def has_amount(method: Method) -> bool:
-    """Return whether a method has the parameter `amount`."""
-    return "amount" in type(method).model_fields
+    """Return whether a method has the parameter `amount`, and uses it."""
+    return dict(method).get("amount") is not None
 
 
 def with_amount(step: Step, amount: Amount) -> Step:

@@ -15,11 +15,16 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
 from prune_gui.pruning.selection.scores import StoredTensor, TensorScores
+from prune_gui.recipe.recorded_scores import scores_tensor
 
 _Stamps = dict[Path, tuple[int, int, int] | None]
 
 OTHER_SHAPE: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
+)
+OTHER_LENGTH: Final = deferred(
+    "{path}: {name} has shape {found}, but the group has {count:,} units. Give it one score for "
+    "each."
 )
 OTHER_COLUMNS: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, for "
@@ -78,7 +83,9 @@ class AuxiliaryFiles:
         return file
 
     def entries(self, path: str, target: TensorInfo, what: Content) -> TensorScores:
-        """Return a reader of the tensor with the name of `target` in the file at `path`.
+        """Return a reader of the tensor of `target` in the file at `path`.
+
+        The tensor has the name of `target`; scores are found as by `scores_tensor`.
 
         If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
         the two. Scores may have the shape of the parameter or be one number per input column.
@@ -87,7 +94,7 @@ class AuxiliaryFiles:
             RecipeError: the file cannot be opened, or has no tensor of that name and shape.
         """
         file = self.file(path)
-        info = file.tensors.get(target.name)
+        info = scores_tensor(file, target) if what == "scores" else file.tensors.get(target.name)
         if info is None:
             raise RecipeError(
                 tr(
@@ -111,11 +118,43 @@ class AuxiliaryFiles:
                     columns=list(columns),
                 )
             )
-        if what != "mask" and info.not_prunable:
-            message = NO_SCORES if what == "scores" else NO_WEIGHTS
-            reason = tr(info.not_prunable)
-            raise RecipeError(tr(message, path=path, name=target.name, reason=reason))
+        if what != "mask":
+            _check_floats(path, info, NO_SCORES if what == "scores" else NO_WEIGHTS)
         return mask_reader(file, info) if what == "mask" else weight_reader(file, info)
+
+    def vector(self, path: str, key: str, length: int) -> TensorScores:
+        """Return a reader of a vector of scores in the file at `path`.
+
+        Args:
+            path: the absolute path of the file.
+            key: the name of the vector.
+            length: its required length.
+
+        Raises:
+            RecipeError: the file cannot be opened, or has no such vector.
+        """
+        file = self.file(path)
+        info = file.tensors.get(key)
+        if info is None:
+            raise RecipeError(
+                tr(
+                    "{path} has no vector named {name}. Add it to the file, or leave the group out "
+                    "of the targets.",
+                    path=path,
+                    name=key,
+                )
+            )
+        if info.shape != (length,):
+            raise RecipeError(
+                tr(OTHER_LENGTH, path=path, name=key, found=list(info.shape), count=length)
+            )
+        _check_floats(path, info, NO_SCORES)
+        return weight_reader(file, info)
+
+
+def _check_floats(path: str, info: TensorInfo, message: str) -> None:
+    if info.not_prunable:
+        raise RecipeError(tr(message, path=path, name=info.name, reason=tr(info.not_prunable)))
 
 
 def _stamps(paths: Iterable[Path]) -> _Stamps:

@@ -90,13 +90,13 @@ def _form_tensor(
 
 
 def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    flat = resolution.checkpoint.view(info.name).reshape(-1)
+    flat = resolution.values(info.name).reshape(-1)
     for start, stop in spans:
         yield flat[start:stop]
 
 
 def _pruned(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    flat = resolution.checkpoint.view(info.name).reshape(-1)
+    flat = resolution.values(info.name).reshape(-1)
     return masked(flat, resolution.layers[info.name], spans)
 
 

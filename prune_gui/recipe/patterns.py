@@ -26,7 +26,7 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
     wanted = set(wanted)
     names = [tensor.name for tensor in prunable if tensor.name in wanted]
     if len(names) < 2:
-        return tuple(map(_literal, names))
+        return tuple(map(exact_pattern, names))
     module = _common_module(names)
     others = [t.name for t in prunable if t.name.startswith(module) and t.name not in wanted]
     for patterns in sorted(_proposals(names, others), key=lambda globs: len("".join(globs))):
@@ -35,7 +35,17 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
         # An alias or an unusual name can make a glob match more or fewer names than intended.
         if [tensor.name for tensor in select(patterns, prunable)] == names:
             return tuple(patterns)
-    return tuple(map(_literal, names))
+    return tuple(map(exact_pattern, names))
+
+
+@lru_cache(4096)
+def exact_pattern(name: str) -> str:
+    """Return a glob that matches exactly `name`, which may contain any character."""
+    # White space separates a glob from conditions; a name may look like a condition.
+    first = r"^[a-z](?=\w*[:<>=])"
+    escaped = re.sub(rf"[*?\[,\s]|{first}", r"[\g<0>]", name)
+    # A leading "!" would exclude, and "[!]" is no valid glob: a range that contains "!" escapes it.
+    return re.sub(r"^!", "[ -!]", escaped)
 
 
 def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[str]]:
@@ -46,7 +56,7 @@ def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[st
     not_excludable = [name for name in others if not excludable[name]]
     includes = list(_modules_without(not_excludable, wanted))
     yield [*includes, *_exclusions(includes, excludable)]
-    prefix = _literal(_common_module(wanted))
+    prefix = exact_pattern(_common_module(wanted))
     for glob in _shared(globs_of_wanted):
         include = [prefix + glob]
         if not select(include, map(_bare, not_excludable)):
@@ -86,10 +96,10 @@ def _general_globs(name: str) -> Iterator[str]:
     """Yield globs for parameters with the last component of `name`, or under a similar module."""
     *modules, last = name.split(".")
     if modules:
-        yield f"*.{_literal(last)}"
+        yield f"*.{exact_pattern(last)}"
     for part in modules[1:]:
         if part and not part.isdigit():
-            yield f"*.{_literal(part)}.*"
+            yield f"*.{exact_pattern(part)}.*"
 
 
 def _cover(choices: Sequence[Sequence[str]]) -> list[str]:
@@ -113,7 +123,7 @@ def _modules_without(unwanted: Sequence[str], wanted: Sequence[str]) -> Iterator
     while waiting:
         prefix, inside, outside = waiting.pop()
         if len(inside) == 1:
-            yield _literal(inside[0])
+            yield exact_pattern(inside[0])
             continue
         groups: dict[str, tuple[list[str], list[str]]] = {}
         for names, which in ((inside, 0), (outside, 1)):
@@ -124,18 +134,8 @@ def _modules_without(unwanted: Sequence[str], wanted: Sequence[str]) -> Iterator
         if outside or len(within) == 1:
             waiting += reversed(within)
         else:
-            yield f"{_literal(prefix)}*"
+            yield f"{exact_pattern(prefix)}*"
 
 
 def _bare(name: str) -> TensorInfo:
     return TensorInfo(name, (), "float32")
-
-
-@lru_cache(4096)
-def _literal(name: str) -> str:
-    """Return a glob that matches exactly `name`, which may contain any character."""
-    # White space separates a glob from conditions; a name may look like a condition.
-    first = r"^[a-z](?=\w*[:<>=])"
-    escaped = re.sub(rf"[*?\[,\s]|{first}", r"[\g<0>]", name)
-    # A leading "!" would exclude, and "[!]" is no valid glob: a range that contains "!" escapes it.
-    return re.sub(r"^!", "[ -!]", escaped)

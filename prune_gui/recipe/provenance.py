@@ -15,6 +15,8 @@ from prune_gui.language import tr
 from prune_gui.recipe.recipe import Recipe
 
 PREFIX: Final = "prune_gui."
+INPUT_KEY: Final = f"{PREFIX}input"
+"""Metadata: the fingerprint of the checkpoint that was pruned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Provenance:
         except RecipeError as error:
             problem = str(error)
         form, made_of = own.get("form", ""), own.get("input", "")
-        return cls(own["version"], form, recipe, problem, made_of, _counts(own))
+        return cls(own["version"], form, recipe, problem, made_of, _counts(own, "pruned"))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -76,21 +78,40 @@ def pruned_before(metadata: Mapping[str, str]) -> Mapping[str, int]:
     form = metadata.get(PREFIX + "form")
     if PREFIX + "version" not in metadata or form not in ("finalized", "masks", "compact"):
         return {}
-    return _counts({"pruned": metadata.get(PREFIX + "pruned", "{}")})
+    return _counts(metadata, PREFIX + "pruned")
 
 
-def metadata_of(recipe: Recipe, form: str, input: str, pruned: Mapping[str, int]) -> dict[str, str]:  # noqa: A002 - as the field is called
+def metadata_of(
+    recipe: Recipe,
+    form: str,
+    input: str,  # noqa: A002 - as the field is called
+    pruned: Mapping[str, int],
+    folded: Mapping[str, int],
+    recordings: Mapping[str, str],
+) -> dict[str, str]:
     """Return the metadata to write into a file; `Provenance.of` reads them.
 
     Paths in the recipe are written as the user wrote them, so that the file does not reveal
     absolute paths of this machine.
+
+    Args:
+        recipe: see `Provenance`.
+        form: see `Provenance`.
+        input: see `Provenance`.
+        pruned: see `Provenance`.
+        folded: by parameter to which constants of removed units were added, how many units.
+        recordings: by file of a recording that corrected kept weights, its SHA-256.
     """
-    return {
+    metadata = {
         PREFIX + "version": own_version(),
         PREFIX + "form": form,
         PREFIX + "recipe": recipe.to_yaml(),
-        PREFIX + "input": input,
+        INPUT_KEY: input,
         PREFIX + "pruned": json.dumps(dict(pruned)),
+    }
+    optional = {"folded": folded, "recordings": recordings}
+    return metadata | {
+        PREFIX + key: json.dumps(dict(values)) for key, values in optional.items() if values
     }
 
 
@@ -103,9 +124,9 @@ def own_version() -> str:
         return "unknown"
 
 
-def _counts(own: Mapping[str, str]) -> dict[str, int]:
+def _counts(metadata: Mapping[str, str], key: str) -> dict[str, int]:
     try:
-        counts = json.loads(own.get("pruned", "{}"))
+        counts = json.loads(metadata.get(key, "{}"))
     except (ValueError, RecursionError):
         return {}
     if not isinstance(counts, dict):

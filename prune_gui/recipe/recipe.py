@@ -19,7 +19,7 @@ from pydantic import (
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.files import FilePath
+from prune_gui.pruning.methods.files import FileName, FilePath
 from prune_gui.pruning.validation_messages import telling, validation_message
 from prune_gui.recipe.step import PatternText, Step
 from prune_gui.regular_files import read_regular
@@ -40,6 +40,8 @@ class Recipe(BaseModel):
         version: version of the file format.
         start: ``dense``, or ``zeros`` to count zeros already in the file as pruned.
         protect: patterns, like the targets of a step, for parameters that no step prunes.
+        table: the file of a table of the architecture, which tells the coupled units; None for the
+            tables of this program.
         steps: the steps, applied in order.
     """
 
@@ -48,12 +50,19 @@ class Recipe(BaseModel):
     version: Literal[1] = 1
     start: Literal["dense", "zeros"] = "dense"
     protect: tuple[PatternText, ...] = ()
+    table: FileName | None = None
     steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
 
     @model_serializer(mode="wrap")
-    def _without_empty_protect(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
         fields: dict[str, object] = serialize(self)
-        return fields if self.protect else {k: v for k, v in fields.items() if k != "protect"}
+        defaults = {"protect": not self.protect, "table": self.table is None}
+        return {name: value for name, value in fields.items() if not defaults.get(name)}
+
+    @property
+    def table_path(self) -> Path | None:
+        """The file of the table of the architecture; None for the tables of this program."""
+        return None if self.table is None else Path(self.table)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -107,12 +116,17 @@ class Recipe(BaseModel):
                     recipe=source,
                 )
             )
-        return cls._validated(fields, source, folder)
+        return cls.validated(fields, source, folder)
 
     @classmethod
-    def _validated(cls, fields: dict[str, object], source: str, folder: Path | None) -> Self:
+    def validated(cls, fields: dict[str, object], source: str, folder: Path | None) -> Self:
+        """Return the recipe with the fields of a recipe file; see `from_yaml`.
+
+        Raises:
+            RecipeError: a field is not valid.
+        """
         try:
-            return cls.model_validate(fields, context=folder)
+            return cls.model_validate(fields, context=folder or Path())
         except ValidationError as error:
             told = telling(error.errors(include_url=False), depth=3)  # steps, a number, a field
             problems = tr("; ").join(dict.fromkeys(map(_explain, told[:MAX_PROBLEMS])))
@@ -139,7 +153,8 @@ class Recipe(BaseModel):
             RecipeError: a method no longer exists or no longer accepts the parameters of a step.
         """
         steps = [step.model_dump() | step.method.files for step in self.steps]
-        return self._validated(self.model_dump() | {"steps": steps}, tr("The recipe"), None)
+        fields = self.model_dump() | {"steps": steps, "table": self.table}
+        return self.validated(fields, tr("The recipe"), None)
 
     def with_steps(self, steps: tuple[Step, ...]) -> Self:
         """Return a copy of the recipe with other steps.
@@ -150,6 +165,20 @@ class Recipe(BaseModel):
         if len(steps) > MAX_STEPS:
             raise RecipeError(tr("A recipe holds at most {most} steps.", most=MAX_STEPS))
         return self.model_copy(update={"steps": steps})
+
+    def with_table(self, table: Path | None, folder: Path | None = None) -> Self:
+        """Return a copy of the recipe with another table of the architecture.
+
+        Args:
+            table: the file of the table; None for the tables of this program.
+            folder: the folder of the recipe file. The path of a table below it is relative.
+        """
+        if table is None:
+            return self.model_copy(update={"table": None})
+        full = FilePath.of(str(table), Path())
+        if folder is not None and Path(full).is_relative_to(folder.absolute()):
+            full = FilePath.of(str(Path(full).relative_to(folder.absolute())), folder)
+        return self.model_copy(update={"table": full})
 
     def anchored(self) -> Self:
         """Return an equal recipe whose YAML has absolute paths, independent of its folder."""
@@ -171,13 +200,21 @@ class Recipe(BaseModel):
             files = {name: write(path) for name, path in step.method.files.items()}
             method = step.method.model_copy(update=files)
             steps.append(step.model_copy(update={"method": method}) if files else step)
-        return self.model_copy(update={"steps": tuple(steps)})
+        table = write(self.table) if isinstance(self.table, FilePath) else None
+        return self.model_copy(update={"steps": tuple(steps), "table": table})
 
 
 def _explain(problem: ErrorDetails) -> str:
     """Return a message that describes a validation problem and the step and field it is in."""
     reason = validation_message(problem)
     match problem["loc"]:
+        case ("steps", int(index), "amounts", str(pattern), *_):
+            return tr(
+                "step {number}, {field}: {reason}",
+                number=index + 1,
+                field=f"amounts, {pattern}",
+                reason=reason,
+            )
         case ("steps", int(index), field, *_):
             return tr(
                 "step {number}, {field}: {reason}", number=index + 1, field=field, reason=reason

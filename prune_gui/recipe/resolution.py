@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods.correction import CorrectionMethod
+from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
@@ -29,17 +31,22 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
+from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
+from prune_gui.recipe.correction.values import CorrectedValues, values_key
 from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.mask_tensors import masks_in
+from prune_gui.recipe.optimizer_scores import read_other
+from prune_gui.recipe.outcome import Contents, Outcome
 from prune_gui.recipe.provenance import pruned_before
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.recipe.step import Step
-from prune_gui.recipe.step_targets import step_targets
-from prune_gui.recipe.vocabulary.selection import TokenSelection, selected_tokens
+from prune_gui.recipe.step_targets import StepTargets, step_targets
+from prune_gui.recipe.vocabulary.selection import selected_tokens
+from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
 if TYPE_CHECKING:
     from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
@@ -47,56 +54,6 @@ if TYPE_CHECKING:
 Tile = tuple[slice, ...]
 NEARLY_EMPTY: Final = 0.99
 """The pruned share of a parameter, in [0, 1], from which on there is a warning."""
-_is_computed: Final = attrgetter("is_computed")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The effect of one step.
-
-    Attributes:
-        pruned: by target, the number of remaining elements that the step pruned.
-        remarks: by target or pattern, a warning for the user.
-        limits: by target, a note that a limit of the step ended the pruning of it.
-        predicates: by target, the predicate of the step.
-        total: (pruned elements, all elements) over all targets.
-        files: the contents of the auxiliary files that the method names.
-    """
-
-    pruned: Mapping[str, int] = field(default_factory=dict)
-    remarks: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, str] = field(default_factory=dict)
-    predicates: Mapping[str, Predicate] = field(default_factory=dict)
-    total: tuple[int, int] = (0, 0)
-    files: tuple[Checkpoint | TokenSelection, ...] = ()
-    _cached_warnings: list[tuple[list[Lazy[Any]], Mapping[str, str]]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        """The limits and the warnings."""
-        warnings = self.warnings
-        if not self.limits:
-            return warnings
-        both = {name: _joined(note, warnings.get(name, "")) for name, note in self.limits.items()}
-        return {**warnings, **both}
-
-    @property
-    def warnings(self) -> Mapping[str, str]:
-        """The remarks, and warnings about the scores that are computed so far.
-
-        Cached: the same object until another value that they depend on is computed.
-        """
-        if not self._cached_warnings or any(map(_is_computed, self._cached_warnings[-1][0])):
-            lazy = [predicate.lazy for predicate in self.predicates.values()]
-            pending = [value for value in lazy if value is not None and not value.is_computed]
-            notes = dict(self.remarks)
-            for name, predicate in self.predicates.items():
-                if note := predicate.note:
-                    notes[name] = _joined(notes.get(name, ""), note)
-            self._cached_warnings[:] = [(pending, notes)]
-        return self._cached_warnings[-1][1]
 
 
 @dataclass(frozen=True)
@@ -110,6 +67,7 @@ class Resolution:
         counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
             file has masks and no prunable parameter.
         outcomes: one per step.
+        corrections: the enabled steps that correct kept weights, in order.
         compact_plans: a cache of the plans of the compact form.
     """
 
@@ -118,11 +76,13 @@ class Resolution:
     layers: Mapping[str, tuple[AppliedStep, ...]]
     counts: Mapping[str, tuple[int, int]]
     outcomes: tuple[Outcome, ...] = ()
+    corrections: tuple[AppliedCorrection, ...] = ()
     _auxiliary_files: AuxiliaryFiles = field(
         default_factory=AuxiliaryFiles, repr=False, compare=False
     )
     _decisions: DecisionCache = field(default_factory=DecisionCache, repr=False, compare=False)
     _histograms: HistogramCache = field(default_factory=HistogramCache, repr=False, compare=False)
+    _corrected: CorrectedValues = field(default_factory=CorrectedValues, repr=False, compare=False)
     _counts_of_targets: dict[int, tuple[int, int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -170,6 +130,33 @@ class Resolution:
         The result is written to `out`, if given.
         """
         return stack.pruned_by(self.layers.get(name, ()), start, stop, out)
+
+    def values(self, name: str) -> torch.Tensor:
+        """Return the values of a parameter, with its kept elements as the recipe corrects them.
+
+        Pruned elements have their values of the file; ``values(name) * mask(name)`` is what the
+        finalized form contains. Without a correction, this is `Checkpoint.view`. A correction is
+        computed on first use from the masks of all steps, and cached; see
+        `prune_gui.recipe.correction`.
+
+        Args:
+            name: name of the parameter.
+
+        Raises:
+            RecipeError: the checkpoint has no such parameter, or the recording is not usable.
+            CheckpointError: the file changed while it was read.
+            Cancelled: the work should stop; see `prune_gui.monitor.check_cancelled`.
+        """
+        self._info(name)
+        return self._corrected.get(self, name)
+
+    def values_key(self, name: str) -> Hashable:
+        """Return a key that is equal for equal `values` of a parameter of this checkpoint."""
+        return values_key(self, name) if self.is_corrected(name) else ()
+
+    def is_corrected(self, name: str) -> bool:
+        """Return whether `values` may differ from the values of the file."""
+        return any(name in correction.sources for correction in self.corrections)
 
     def explain(self, name: str, index: Sequence[int]) -> Explanation:
         """Return which step pruned an element, and its rank in every step up to that one.
@@ -266,14 +253,18 @@ class Resolution:
             return replace(self, recipe=recipe, outcomes=(*self.outcomes, Outcome()))
         try:
             with monitor.in_charge():
-                chosen = step_targets(step, self.checkpoint, self.counts, self.protected)
+                chosen = step_targets(
+                    step, self.checkpoint, self.counts, self.protected, self.recipe.table_path
+                )
                 files = self._contents(step.method)
+            if isinstance(step.method, CorrectionMethod):
+                return self._with_correction(recipe, step.method, chosen)
             remarks = dict(chosen.remarks)
             targets = [self._target(info) for info in chosen.infos]
             before = tuple((target.name, self._predicates(target.name)) for target in targets)
             decisions = self._decisions.get(
-                (chosen.method, files, before),
-                lambda: chosen.decide(targets, monitor),
+                (chosen.method, repr(chosen.amounts), files, before),
+                lambda: chosen.decide(targets, self.checkpoint, self._auxiliary_files, monitor),
             )
         except RecipeError as error:
             raise StepError(number, str(error)) from error
@@ -294,8 +285,29 @@ class Resolution:
             if decision.pruned and (remark := _nearly_empty(*counts[name])):
                 remarks[name] = remark
         step_total = sum(pruned.values()), sum(target.size for target in targets)
-        outcomes = (*self.outcomes, Outcome(pruned, remarks, limits, predicates, step_total, files))
+        outcome = Outcome(pruned, remarks, limits, predicates, step_total, files, chosen.amounts)
+        outcomes = (*self.outcomes, outcome)
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
+
+    def _with_correction(
+        self, recipe: Recipe, method: CorrectionMethod, chosen: StepTargets
+    ) -> Resolution:
+        """Return this resolution with a last step that corrects kept weights."""
+        file = self._auxiliary_files.file(method.recording)
+        correction = plan_correction(
+            len(recipe.steps), method, chosen.infos, self.checkpoint, file, self.protected
+        )
+        names = correction.sources
+        outcome = Outcome(
+            pruned=dict.fromkeys(names, 0),
+            remarks={**chosen.remarks, **correction.remarks},
+            total=(0, sum(self.checkpoint.tensors[name].numel for name in names)),
+            files=(file,),
+            late_notes=correction.notes,
+        )
+        corrections = (*self.corrections, correction)
+        outcomes = (*self.outcomes, outcome)
+        return replace(self, recipe=recipe, corrections=corrections, outcomes=outcomes)
 
     def _whole(self, name: str, evaluate: stack.Evaluate, dtype: torch.dtype) -> torch.Tensor:
         """Return the result of `evaluate` for a whole parameter, computed chunk by chunk."""
@@ -311,11 +323,16 @@ class Resolution:
         self.checkpoint.check()
         return torch.from_numpy(out).view(dtype)
 
-    def _contents(self, method: Method) -> tuple[Checkpoint | TokenSelection, ...]:
-        """Return the contents of the files that a method names; equal while they are unchanged."""
+    def _contents(self, method: Method) -> Contents:
+        """Return the contents of the files of a method; equal while these are unchanged.
+
+        The table of the architecture is a file of the coupled methods.
+        """
+        table = self.recipe.table_path
         if isinstance(method, Tokens):
-            return (selected_tokens(method, self.checkpoint),)
-        return tuple(map(self._auxiliary_files.file, method.files.values()))
+            return selected_tokens(method, self.checkpoint, table), *_stamps_of(table)
+        files = map(self._auxiliary_files.file, method.files.values())
+        return *files, *(_stamps_of(table) if isinstance(method, CoupledMethod) else ())
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(applied.predicate for applied in self.layers.get(name, ()))
@@ -356,7 +373,7 @@ class Resolution:
             shape=info.shape,
             remaining=total - pruned,
             weights=weight_reader(self.checkpoint, info),
-            other=lambda path, what: self._auxiliary_files.entries(path, info, what),
+            other=partial(read_other, self.checkpoint, self._auxiliary_files, info),
             remaining_mask=stack.remaining_mask_of(self.layers.get(info.name, ())),
             histogram_cache=self._histograms,
         )
@@ -423,6 +440,11 @@ def resolve(
     return resolution
 
 
+def _stamps_of(table: Path | None) -> tuple[Stamp | None, ...]:
+    """Return the stamp of the table of a recipe; none if it has no table."""
+    return stamps([table]) if table is not None else ()
+
+
 def _count(
     applied_steps: Sequence[AppliedStep], info: TensorInfo, monitor: Monitor, span: tuple[int, int]
 ) -> int:
@@ -446,11 +468,6 @@ def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:
     keys = ScoreKeys.of(weight_reader(checkpoint, info))
     only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
     return ElementCut(Ranking(keys), Lazy.of_value(only_zeros))
-
-
-def _joined(one: str, other: str) -> str:
-    """Return two remarks as one; either may be ""."""
-    return tr("{one}; {other}", one=one, other=other) if one and other else one or other
 
 
 def _nearly_empty(pruned: int, total: int) -> str:

@@ -159,6 +159,11 @@ class Pattern:
         conditions = tuple(Condition.parse(*match.groups()) for match in matches)
         return cls(text.startswith("!"), glob, conditions)
 
+    @property
+    def exact_name(self) -> str | None:
+        """The only name that the pattern matches; None if it may match several."""
+        return None if self.excludes or self.conditions else _plain_name(self.glob)
+
     def holds(self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts) -> bool:
         """Return whether all conditions hold for a parameter; ignores its name."""
         return all(

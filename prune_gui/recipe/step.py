@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,7 @@ from pydantic import (
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe.selector import Pattern
 
@@ -74,10 +74,20 @@ class Step(BaseModel):
         folder = info.context or Path()
         return {"method": METHODS[name].model_validate(parameters, context=folder), **own}
 
+    @model_validator(mode="after")
+    def _check_amounts(self) -> Self:
+        for pattern in (isinstance(self.method, AllocatedMethod) and self.method.amounts) or ():
+            try:
+                Pattern.parse(pattern)
+            except RecipeError as error:
+                raise ValueError(tr("amounts: {reason}", reason=error)) from error
+        return self
+
     @model_serializer(mode="plain")
     def _to_flat(self) -> dict[str, Any]:
         flat: dict[str, Any] = {"method": self.method.name, "targets": list(self.targets)}
         flat |= self.method.model_dump(mode="json")
         if not self.enabled:
             flat["enabled"] = False
-        return {key: value for key, value in flat.items() if value is not None}
+        unused = self.method.unused_fields(dict(self.method))
+        return {k: value for k, value in flat.items() if value is not None and k not in unused}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from prune_gui.architecture.groups import coupled_groups, is_guessed, spaces
@@ -14,12 +15,14 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.pruning.methods.coupled import CoupledMethod
-from prune_gui.pruning.methods.tokens import SPACE as TOKENS
 from prune_gui.pruning.methods.tokens import TokenIds, Tokens
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+from prune_gui.recipe.group_scores import group_scores
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.step import Step
+from prune_gui.recipe.target_amounts import Amount, amounts_by_target, grouped_by_amount
 from prune_gui.recipe.vocabulary.selection import selected_tokens
 
 PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
@@ -41,18 +44,40 @@ class StepTargets:
         infos: the parameters.
         remarks: for the user, by parameter or pattern.
         groups: the coupled groups of a coupled method; their members are `infos`.
+        amounts: the own amounts of parameters, by name.
     """
 
     method: Method
     infos: Sequence[TensorInfo]
     remarks: Mapping[str, str]
     groups: Sequence[CoupledGroup] = ()
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+    def decide(
+        self,
+        targets: Sequence[Target],
+        checkpoint: Checkpoint,
+        files: AuxiliaryFiles,
+        monitor: Monitor,
+    ) -> list[Decision]:
         """Decide what to prune of `infos`, given as targets; see `Method.decide`."""
         if isinstance(self.method, CoupledMethod):
-            return self.method.decide_groups(self.groups, targets, monitor)
+            path = self.method.files.get("importance")
+            given = group_scores(path, self.groups, checkpoint, files) if path else ()
+            return self.method.decide_groups(self.groups, targets, monitor, given)
+        if isinstance(self.method, AllocatedMethod) and self.amounts:
+            return self._decide_by_amount(self.method, targets, monitor)
         return self.method.decide(targets, monitor)
+
+    def _decide_by_amount(
+        self, method: AllocatedMethod, targets: Sequence[Target], monitor: Monitor
+    ) -> list[Decision]:
+        by_name = {target.name: target for target in targets}
+        decisions: dict[str, Decision] = {}
+        for own, names in grouped_by_amount(method, by_name, self.amounts):
+            decided = own.decide([by_name[name] for name in names], monitor)
+            decisions |= zip(names, decided, strict=True)
+        return [decisions[name] for name in by_name]
 
 
 def step_targets(
@@ -60,6 +85,7 @@ def step_targets(
     checkpoint: Checkpoint,
     counts: Mapping[str, tuple[int, int]],
     protected: Collection[str],
+    table: Path | None = None,
 ) -> StepTargets:
     """Return what a step prunes.
 
@@ -68,6 +94,7 @@ def step_targets(
         checkpoint: the checkpoint.
         counts: (pruned elements, all elements) by parameter, for conditions on the sparsity.
         protected: the names of the protected parameters.
+        table: the table of the architecture of a recipe; None for those of this program.
 
     Raises:
         RecipeError: there is nothing to prune.
@@ -109,17 +136,21 @@ def step_targets(
     remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
     remarks |= dict.fromkeys(left_out, tr("protected, not pruned"))
     if isinstance(step.method, CoupledMethod):
-        groups = _groups(step.method, chosen, checkpoint, protected)
-        if is_guessed(checkpoint):
+        groups = _groups(step.method, chosen, checkpoint, protected, table)
+        if is_guessed(checkpoint, table):
             remarks[groups[0].producers[0]] = tr(GUESSED)
         method: Method = step.method
         if isinstance(method, Tokens):
-            selection = selected_tokens(method, checkpoint)
+            selection = selected_tokens(method, checkpoint, table)
             method = TokenIds(ids=selection.ids)
             if selection.remark:
                 remarks[groups[0].producers[0]] = selection.remark
         return StepTargets(method, _members(groups, checkpoint), remarks, groups)
-    return StepTargets(step.method, chosen, remarks)
+    amounts: dict[str, Amount] = {}
+    if isinstance(step.method, AllocatedMethod) and step.method.amounts:
+        amounts, idle = amounts_by_target(step.method.amounts, chosen, counts, module_types)
+        remarks = dict.fromkeys(idle, tr("its amount is unused: it matches no target")) | remarks
+    return StepTargets(step.method, chosen, remarks, amounts=amounts)
 
 
 def _groups(
@@ -127,6 +158,7 @@ def _groups(
     chosen: Iterable[TensorInfo],
     checkpoint: Checkpoint,
     protected: Collection[str],
+    table: Path | None,
 ) -> list[CoupledGroup]:
     """Return the groups of which a step names a tensor that produces the units.
 
@@ -135,11 +167,15 @@ def _groups(
     """
     space, names = method.coupled_space, {info.name for info in chosen}
     if space is None:
-        names_of_spaces = [name for name in spaces(checkpoint) if name != TOKENS]
-        every = [group for name in names_of_spaces for group in coupled_groups(checkpoint, name)]
+        every = [
+            group
+            for name, rule in spaces(checkpoint, table).items()
+            if not rule.outside
+            for group in coupled_groups(checkpoint, name, table)
+        ]
         found = [group for group in every if group.is_sliced]
     else:
-        found = coupled_groups(checkpoint, space)
+        found = coupled_groups(checkpoint, space, table)
     if not found:
         raise RecipeError(
             tr("it is not known which slices of the parameters belong together in this file.")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import StepError
+from prune_gui.pruning.methods.allocation import AllocatedMethod
+from prune_gui.pruning.methods.coupled import Coupled
 from prune_gui.pruning.methods.dragged_cut import Setting, UnitCounts
+from prune_gui.recipe.target_amounts import with_own_amount
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.scores import Scored
@@ -39,8 +42,11 @@ class DraggedAmount:
 
     @property
     def method(self) -> Method:
-        """The method of the draft."""
-        return self.step.method
+        """The method of the draft, with the amount of the parameter if it has its own."""
+        method, own = self.step.method, self._own_amount
+        if own is None or not isinstance(method, AllocatedMethod):
+            return method
+        return method.with_one_amount(own)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,6 +62,18 @@ class DraggedAmount:
     def before(self) -> Resolution | None:
         """The resolution of earlier steps, None if they changed. For quick jobs only."""
         return self.session.resolver.after(self.number - 1)
+
+    @property
+    def _own_amount(self) -> int | float | None:
+        return self.shown.outcomes[self.number - 1].amounts.get(self.name)
+
+    def for_parameter(self, setting: Setting) -> tuple[str, object]:
+        """Return a setting of the amount as one of `amounts`, if the parameter has its own."""
+        field, value = setting
+        if field != "amount" or self._own_amount is None:
+            return setting
+        amounts = dict(self.step.method).get("amounts")
+        return "amounts", with_own_amount(amounts, self.name, value)
 
     def predicate(self, name: str) -> Predicate | None:
         """Return the predicate of the draft for a parameter."""
@@ -101,6 +119,46 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
     if any(one.ranks is None for one in chosen):
         return None
     return "amount", moved.method.amount_for(UnitCounts(*channels_up_to(chosen, value)))
+
+
+def field_for_unit_score(
+    moved: DraggedAmount, *, group: str, value: float, monitor: Monitor
+) -> Setting | None:
+    """Return the setting that prunes the units of a group with a score of at most `value`.
+
+    None if the draft does not rank the units of the group.
+
+    Args:
+        moved: the draft.
+        group: the label of the coupled group whose cut is dragged.
+        value: the cut.
+        monitor: can cancel.
+    """
+    from prune_gui.audit.statistics.coupled_units import ranked_groups  # torch: slow to import
+    from prune_gui.audit.statistics.norms import channels_up_to  # torch: slow to import
+
+    monitor.advance()
+    method, ranked = moved.method, ranked_groups(moved.shown, moved.number)
+    if not isinstance(method, Coupled) or group not in ranked:
+        return None
+    own = UnitCounts(*channels_up_to([ranked[group]], value))
+    if method.scope == "local":
+        return "amount", method.amount_for(own)
+    every = UnitCounts(*channels_up_to(list(ranked.values()), value))
+    if method.uniform:  # each group has its own cut, and loses as many units as the others
+        every = every._replace(below=min(own.below * len(ranked), every.remaining))
+    return "amount", method.amount_for(every)
+
+
+FindSetting = Callable[..., Setting | None]
+"""One of the functions above, called with the draft, `value` and `monitor`."""
+FIELD_FOR: Final[Mapping[str, FindSetting]] = {
+    "weight": field_for_weight,
+    "score": field_for_score,
+    "rank": field_for_rank,
+    "unit_score": field_for_unit_score,
+}
+"""The function for each quantity of a `CutRequest`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

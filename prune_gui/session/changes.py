@@ -55,17 +55,19 @@ def changed_parameters(old: Resolution | None, new: Resolution | None) -> frozen
     """Return the targets of all steps whose outcome is not the same object in both resolutions.
 
     `Resolver` keeps the outcomes before the first changed step, so all other parameters are pruned
-    by the same steps in both.
+    by the same steps in both. Corrected parameters depend on all steps, and are always included.
 
     Returns:
         The names; None if any parameter may differ: there is no resolution to compare, it is about
-        another checkpoint or start, or the names are more than `MAX_COMPARED_NAMES`.
+        another checkpoint, start or table of the architecture, or the names are more than
+        `MAX_COMPARED_NAMES`.
     """
     if (
         old is None
         or new is None
         or old.checkpoint is not new.checkpoint
         or old.recipe.start != new.recipe.start
+        or old.recipe.table != new.recipe.table
     ):
         return None
     changed = [
@@ -75,6 +77,7 @@ def changed_parameters(old: Resolution | None, new: Resolution | None) -> frozen
         for outcome in pair
         if outcome is not None
     ]
+    changed += [correction.sources for one in (old, new) for correction in one.corrections]
     if sum(map(len, changed)) > MAX_COMPARED_NAMES:
         return None
     return frozenset().union(*changed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.recipe import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,15 @@ class CutRequest:
         step: number of the step of the cut, from 1, which becomes the draft if it is not; None for
             the draft.
         quantity: what the cut limits: the absolute weight of elements, their score as the draft
-            computes it, or the rank of channels.
+            computes it, the rank of channels, or the score of the units of `group`.
         value: the cut, in the unit of the quantity.
+        group: the label of a coupled group; "" for other quantities.
     """
 
-    quantity: Literal["weight", "score", "rank"]
+    quantity: Literal["weight", "score", "rank", "unit_score"]
     value: float
     step: int | None = None
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +59,43 @@ class UnitRequest:
     protect: bool = False
 
 
-DraftRequest = CutRequest | ChannelRequest | UnitRequest
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """The draft is to be a step.
+
+    Attributes:
+        step: the step.
+    """
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class AmountRequest:
+    """A step that ranks each target by itself is to have an amount for one of them.
+
+    Attributes:
+        name: the parameter.
+        amount: its amount; None for that of the other targets.
+        step: number of the step, from 1, which becomes the draft if it is not; None for the draft.
+    """
+
+    name: str
+    amount: int | float | None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharesRequest:
+    """The draft is to prune the shares of each parameter that a step prunes, in its place.
+
+    Attributes:
+        step: number of the step, from 1; None for the draft itself.
+    """
+
+    step: int | None = None
+
+
+DraftRequest = (
+    CutRequest | ChannelRequest | UnitRequest | StepRequest | AmountRequest | SharesRequest
+)

@@ -30,7 +30,7 @@ def test_nothing_is_compiled_after_warm_up(resolved, dtype):
     layout = SliceLayout.flattened((3, 4))
     density(resolution, "w", layout, range(3), range(4), (2, 2), Monitor())
     density(resolution, "w", layout.transposed, range(4), range(3), (2, 2), Monitor())
-    edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 4, symmetric=True)
+    edges = bin_edges(*value_range(resolution, "w", Monitor()), 4, symmetric=True)
     for moved in (resolution, resolved(half, half, w=weights)):
         before = histogram(moved, "w", edges, Monitor())
         histogram(moved, "w", edges, Monitor(), before)

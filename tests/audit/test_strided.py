@@ -87,7 +87,7 @@ def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
                 measured.mean, np.where(np.isfinite(laid_flat), laid_flat, np.nan)
             )
     finite = np.abs(values[np.isfinite(values)])
-    assert max_weight_magnitude(resolution.checkpoint, "view", Monitor()) == finite.max()
+    assert max_weight_magnitude(resolution, "view", Monitor()) == finite.max()
     if kernel_layout := KernelLayout.of(values.shape):
         whole = (
             range(kernel_layout.rows),
@@ -112,7 +112,7 @@ def test_profiles_of_a_strided_tensor_equal_those_of_numpy(pair):
 def test_bins_of_a_strided_tensor_equal_those_of_numpy(pair):
     resolution, values = pair
     codes, finite = resolution.pruned_by("view").numpy(), np.isfinite(values)
-    edges = bin_edges(*value_range(resolution.checkpoint, "view", Monitor()), 9, symmetric=True)
+    edges = bin_edges(*value_range(resolution, "view", Monitor()), 9, symmetric=True)
     found = histogram(resolution, "view", edges, Monitor())
     for code, counts in zip(found.codes, found.counts, strict=True):
         expected, _ = np.histogram(values[finite & (codes == code)], edges)

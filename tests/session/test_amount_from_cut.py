@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from safetensors.torch import save_file
+from small_bert import write_bert
 
+from prune_gui.architecture.groups import coupled_groups
+from prune_gui.audit.statistics.coupled_units import units_of_step
+from prune_gui.audit.statistics.scores import scores_before
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
@@ -15,6 +19,7 @@ from prune_gui.session.amount_from_cut import (
     DraggedAmount,
     field_for_rank,
     field_for_score,
+    field_for_unit_score,
     field_for_weight,
 )
 
@@ -74,6 +79,32 @@ def test_the_setting_prunes_the_weights_up_to_the_cut(session, method, parameter
     assert weights[~mask].max() <= ordered[600 + tolerance]
 
 
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("l1_unstructured", {"score": "balanced", "amount": 0.5}),
+        ("l1_unstructured", {"score": "ria", "amount": 0.5, "scope": "global"}),
+        ("balanced", {"over": "local"}),
+        ("balanced", {"over": "lamp"}),
+    ],
+)
+def test_a_cut_through_scores_of_rows_and_columns_prunes_those_up_to_it(
+    session, method, parameters
+):
+    step = Step(method=METHODS[method](**parameters), targets=("*",))
+    shown = session.resolver.resolve(session.recipe.with_steps((EARLIER, step)), Monitor())
+    scored = scores_before(shown, "a", 2)
+    scores = scored.keys.scores.part(0, 1000).view(40, 25)
+    remaining = session.resolver.after(1).mask("a")
+    ordered = scores[remaining].sort().values
+    histogram = session.score_histograms.found("a", scored, Monitor())
+    cut = histogram.score_at(float(ordered[500] + ordered[501]) / 2)
+    setting, mask = drag(session, field_for_score, cut, method, **parameters)
+    assert setting is not None
+    assert abs(int((remaining & ~mask).sum()) - 501) <= 3  # groups of the histogram
+    assert scores[remaining & ~mask].max() <= ordered[503]
+
+
 def test_a_cut_through_random_scores_prunes_their_share(session):
     setting, mask = drag(session, field_for_score, 0.25, "random_unstructured", "a")
     assert setting is not None
@@ -96,3 +127,69 @@ def test_a_draft_that_ranks_no_weights_has_no_setting_for_one(session, method):
 
 def test_listed_channels_have_no_ranks(session):
     assert drag(session, field_for_rank, 0.1, "channels", channels="1") == (None, None)
+
+
+@pytest.fixture
+def bert(tmp_path):
+    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
+        yield Session(checkpoint)
+
+
+@pytest.mark.parametrize("amount", [0.25, 3, 0.0])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"scope": "local"},
+        {"scope": "local", "amount_of": "total"},
+        {"scope": "global"},
+        {"scope": "global", "amount_of": "reach"},
+        {"scope": "global", "uniform": True},
+    ],
+)
+def test_a_cut_through_the_scores_of_units_prunes_the_units_of_the_group_up_to_it(
+    bert, amount, fields
+):
+    groups = coupled_groups(bert.checkpoint, "ffn")
+    targets = ("*.intermediate.dense.weight",)
+    listed = METHODS["listed_units"](space="ffn", units=[1, 2])
+    earlier = Step(method=listed, targets=targets)
+    method = METHODS["coupled"](space="ffn", amount=amount, **fields)
+    step = Step(method=method, targets=targets)
+    before = bert.resolver.resolve(bert.recipe.with_steps((earlier, step)), Monitor())
+    ranks = units_of_step(before, groups[0], 2).ranks
+    moved = DraggedAmount(bert, step, before, 2, targets[0])
+    for cut in (-1.0, float(sorted(ranks)[7]), float(max(ranks))):
+        field, value = field_for_unit_score(
+            moved, group=groups[0].label, value=cut, monitor=Monitor()
+        )
+        changed = step.model_copy(update={"method": method.model_copy(update={field: value})})
+        after = bert.resolver.resolve(bert.recipe.with_steps((earlier, changed)), Monitor())
+        pruned = units_of_step(after, groups[0], 2).pruned
+        remaining = [unit not in (1, 2) for unit in range(groups[0].size)]
+        assert (pruned & remaining).tolist() == ((ranks <= cut) & remaining).tolist()
+
+
+def test_a_draft_that_does_not_rank_the_units_of_the_group_has_no_setting(bert):
+    step = Step(method=METHODS["listed_units"](space="ffn", units=[1]), targets=("*.weight",))
+    shown = bert.resolver.resolve(bert.recipe.with_steps((step,)), Monitor())
+    moved = DraggedAmount(bert, step, shown, 1, "encoder.layer.0.intermediate.dense.weight")
+    group = coupled_groups(bert.checkpoint, "ffn")[0].label
+    assert field_for_unit_score(moved, group=group, value=1.0, monitor=Monitor()) is None
+
+
+@pytest.mark.parametrize("own", [0.2, 3])
+def test_the_cut_of_a_parameter_with_its_own_amount_sets_that_amount(session, own):
+    method = METHODS["l1_unstructured"](amount=0.5, amounts={"a": own, "b": 0.1})
+    step = Step(method=method, targets=("*",))
+    recipe = session.recipe.with_steps((EARLIER, step))
+    shown = session.resolver.resolve(recipe, Monitor())
+    cut = float(session.checkpoint.read("a").abs().flatten().sort().values[500])
+    moved = DraggedAmount(session, step, shown, 2, "a")
+    setting = field_for_weight(moved, value=cut, monitor=Monitor())
+    amount = 401 if isinstance(own, int) else 401 / 900
+    assert moved.for_parameter(setting) == ("amounts", {"b": 0.1, "a": amount})
+    uniform = Step(method=METHODS["l1_unstructured"](), targets=("*",))
+    shown = session.resolver.resolve(session.recipe.with_steps((EARLIER, uniform)), Monitor())
+    moved = DraggedAmount(session, uniform, shown, 2, "a")
+    setting = field_for_weight(moved, value=cut, monitor=Monitor())
+    assert moved.for_parameter(setting) == ("amount", 401 / 900)

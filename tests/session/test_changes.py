@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from prune_gui import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Step
-from prune_gui.recipe.resolution import Outcome
+from prune_gui.recipe.outcome import Outcome
 from prune_gui.session import Resolver, changes
 from prune_gui.session.changes import Changes, changed_parameters
 
@@ -72,6 +72,8 @@ def test_any_parameter_may_differ_without_a_comparable_resolution(resolve, path)
     assert changed_parameters(None, resolution) is None
     assert changed_parameters(resolution, None) is None
     assert changed_parameters(resolution, resolve(step(A), start="zeros")) is None
+    own_table = replace(resolution, recipe=resolution.recipe.with_table(path))
+    assert changed_parameters(resolution, own_table) is None
     with open_checkpoint(path) as another:
         assert changed_parameters(resolution, replace(resolution, checkpoint=another)) is None
 

@@ -13,11 +13,11 @@ from prune_gui.audit.raster import value_kernels
 from prune_gui.audit.raster.cell_grid import CellGrid, Tile, turned
 from prune_gui.audit.raster.slice_layout import ParameterLayout
 from prune_gui.audit.statistics.element_values import Measure
-from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.recipe.auxiliary_files import weight_reader
+from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.recipe import Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
     return max(run(max_magnitude, chunks(size)), default=0.0)
 
 
-def max_weight_magnitude(checkpoint: Checkpoint, name: str, monitor: Monitor) -> float:
-    """Return `reach_of` for the weights in the file, computed from their raw bits.
+def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) -> float:
+    """Return `reach_of` for the weights, computed from their raw bits; see `Resolution.values`.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    keys = ScoreKeys.of(weight_reader(checkpoint, checkpoint.tensors[name]))
+    keys = ScoreKeys.of(TensorScores.of(resolution.values(name)))
 
     def max_key(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])

@@ -28,9 +28,9 @@ from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution
+from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.pruned_by_codes import KEPT
-from prune_gui.recipe.resolution import Outcome
 
 READS: Final = 5
 REPEATED_READS: Final = 3

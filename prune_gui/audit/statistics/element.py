@@ -32,7 +32,7 @@ class Element:
 
     Attributes:
         index: its index, one number per dimension.
-        value: its value in the file.
+        value: its value; see `Resolution.values`.
         code: the step that pruned it; 0: kept, 255: pruned in the file.
         scores: its score in every step, up to the one that pruned it.
     """
@@ -48,7 +48,7 @@ def element_at(
 ) -> Element:
     """Return the element at (row, column) of a parameter's layout."""
     flat, index = layout.flat(row, column), layout.index(row, column)
-    value = float(resolution.checkpoint.view(name)[index])
+    value = float(resolution.values(name)[index])
     code = int(resolution.pruned_by_within(name, flat, flat + 1)[0])
     return Element(index, value, code, tuple(_scores(resolution, name, flat, code)))
 

@@ -28,13 +28,13 @@ the elements that have one (`ALL`: every element)."""
 
 
 def weights(resolution: Resolution, name: str) -> Measure:
-    """Return a reader of the values in the file."""
-    read = values.reader(resolution.checkpoint, name)
+    """Return a reader of the values; kept elements are corrected, as in `Resolution.values`."""
+    read = values.reader_of(resolution.values(name))
     return lambda start, stop: (read(start, stop), ALL)
 
 
 def sizes(resolution: Resolution, name: str) -> Measure:
-    """Return a reader of the absolute values in the file."""
+    """Return a reader of the absolute values of `weights`."""
     return absolute(weights(resolution, name))
 
 
@@ -123,6 +123,18 @@ def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: s
     origin = other.entries(path, info, "weights")
     delta = WeightDelta(weight_reader(checkpoint, info), origin)
     return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
+
+
+def corrections(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the values of `weights` minus those in the file."""
+    corrected = values.reader_of(resolution.values(name))
+    read = values.reader(resolution.checkpoint, name)
+
+    def change(start: int, stop: int) -> tuple[Values, Flags]:
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            return corrected(start, stop) - read(start, stop), ALL
+
+    return change
 
 
 def ranking_steps(resolution: Resolution, name: str) -> tuple[int, ...]:

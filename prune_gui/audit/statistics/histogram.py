@@ -15,7 +15,6 @@ from prune_gui.audit.raster.code_index import CodeIndex
 from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.histogram_update import count_pruned, draft_cut
 from prune_gui.audit.statistics.step_cuts import StepCut, weight_cuts
-from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.recipe import Resolution
@@ -61,13 +60,15 @@ class Histogram:
         return kept + last
 
 
-def value_range(checkpoint: Checkpoint, name: str, monitor: Monitor) -> tuple[float, float]:
+def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
     """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
+
+    The weights are those of `Resolution.values`.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    read = values.reader(checkpoint, name)
+    read = values.reader_of(resolution.values(name))
 
     def limits_of_span(span: tuple[int, int]) -> NDArray[np.float64]:
         monitor.advance(span[1] - span[0])
@@ -75,7 +76,7 @@ def value_range(checkpoint: Checkpoint, name: str, monitor: Monitor) -> tuple[fl
         kernels.widen_range(read(*span), limits)
         return limits
 
-    size = checkpoint.tensors[name].numel
+    size = resolution.checkpoint.tensors[name].numel
     monitor.expect(size)
     parts = list(run(limits_of_span, chunks(size)))
     low = min((float(part[0]) for part in parts), default=math.inf)
@@ -115,6 +116,8 @@ def histogram(
 ) -> Histogram:
     """Count the weights of a parameter in each bin, by the step that pruned them.
 
+    The weights are those of `Resolution.values`.
+
     If only the last step differs from that of `before`, and it prunes small absolute weights, only
     a bin with its cut is counted again.
 
@@ -123,7 +126,7 @@ def histogram(
         name: name of the parameter.
         edges: from `bin_edges`; they include `value_range`.
         monitor: receives the number of elements processed.
-        before: an earlier histogram of the same parameter.
+        before: an earlier histogram of the same parameter, with the same values.
 
     Raises:
         Cancelled: the monitor was cancelled.
@@ -133,7 +136,7 @@ def histogram(
         if updated is not None:
             return updated
     code_index = CodeIndex.of(resolution, name)
-    count = _counter(resolution.checkpoint, name, edges)
+    count = _counter(resolution.values(name), edges)
     shape = len(code_index.codes), len(edges) + 1
 
     def count_span(span: tuple[int, int]) -> NDArray[np.int64]:
@@ -182,17 +185,17 @@ _Count = Callable[[tuple[int, int], NDArray[np.uint8], NDArray[np.uint8], NDArra
 """Takes a span of a parameter, its codes, the slots, and counts to add to; see `count_bins`."""
 
 
-def _counter(checkpoint: Checkpoint, name: str, edges: NDArray[np.float64]) -> _Count:
-    dtype = getattr(torch, checkpoint.tensors[name].dtype)
+def _counter(weights: torch.Tensor, edges: NDArray[np.float64]) -> _Count:
+    dtype = weights.dtype
     if dtype.itemsize > 2:
-        read = values.reader(checkpoint, name)
+        read = values.reader_of(weights)
         return lambda span, codes, slots, counts: kernels.count_bins(
             read(*span), codes, slots, edges, counts
         )
     every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
     bins = np.empty(every.size, np.uint32)
     kernels.find_bins(values.of_bits(every, dtype), edges, bins)
-    bits = values.bits_reader(checkpoint, name)
+    bits = values.bits_reader_of(weights)
     return lambda span, codes, slots, counts: kernels.count_known_bins(
         bits(*span), codes, slots, bins, counts
     )

@@ -87,15 +87,24 @@ class ScoreHistogram:
             non_finite=np.array([non_finite[code] for code in codes]),
         )
 
-    def by_lamp(self) -> LampScoreHistogram:
-        """Return the histogram of LAMP scores, if this one is of absolute weights.
+    def by_lamp(self, *, of_weights: bool) -> LampScoreHistogram:
+        """Return the histogram of LAMP scores.
 
-        The LAMP score w^2 / (sum of v^2 over the remaining weights v with |v| >= |w|) grows with
-        |w|, so that the groups have the same elements and other bounds.
+        The LAMP score w^2 / (sum of v^2 over the remaining v with |v| >= |w|) grows with |w|, so
+        that the groups have the same elements and other bounds.
+
+        Args:
+            of_weights: whether w are the absolute weights, whose squares are summed in `energy`.
+                Otherwise they are the scores of this histogram, and all scores of a group count as
+                the middle of it.
         """
-        above = np.append(np.cumsum(self.energy[::-1])[::-1], 0.0)
         with np.errstate(over="ignore"):  # the square of a large bound overflows
             squares = np.square(self.bounds)
+            middles = np.square(self.bounds[:-1] / 2 + self.bounds[1:] / 2)
+            energy = (
+                self.energy if of_weights else self.counts[0] * np.minimum(middles, MAX_FLOAT64)
+            )
+        above = np.append(np.cumsum(energy[::-1])[::-1], 0.0)
         scores = np.divide(squares, above, out=np.sign(self.bounds), where=above > squares)
         return LampScoreHistogram(
             np.maximum.accumulate(scores),
@@ -107,7 +116,7 @@ class ScoreHistogram:
         )
 
     def score_at(self, weight: float) -> float:
-        """Return the score of an absolute weight, if elements are ranked by absolute weights."""
+        """Return the score of an absolute weight, or of what LAMP scores are computed from."""
         return weight
 
 
@@ -116,13 +125,13 @@ class LampScoreHistogram(ScoreHistogram):
     """The histogram of the LAMP scores of one parameter.
 
     Attributes:
-        weights: float64 (groups + 1), the absolute weights at the bounds.
+        weights: float64 (groups + 1), the absolute weights or other scores at the bounds.
     """
 
     weights: NDArray[np.float64]
 
     def score_at(self, weight: float) -> float:
-        """Return the LAMP score of an absolute weight, interpolated within a group."""
+        """Return the LAMP score of an absolute weight or other score, interpolated in a group."""
         return float(np.interp(weight, self.weights, self.bounds))
 
 

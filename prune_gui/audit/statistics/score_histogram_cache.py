@@ -8,6 +8,8 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.pruning.methods import LAMP_KINDS
+
 if TYPE_CHECKING:
     from cachetools import LRUCache
 
@@ -47,7 +49,9 @@ class ScoreHistogramCache:
             histogram = score_histogram(self._checkpoint, name, scored.keys, scored.layers, monitor)
             with self._lock, suppress(ValueError):  # it is larger than the cache
                 self._histograms[key] = histogram
-        return histogram.by_lamp() if scored.kind == "lamp" else histogram
+        if scored.kind not in LAMP_KINDS:
+            return histogram
+        return histogram.by_lamp(of_weights=scored.kind == "lamp")
 
     def left(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
         """Return the histogram of the scores after all steps.

@@ -18,7 +18,8 @@ class Scored:
 
     Attributes:
         kind: the kind of the scores.
-        keys: one key per element, ordered as the scores; of absolute weights if `kind` is LAMP.
+        keys: one key per element, ordered as the scores; of LAMP scores, the keys of what these are
+            computed from.
         layers: the applied steps, in order, without the step of `lowest`.
         lowest: (step, k) if a step prunes the k lowest elements that `layers` leave.
     """

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from prune_gui.audit.statistics.score_histogram import ScoreHistogram
-from prune_gui.pruning.methods import ScoredMethod
+from prune_gui.pruning.methods import LAMP_KINDS, ScoredMethod
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.pruned_by_codes import IN_FILE
@@ -92,7 +92,7 @@ def _shared_threshold(resolution: Resolution, step: int) -> int | None:
     method, outcome = resolution.recipe.steps[step - 1].method, resolution.outcomes[step - 1]
     if (
         method.ranking_scope != "global"
-        or method.score_kind == "lamp"  # the cut of all targets is a score, not a weight
+        or method.score_kind in LAMP_KINDS  # no common weight or score
         or getattr(method, "max_sparsity", 1.0) == 1.0
     ):
         return None

@@ -24,7 +24,12 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
     The values are float64 if the parameter is; otherwise float32, which represents every narrower
     dtype exactly.
     """
-    flat = checkpoint.view(name).detach().reshape(-1)
+    return reader_of(checkpoint.view(name))
+
+
+def reader_of(tensor: torch.Tensor) -> Reader:
+    """Return a reader of the flat indices [start, stop) of a tensor; see `reader`."""
+    flat = tensor.detach().reshape(-1)
 
     def read(start: int, stop: int) -> Values:
         return _widened(flat[start:stop])
@@ -37,9 +42,9 @@ def together(checkpoint: Checkpoint, names: Iterable[str]) -> Values:
     return np.concatenate([_widened(view.detach()) for view in checkpoint.views(names)])
 
 
-def bits_reader(checkpoint: Checkpoint, name: str) -> Callable[[int, int], Bits]:
-    """Return a reader of the flat indices [start, stop) of a parameter as raw bits."""
-    flat = checkpoint.view(name).detach().reshape(-1)
+def bits_reader_of(tensor: torch.Tensor) -> Callable[[int, int], Bits]:
+    """Return a reader of the flat indices [start, stop) of a tensor as raw bits."""
+    flat = tensor.detach().reshape(-1)
     return lambda start, stop: raw_bits(flat[start:stop])
 
 

@@ -192,10 +192,12 @@ def _weights(
     )  # torch: slow to import
 
     resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
+    if before is not None and any(
+        resolution.values_key(name) != before.subject.resolution.values_key(name) for name in names
+    ):
+        before = None
     known_ranges = before.value_ranges if before else {}
-    new_ranges = {
-        n: value_range(resolution.checkpoint, n, monitor) for n in names if n not in known_ranges
-    }
+    new_ranges = {n: value_range(resolution, n, monitor) for n in names if n not in known_ranges}
     value_ranges = {**known_ranges, **new_ranges}
     low = min(value_ranges[name][0] for name in names)
     high = max(value_ranges[name][1] for name in names)

@@ -25,7 +25,8 @@ class StepRow:
     """Texts about an element in one step that touches its parameter.
 
     Attributes:
-        step: name of the step, and of the unit that it ranked if that is no single element.
+        step: name of the step, the unit that it ranked if that is no single element, and the
+            factors of its row and column if these are part of the score.
         score: the score of the element or of its unit.
         cut: the highest score that the step prunes.
         rank: the position in order of score, from 1.
@@ -120,6 +121,11 @@ def _rank_row(title: str, element_rank: ElementRank | None) -> StepRow:
         rank_text = tr("{rank:,} of {ranked:,}", rank=rank, ranked=ranked)
     if element_rank.unit != "entry":
         title = tr("{step}, {unit}", step=title, unit=element_rank.unit)
+    if element_rank.factors is not None:
+        row, column = map(_number, element_rank.factors)
+        title = tr(
+            "{step}, row factor {row}, column factor {column}", step=title, row=row, column=column
+        )
     return StepRow(title, _number(element_rank.score), _number(element_rank.cut), rank_text)
 
 

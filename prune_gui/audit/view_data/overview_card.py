@@ -13,11 +13,14 @@ from prune_gui.audit.view_data.layer_columns import UNDEFINED_TEXT, warnings
 from prune_gui.byte_counts import short_bytes
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_count, sparsity
+from prune_gui.pruning.methods.coupled import CoupledMethod, DeadUnits
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.audit.statistics.layer_rows import Rows
     from prune_gui.audit.statistics.layers import LayerStatistics
+    from prune_gui.recipe import Resolution
 
 MAX_LISTED: Final = 20
 """Maximum number of parameters in a list of the card; the others are counted."""
@@ -56,11 +59,13 @@ class Card(NamedTuple):
         facts: the file in numbers.
         patterns: the parameters whose zeros in the file form a pattern, in file order.
         warnings: the parameters with warnings, in file order.
+        has_dead: whether a step leaves channels dead of which other tensors may have elements.
     """
 
     facts: tuple[CardRow, ...]
     patterns: CardList
     warnings: CardList
+    has_dead: bool = False
 
 
 def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> Card:
@@ -84,6 +89,28 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
         tuple(_facts(statistics, rows, blocks, file_zeros)),
         CardList(tuple(recognized), len(patterns)),
         CardList(tuple(warned), len(found)),
+        _leaves_dead(statistics.resolution, rows),
+    )
+
+
+def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
+    """Return whether a step leaves channels dead of which other tensors may still have elements.
+
+    Coupled steps prune units in all tensors that have them.
+    """
+    enabled = [step for step in resolution.recipe.steps if step.enabled]
+    if not enabled or isinstance(enabled[-1].method, DeadUnits):
+        return False
+    coupled = {
+        number
+        for number, step in enumerate(resolution.recipe.steps, start=1)
+        if isinstance(step.method, CoupledMethod)
+    }
+    dead = np.flatnonzero(rows.dead > rows.dead_in_file).tolist()
+    return any(
+        applied.step not in coupled and applied.step != IN_FILE
+        for row in dead
+        for applied in resolution.layers.get(rows.names[row], ())
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
+    from prune_gui.session.draft_request import DraftRequest
     from prune_gui.worker import Job
 
 
@@ -263,6 +264,16 @@ class View(QWidget, Generic[SubjectT]):
         ticket = (bridge.run_long_job if long else bridge.run_job)(lane, guarded, arrived)
         if lane == self.lane:
             self.ticket = ticket
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the picture is not still that of another parameter."""
+        return self.subject is not None and self.subject.same_parameter(self._pictured)
+
+    def _request_draft(self, request: DraftRequest) -> None:
+        """Emit `draft_wanted` if the picture is current."""
+        if self._is_current:
+            self.draft_wanted.emit(request)
 
     def _show_message(self, message: str) -> None:
         self._stop_timers()

@@ -6,7 +6,7 @@ This module does not import torch, because the schema classes of the methods ref
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -52,6 +52,21 @@ class Target:
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScores:
+    """The scores that a file has for the units of a coupled group.
+
+    Attributes:
+        path: the file, for messages.
+        units: one score per unit; None if the file has scores of weights.
+        weights: else the scores of at least one member, by its name, as `Target.other` reads them.
+    """
+
+    path: str
+    units: Scores | None
+    weights: Mapping[str, Scores]
 
 
 @dataclass(frozen=True, slots=True)

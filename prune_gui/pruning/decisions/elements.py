@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -19,17 +20,50 @@ from prune_gui.pruning.decisions.base import (
     max_prunable,
 )
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.methods.unstructured import RankedMethod
+from prune_gui.pruning.methods.base import RankingScope
 from prune_gui.pruning.predicates import ElementCut, RowCut, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import KeySource
+from prune_gui.pruning.selection.keys import KeySource, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import find_row_cuts
+from prune_gui.pruning.selection.scores import Scores
+
+
+class ElementAmount(Protocol):
+    """The fields of a method that define how many elements it prunes."""
+
+    @property
+    def amount(self) -> int | float:
+        """A share, or a number of elements."""
+
+    @property
+    def ranking_scope(self) -> RankingScope:
+        """Which elements are ranked together."""
+
+    @property
+    def amount_of(self) -> AmountOf:
+        """The base of a share."""
+
+    @property
+    def max_sparsity(self) -> float:
+        """Maximum share of the elements of a target that are pruned."""
+
+
+def decide_scored(
+    method: ElementAmount, targets: Sequence[Target], scores: Sequence[Scores], monitor: Monitor
+) -> list[Decision]:
+    """Rank the elements by absolute score; see `decide_ranked`."""
+    if method.ranking_scope == "global":
+        shared_dtype = ranking_dtype({own.dtype for own in scores})
+        keys = [ScoreKeys(own, shared_dtype) for own in scores]
+    else:
+        keys = [ScoreKeys.of(own) for own in scores]
+    return decide_ranked(method, targets, keys, monitor)
 
 
 def decide_ranked(
-    method: RankedMethod, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
+    method: ElementAmount, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
 ) -> list[Decision]:
     """Cut each row, each target, or all targets together after the k-th smallest key.
 
@@ -44,10 +78,10 @@ def decide_ranked(
         Cancelled: the work should stop.
     """
     rankings = rankings_of(targets, keys, method.max_sparsity)
-    if method.scope == "global":
+    if method.ranking_scope == "global":
         k = count_batched(targets, method.amount, method.amount_of)
         return cut_batched(targets, rankings, k, method.max_sparsity, find_cuts_batched, monitor)
-    cut = _cut_rows if method.scope == "row" else _cut_one
+    cut = _cut_rows if method.ranking_scope == "row" else _cut_one
     decisions = []
     for target, ranking in zip(targets, rankings, strict=True):
         monitor.advance()
@@ -55,7 +89,7 @@ def decide_ranked(
     return decisions
 
 
-def _cut_one(method: RankedMethod, target: Target, ranking: Ranking) -> Decision:
+def _cut_one(method: ElementAmount, target: Target, ranking: Ranking) -> Decision:
     """Compute the count from the shape alone; the cut is computed on first use."""
     k = count_units(
         method.amount,
@@ -68,7 +102,7 @@ def _cut_one(method: RankedMethod, target: Target, ranking: Ranking) -> Decision
     return cut_lazily(target, ranking, possible, method.max_sparsity, missing=k - possible)
 
 
-def _cut_rows(method: RankedMethod, target: Target, ranking: Ranking) -> Decision:
+def _cut_rows(method: ElementAmount, target: Target, ranking: Ranking) -> Decision:
     rows = target.shape[0] if len(target.shape) > 1 else 1
     columns = target.size // rows
     if target.remaining_mask is None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.methods.base import ScoredMethod
+from prune_gui.pruning.selection.row_column_scores import RIA, Formula, RowColumnScores, balanced
 from prune_gui.pruning.selection.scores import ScaledColumns, Scores, WeightDelta
+
+FORMULAS: Final = {"balanced": balanced(), "ria": RIA}
+"""The formulas of the field `score`; "magnitude" has none."""
 
 
 def target_scores(method: ScoredMethod, target: Target) -> Scores:
@@ -13,9 +19,18 @@ def target_scores(method: ScoredMethod, target: Target) -> Scores:
     Raises:
         RecipeError: a file cannot be opened, or has no tensor for the target.
     """
+    if method.score in FORMULAS:
+        return row_column_scores(target, FORMULAS[method.score])
     if method.moved_from is not None:
         return WeightDelta(target.weights, target.other(method.moved_from, "weights"))
     if method.importance is None:
         return target.weights
     given = target.other(method.importance, "scores")
     return given if given.shape == target.shape else ScaledColumns(target.weights, given)
+
+
+def row_column_scores(target: Target, formula: Formula) -> Scores:
+    """Return weights relative to rows and columns; of fewer than two dimensions, the weights."""
+    if len(target.shape) < 2:  # there are no columns
+        return target.weights
+    return RowColumnScores(target.weights, target.remaining_mask, formula, target.histogram_cache)

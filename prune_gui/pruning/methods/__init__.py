@@ -8,9 +8,18 @@ from types import MappingProxyType
 
 from prune_gui.errors import PluginError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.base import Method, ScoredMethod, ScoreKind, summary_of
+from prune_gui.pruning.methods.allocation import AllocatedMethod
+from prune_gui.pruning.methods.balanced import Balanced
+from prune_gui.pruning.methods.base import (
+    LAMP_KINDS,
+    Method,
+    ScoredMethod,
+    ScoreKind,
+    summary_of,
+)
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
+from prune_gui.pruning.methods.correction import BatchNormStatistics, BiasCorrection, Refit
 from prune_gui.pruning.methods.coupled import Coupled, DeadUnits, Experts, Layers, ListedUnits
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
 from prune_gui.pruning.methods.erk import Erk
@@ -22,7 +31,9 @@ from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
 
 __all__ = [
+    "LAMP_KINDS",
     "METHODS",
+    "AllocatedMethod",
     "Method",
     "ScoreKind",
     "ScoredMethod",
@@ -36,6 +47,7 @@ _methods: dict[str, type[Method]] = {
         L1Unstructured,
         LnStructured,
         Lamp,
+        Balanced,
         Erk,
         Threshold,
         NM,
@@ -51,6 +63,9 @@ _methods: dict[str, type[Method]] = {
         RandomStructured,
         CustomFromMask,
         Identity,
+        Refit,
+        BiasCorrection,
+        BatchNormStatistics,
     )
 }
 METHODS: Mapping[str, type[Method]] = MappingProxyType(_methods)

@@ -10,16 +10,17 @@ the form must not wait for them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting, UnitCounts
+from prune_gui.pruning.methods.element_score import ElementScore
 from prune_gui.pruning.methods.field_text import FieldText, text_of
-from prune_gui.pruning.methods.files import FileName, FilePath, file_name
+from prune_gui.pruning.methods.files import FileName, FilePath, ScoresName, file_name
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.decisions.base import Decision, Target
 
-ScoreKind = Literal["weights", "scores", "lamp", "random"]
-"""Absolute weights; absolute scores from elsewhere; LAMP scores; random numbers in [0, 1)."""
+ScoreKind = Literal["weights", "scores", "lamp", "lamp_of_scores", "random"]
+"""Absolute weights; other scores; LAMP scores of absolute weights, or of other scores; random
+numbers in [0, 1)."""
+LAMP_KINDS: Final[tuple[ScoreKind, ...]] = ("lamp", "lamp_of_scores")
+"""Kinds of LAMP scores, whose cut of all targets is another weight or score in each target."""
 RankingScope = Literal["local", "global", "row", "group"]
 """The units that are ranked together: those of a target, of all targets, of a row, of a group."""
 
@@ -76,6 +80,15 @@ class Method(BaseModel):
     def listed_channels(self) -> tuple[int, ...] | None:
         """The channels that the user listed; None if the method selects units itself."""
         return None
+
+    @classmethod
+    def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
+        """Return the names of the fields that have no effect.
+
+        Args:
+            values: the values of all fields by name, as the form or a recipe has them.
+        """
+        return ()
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide what to prune of each target; a pure function of the targets.
@@ -154,15 +167,17 @@ class Method(BaseModel):
 
 
 class ScoredMethod(Method):
-    """A method that ranks elements by the weights, or by scores from a file."""
+    """A method that ranks elements by the weights, by scores of them, or by scores from a file."""
 
+    score: ElementScore = "magnitude"
     importance: Annotated[
-        FileName | None,
+        ScoresName | None,
         Field(
             description=deferred(
                 "A file of scores by parameter name, ranked by absolute value in place of the "
                 "weights; one number per input column is multiplied with the weights instead "
-                "(Wanda)."
+                "(Wanda). The word optimizer: exp_avg_sq of Adam in this training checkpoint, "
+                "times the squared weight (OBD)."
             ),
             json_schema_extra={"format": "path"},
         ),
@@ -187,12 +202,20 @@ class ScoredMethod(Method):
     def _check_score_source(self) -> Self:
         if self.importance is not None and self.moved_from is not None:
             raise ValueError(tr("importance and moved_from cannot be combined; remove one of them"))
+        if self.score != "magnitude" and (self.importance or self.moved_from):
+            raise ValueError(
+                tr(
+                    "{score} scores are computed from the weights; set score to magnitude, or "
+                    "remove importance and moved_from",
+                    score=self.score,
+                )
+            )
         return self
 
     @property
     def ranks_weights(self) -> bool:
         """Whether the weights themselves are the scores."""
-        return self.importance is None and self.moved_from is None
+        return self.importance is None and self.moved_from is None and self.score == "magnitude"
 
     @property
     def score_kind(self) -> ScoreKind | None:

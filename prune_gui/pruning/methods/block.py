@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StrictInt
 
 from prune_gui.language import deferred
+from prune_gui.pruning.methods.allocation import AllocatedMethod
 from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
 from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Norm, Of, Scope, Tail
+from prune_gui.pruning.methods.fields import MaxSparsity, Norm, Of, Scope, Tail
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
@@ -17,7 +18,7 @@ Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
 """Limited so that the number of elements of a block fits into 64 bits."""
 
 
-class Block(ScoredMethod):
+class Block(ScoredMethod, AllocatedMethod):
     """Prune the blocks with the smallest p-norm of each target, or of all targets together.
 
     A target is seen as a matrix, dimension 0 against all the others: Gray et al., "GPU Kernels for
@@ -32,7 +33,6 @@ class Block(ScoredMethod):
     unit: ClassVar[Unit] = "block"
     method_group: ClassVar[MethodGroup] = "patterns"
 
-    amount: Amount = 0.5
     height: Annotated[
         Side,
         Field(description=deferred("Rows of a block.")),

@@ -51,6 +51,11 @@ def listing_text(method: Any, channels: Sequence[int]) -> str:  # noqa: ANN401 -
     return tr("{count}: {channels}", count=count, channels=listing)
 
 
+def optional_listing_text(method: Any, channels: Sequence[int] | None) -> str:  # noqa: ANN401 - any method
+    """Return `listing_text`; "" without a list."""
+    return listing_text(method, channels) if channels else ""
+
+
 class Channels(Method):
     """Prune exactly the listed channels of every target, regardless of their norms."""
 

@@ -18,6 +18,7 @@ class FieldText:
 
     Attributes:
         label: the label in the form, with its mnemonic; a message for `tr`. "": the field's name.
+        placeholder: what an empty field of a file means; a message for `tr`.
         choices: by value as text, the text of a choice in the form; a message for `tr`. Other
             values are shown as they are.
         folded: whether the form shows the field below *More*.
@@ -29,6 +30,7 @@ class FieldText:
     """
 
     label: str = ""
+    placeholder: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     folded: bool = False
     position: int | None = None

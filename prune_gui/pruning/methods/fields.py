@@ -24,7 +24,8 @@ def _validate_amount(amount: int | float) -> int | float:
     return amount
 
 
-def _amount_text(method: Any, amount: int | float) -> str:  # noqa: ANN401 - any method
+def amount_text(method: Any, amount: int | float) -> str:  # noqa: ANN401 - any method
+    """Return an amount for the title of a step: "50 %", "3 units"."""
     return percent(amount) if isinstance(amount, float) else count_in_words(method.unit, amount)
 
 
@@ -40,7 +41,7 @@ Amount = Annotated[
     StrictInt | StrictFloat,
     AfterValidator(_validate_amount),
     Field(description=deferred("A share between 0.0 and 1.0, or a whole number of units.")),
-    FieldText(label=deferred("Amo&unt"), position=2, show=_amount_text),
+    FieldText(label=deferred("Amo&unt"), position=2, show=amount_text),
 ]
 SCOPE_TEXT: Final = FieldText(
     label=deferred("S&cope"),

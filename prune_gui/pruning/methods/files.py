@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import (
     PlainSerializer,
@@ -76,6 +76,30 @@ FileName = Annotated[
     PlainSerializer(attrgetter("written"), return_type=str, when_used="json"),
 ]
 """The type of a field that names a file: a `FilePath`; JSON has its `written` form."""
+
+
+OPTIMIZER: Final = "optimizer"
+"""In place of a file of scores: those of the optimizer in the checkpoint."""
+
+
+def _validate_scores(
+    given: Any,  # noqa: ANN401 - not validated yet
+    handler: ValidatorFunctionWrapHandler,
+    info: ValidationInfo,
+) -> str:
+    return OPTIMIZER if given == OPTIMIZER else _validate_path(given, handler, info)
+
+
+def _written(path: str) -> str:
+    return path.written if isinstance(path, FilePath) else path
+
+
+ScoresName = Annotated[
+    str,
+    WrapValidator(_validate_scores),
+    PlainSerializer(_written, return_type=str, when_used="json"),
+]
+"""The type of a field that names a file of scores: a `FilePath`, or `OPTIMIZER`."""
 
 
 def file_name(path: str) -> str:

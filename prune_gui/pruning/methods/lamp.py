@@ -26,8 +26,8 @@ class Lamp(ScoredMethod, OverallMethod):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """LAMP scores, or scores from a file."""
-        return "lamp" if self.ranks_weights else "scores"
+        """LAMP scores."""
+        return "lamp" if self.ranks_weights else "lamp_of_scores"
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
         """Return the amount for all targets whose cut is the score of an absolute weight."""

@@ -6,7 +6,9 @@ from typing import Final, Literal
 
 from prune_gui.language import deferred
 
-MethodGroup = Literal["elements", "channels", "coupled", "patterns", "manual", "plugins"]
+MethodGroup = Literal[
+    "elements", "channels", "coupled", "patterns", "manual", "correction", "plugins"
+]
 """What a method prunes, who selects it, or where the method comes from."""
 
 GROUPS: Final[dict[MethodGroup, str]] = {
@@ -15,6 +17,7 @@ GROUPS: Final[dict[MethodGroup, str]] = {
     "coupled": deferred("Coupled units"),
     "patterns": deferred("Patterns"),
     "manual": deferred("By hand"),
+    "correction": deferred("Correction"),
     "plugins": deferred("Plug-ins"),
 }
 """Titles of the groups in their order in the window; messages for `tr`."""

@@ -6,19 +6,19 @@ import math
 from typing import ClassVar
 
 from prune_gui.language import deferred
-from prune_gui.pruning.methods.base import Method, RankingScope, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import Amount, Dim, MaxSparsity, Norm, Of, Scope, Seed
+from prune_gui.pruning.methods.allocation import AllocatedMethod
+from prune_gui.pruning.methods.base import RankingScope, ScoredMethod, ScoreKind
+from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 
-class ChannelMethod(Method):
+class ChannelMethod(AllocatedMethod):
     """Prunes the lowest-ranked channels along `dim` of each target, or of all targets as one."""
 
     unit: ClassVar[Unit] = "channel"
     method_group: ClassVar[MethodGroup] = "channels"
 
-    amount: Amount = 0.5
     dim: Dim = 0
     scope: Scope = "local"
     amount_of: Of = "remaining"

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 from prune_gui.language import deferred
+from prune_gui.pruning.methods.allocation import AllocatedMethod
 from prune_gui.pruning.methods.base import Method, RankingScope, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RowScope, Seed
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 
-class RankedMethod(Method):
+class RankedMethod(AllocatedMethod):
     """Prunes the lowest-ranked elements per row, per target, or of all targets together."""
 
     unit: ClassVar[Unit] = "entry"
     method_group: ClassVar[MethodGroup] = "elements"
 
-    amount: Amount = 0.5
     scope: RowScope = "local"
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0

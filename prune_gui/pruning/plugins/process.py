@@ -5,6 +5,8 @@ Whatever the plug-in does there, to its process or to the connection, only cause
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import select
@@ -140,10 +142,12 @@ class PluginProcess:
 
     Attributes:
         path: path of the file; None for an entry point.
+        origin_digest: a digest of the code, or of the name of the entry point.
     """
 
     def __init__(self, origin: dict[str, Any]) -> None:
         self.path = origin.get("path")
+        self.origin_digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()
         self._load = {"do": "load", "folder": _folder(), "search_path": search_path(), **origin}
         self._lock = threading.Lock()
         self._worker: _Worker | None = None

@@ -26,6 +26,8 @@ class ElementRank:
         rank: the number of remaining units of the parameter that are pruned before this one; None
             if it is not ranked.
         ranked: the number of ranked units of the parameter; None if none are ranked.
+        factors: the factors of the row and of the column, if the score has them; see
+            `RowColumnScores`.
     """
 
     pruned: bool
@@ -34,6 +36,7 @@ class ElementRank:
     cut: float | None = None
     rank: int | None = None
     ranked: int | None = None
+    factors: tuple[float, float] | None = None
 
     @property
     def margin(self) -> float | None:

@@ -27,11 +27,13 @@ class PrunedUnits:
             units were not ranked.
         remaining: shape (units,), the number of remaining elements of each unit; units without any
             are not ranked.
+        source: the name of the file that has the scores; "" if they follow from the weights.
     """
 
     pruned: NDArray[np.bool_]
     ranks: NDArray[np.floating[Any]] | None
     remaining: NDArray[np.int64]
+    source: str = ""
 
     @property
     def non_finite(self) -> int:

@@ -15,9 +15,15 @@ from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
-from prune_gui.pruning.selection.keys import KeySource, RemainingMask, with_equal_nans
+from prune_gui.pruning.selection.keys import (
+    KeySource,
+    RemainingMask,
+    ScoreKeys,
+    with_equal_nans,
+)
 from prune_gui.pruning.selection.radix_select import Cut, mark_codes
 from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.row_column_scores import RowColumnScores
 from prune_gui.pruning.selection.rows import RowCuts
 
 
@@ -85,6 +91,7 @@ class ElementCut(Predicate):
             cut=keys.value(cut.threshold) if cut.pruned else None,
             rank=before,
             ranked=ranked,
+            factors=factors_at(self.ranking.keys, flat),
         )
 
 
@@ -136,12 +143,19 @@ class RowCut(Predicate):
             cut=keys.value(threshold) if last >= 0 else None,
             rank=before,
             ranked=ranked,
+            factors=factors_at(self.ranking.keys, flat),
         )
 
 
 def key_at(keys: KeySource, flat: int) -> int:
     """Return the key of the element at a flat index."""
     return int(keys.bits(flat, flat + 1)[0]) & keys.magnitude
+
+
+def factors_at(keys: KeySource, flat: int) -> tuple[float, float] | None:
+    """Return the factors of the row and column of an element; None if its score has none."""
+    scores = keys.scores if isinstance(keys, ScoreKeys) else None
+    return scores.factors_at(flat) if isinstance(scores, RowColumnScores) else None
 
 
 def _count_before(

@@ -13,7 +13,7 @@ from prune_gui.language import tr
 from prune_gui.pruning.kernels import groups as group_kernels
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
-from prune_gui.pruning.predicates.cuts import key_at
+from prune_gui.pruning.predicates.cuts import factors_at, key_at
 from prune_gui.pruning.selection.keys import Bits
 from prune_gui.pruning.selection.ranking import Ranking
 
@@ -116,6 +116,7 @@ class NMCut(Predicate):
             else None,
             rank=rank - pruned_before if rank >= pruned_before else None,
             ranked=len(order) - pruned_before,
+            factors=factors_at(keys, flat),
         )
 
     def _lowest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.chunk_spans import chunk_spans
+from prune_gui.pruning.selection.chunk_spans import blocks, chunk_spans
 from prune_gui.pruning.selection.histogram_cache import (
     EMPTY_HISTOGRAM,
     MAX_GROUPED_BYTES,
@@ -141,9 +141,9 @@ def _grouped_histogram(ranking: Ranking, prefix: int) -> DigitHistogram:
 
 
 def _group_span(ranking: Ranking, span: tuple[int, int]) -> GroupedSpan:
+    counts = _leading_counts(ranking, DIGIT_BITS, *span)
     bits = ranking.keys.bits(*span)
     mask = None if ranking.remaining_mask is None else ranking.remaining_mask(*span)
-    counts = _leading_counts(bits, mask, DIGIT_BITS)
     ends = np.cumsum(counts, dtype=np.uint32) - counts
     digits = np.empty(counts.sum(), np.uint16)
     key_kernels.group_digits(bits, mask, ends, digits)
@@ -163,35 +163,43 @@ def _span_histogram(
     ranking: Ranking, shift: int, above: int, prefix: int, start: int, stop: int
 ) -> DigitHistogram:
     """Return the histogram of bits `shift` to `above` - 1 in a span of a ranking."""
-    bits = ranking.keys.bits(start, stop)
-    remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
-    key, digits = bits.dtype.type, 1 << (above - shift)
     if above == 8 * ranking.keys.width:
-        counts = _leading_counts(bits, remaining_mask, shift)
+        counts = _leading_counts(ranking, shift, start, stop)
         half = len(counts) // 2
         if not ranking.keys.magnitude >> shift & half:  # add digits that differ only in the sign
             counts[:half] += counts[half:]
             counts[half:] = 0
         return DigitHistogram.of(counts)
+    digits = 1 << (above - shift)
     table = np.zeros(digits, np.uint32)
-    key_kernels.count_digits_between(
-        bits,
-        key(ranking.keys.magnitude),
-        remaining_mask,
-        key(prefix << above),
-        key(((prefix + 1) << above) - 1),
-        key(shift),
-        key(digits - 1),
-        table,
-    )
+    for bits, remaining_mask in _parts(ranking, start, stop):
+        key = bits.dtype.type
+        key_kernels.count_digits_between(
+            bits,
+            key(ranking.keys.magnitude),
+            remaining_mask,
+            key(prefix << above),
+            key(((prefix + 1) << above) - 1),
+            key(shift),
+            key(digits - 1),
+            table,
+        )
     return DigitHistogram.of(table)
 
 
-def _leading_counts(
-    bits: Bits, remaining_mask: NDArray[np.bool_] | None, shift: int
-) -> NDArray[np.uint32]:
+def _leading_counts(ranking: Ranking, shift: int, start: int, stop: int) -> NDArray[np.uint32]:
     """Return how often each value of ``bits >> shift`` occurs: uint32, indexed by value."""
-    tables = np.zeros((2, 1 << 8 * bits.itemsize - shift), np.uint32)
-    key_kernels.count_leading(bits, remaining_mask, bits.dtype.type(shift), tables)
+    tables = np.zeros((2, 1 << 8 * ranking.keys.width - shift), np.uint32)
+    for bits, remaining_mask in _parts(ranking, start, stop):
+        key_kernels.count_leading(bits, remaining_mask, bits.dtype.type(shift), tables)
     counts: NDArray[np.uint32] = tables[0] + tables[1]
     return counts
+
+
+def _parts(
+    ranking: Ranking, start: int, stop: int
+) -> Iterator[tuple[Bits, NDArray[np.bool_] | None]]:
+    """Yield the bits of the elements in [start, stop), and which of them remain, in parts."""
+    for span in blocks(ranking.keys, start, stop):
+        mask = None if ranking.remaining_mask is None else ranking.remaining_mask(*span)
+        yield ranking.keys.bits(*span), mask

@@ -190,7 +190,7 @@ class HistogramCache:
             They differ for each cut and would soon evict those of leading digits.
         grouped: the last digits of spans of 32-bit keys whose amount was changed: a histogram of
             further digits then takes no pass over the keys.
-        norms: float64 norms of the channels of a tensor.
+        norms: float64 norms of the channels of a tensor, or factors of its rows and columns.
     """
 
     leading: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))

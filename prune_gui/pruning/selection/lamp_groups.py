@@ -84,7 +84,7 @@ class TensorGroups:
         """Return a single group of all keys, before any pass."""
         bits = np.array([8 * ranking.keys.width - 1])
         zeros = np.zeros(1, int)
-        return cls(ranking, zeros, bits, zeros, np.zeros(1), _largest_exponent(ranking))
+        return cls(ranking, zeros, bits, zeros, np.zeros(1), largest_exponent(ranking))
 
     @property
     def units(self) -> NDArray[np.int64]:
@@ -220,7 +220,7 @@ def numbers_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> NDArray[np
     return numbers
 
 
-def _largest_exponent(ranking: Ranking) -> int:
+def largest_exponent(ranking: Ranking) -> int:
     """Return the exponent of the largest remaining finite number; 0 for dtypes but float64."""
     keys = ranking.keys
     assert isinstance(keys, ScoreKeys)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.chunk_spans import chunk_spans
+from prune_gui.pruning.selection.chunk_spans import blocks, chunk_spans
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import (
     DigitHistogram,
@@ -294,16 +294,17 @@ def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[
         codes: the codes of consecutive elements.
     """
     keys = with_equal_nans(keys, cut.threshold)
-    bits = keys.bits(start, start + codes.size)
-    as_key = bits.dtype.type
-    key_kernels.mark_below(
-        bits,
-        as_key(keys.magnitude),
-        as_key(cut.threshold),
-        cut.last_tie - start,
-        np.uint8(step),
-        codes,
-    )
+    for first, stop in blocks(keys, start, start + codes.size):
+        bits = keys.bits(first, stop)
+        as_key = bits.dtype.type
+        key_kernels.mark_below(
+            bits,
+            as_key(keys.magnitude),
+            as_key(cut.threshold),
+            cut.last_tie - first,
+            np.uint8(step),
+            codes[first - start : stop - start],
+        )
 
 
 def _sum(

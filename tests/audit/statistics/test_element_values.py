@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
@@ -33,6 +33,7 @@ def _read(measure, start, stop):
     return numbers, present if present.size else np.ones(stop - start, np.bool_)
 
 
+@settings(max_examples=15)
 @given(
     steps=st.lists(st.sampled_from(RANKING), min_size=1, max_size=3),
     shape=st.tuples(st.integers(4, 9), st.integers(4, 9)),

@@ -33,7 +33,7 @@ def test_bins_equal_those_of_numpy_for_each_step(
     finite = np.isfinite(wide)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-        low, high = value_range(resolution.checkpoint, "w", Monitor())
+        low, high = value_range(resolution, "w", Monitor())
         edges = bin_edges(low, high, bins, symmetric=symmetric)
         found = histogram(resolution, "w", edges, Monitor())
     if finite.any():
@@ -66,12 +66,12 @@ def test_symmetric_edges_are_symmetric_about_zero():
 @pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 3, 2, 2)])
 def test_all_elements_are_counted_for_any_shape(resolved, shape):
     resolution = resolved(HALF, w=torch.full(shape, 0.25))
-    edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 8, symmetric=False)
+    edges = bin_edges(*value_range(resolution, "w", Monitor()), 8, symmetric=False)
     assert histogram(resolution, "w", edges, Monitor()).counts.sum() == math.prod(shape)
 
 
 def test_a_parameter_without_finite_weights_is_no_error(resolved):
     resolution = resolved(w=torch.tensor([math.nan, math.inf, -math.inf]))
-    low, high = value_range(resolution.checkpoint, "w", Monitor())
+    low, high = value_range(resolution, "w", Monitor())
     found = histogram(resolution, "w", bin_edges(low, high, 4, symmetric=True), Monitor())
     assert (found.counts.sum(), found.nan, found.infinite) == (0, 1, 2)

@@ -94,7 +94,7 @@ def test_bins_equal_those_of_numpy_after_any_move_of_the_cut(
                 first = after(first, step)
             except StepError:  # the parameter has no rows or groups
                 continue
-        edges = bin_edges(*value_range(first.checkpoint, "w", Monitor()), bins, symmetric=symmetric)
+        edges = bin_edges(*value_range(first, "w", Monitor()), bins, symmetric=symmetric)
         found = histogram(first, "w", edges, Monitor())
         for step in cuts:
             moved = after(first, step)
@@ -122,7 +122,7 @@ def passes(monkeypatch):
 def weights_and_edges(resolved, **recipe):
     weights = torch.randn(40, 30, generator=torch.Generator().manual_seed(0))
     first = resolved(w=weights, **recipe)
-    return first, bin_edges(*value_range(first.checkpoint, "w", Monitor()), 16, symmetric=True)
+    return first, bin_edges(*value_range(first, "w", Monitor()), 16, symmetric=True)
 
 
 @pytest.mark.parametrize(

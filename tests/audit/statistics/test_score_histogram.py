@@ -34,7 +34,7 @@ def score_histograms(resolution, name, scored):
     return found, found.with_lowest(*scored.lowest) if scored.lowest else found
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(tensors, st.sampled_from(DTYPES), st.sampled_from(METHODS), st.sampled_from([29, 1 << 20]))
 def test_groups_equal_those_of_numpy_for_each_step(resolved, values, dtype, last, chunk):
     weights = torch.tensor(values).to(dtype).view(1, -1)
@@ -145,6 +145,23 @@ def test_lamp_scores_equal_their_definition(resolved, seed, size, dtype):
             least = np.count_nonzero(scores[codes == code] < bound / rounding)
             most = np.count_nonzero(scores[codes == code] <= bound * rounding)
             assert least <= count <= most
+    assert found.bounds[-1] == 1.0
+
+
+@pytest.mark.slow
+@settings(max_examples=30)
+@given(st.integers(0, 2**31), st.integers(2, 30), st.sampled_from([torch.float32, torch.float16]))
+def test_lamp_scores_of_other_scores_equal_their_definition_to_a_group(resolved, seed, size, dtype):
+    weights = torch.randn(size, 7, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    resolution = resolved({"method": "balanced", "amount": 0.3}, w=weights)
+    scored = scores_of(resolution, "w", 1)
+    assert scored.kind == "lamp_of_scores"
+    found = ScoreHistogramCache(resolution.checkpoint).left("w", scored, Monitor())
+    scores = lamp_scores(scored.keys.scores.part(0, weights.numel()))
+    upper, width = np.cumsum(found.counts.sum(0)), 1.002
+    for bound, count in zip(found.bounds[1:], upper, strict=True):
+        assert np.count_nonzero(scores < bound / width) <= count
+        assert count <= np.count_nonzero(scores <= bound * width)
     assert found.bounds[-1] == 1.0
 
 

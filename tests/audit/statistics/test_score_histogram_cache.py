@@ -10,7 +10,8 @@ from prune_gui.recipe import Recipe, resolve
 
 
 def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):
-    save_file({name: torch.randn(40, 30) for name in "abc"}, tmp_path / "m.safetensors")
+    weights = torch.linspace(-1, 1, 1200).view(40, 30)
+    save_file({name: weights.clone() for name in "abc"}, tmp_path / "m.safetensors")
     with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
         scored = {name: weights_of(resolution, name) for name in "abc"}

@@ -34,6 +34,15 @@ def test_an_element_is_described_with_its_rank_in_every_step(subject_after):
     )
 
 
+def test_an_element_is_described_with_the_factors_of_its_row_and_column(subject_after):
+    subject = subject_after({**L1, "score": "balanced"})
+    rank = ElementRank(False, "entry", 1.5, 0.5, 0, 8, factors=(4.0, 0.5))
+    text = describe_ranks(subject, Explanation("fc.weight", (2, 3), 0.75, 0, {1: rank}))
+    [row] = text.rows
+    assert row.step.endswith(", row factor 4, column factor 0.5")
+    assert (row.score, row.cut, row.rank) == ("1.5", "0.5", "1 of 8")
+
+
 def test_a_step_that_did_not_rank_the_element_has_no_numbers(subject_after):
     subject = subject_after({"method": "channels", "dim": 0, "channels": [2]}, L1)
     explanation = Explanation("fc.weight", (2, 3), 0.75, 1, {1: ElementRank(True, "channel 2")})

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from small_bert import write_bert
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.rendering.thumbnail import Shading
@@ -11,8 +12,9 @@ from prune_gui.audit.view_data import overview
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.overview import OverviewRequest, compute_overview, name_lines
 from prune_gui.audit.view_data.overview_card import MAX_LISTED
+from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.recipe import Step
+from prune_gui.recipe import Recipe, Step, resolve
 
 STEP = {"method": "l1_unstructured", "amount": 0.5, "targets": ["layers.0.*"]}
 WEIGHTS = {
@@ -111,6 +113,25 @@ def test_the_card_lists_parameters_with_warnings(resolved):
     assert [row.parameter for row in card.warnings.rows] == names[:MAX_LISTED]
     assert card.warnings.rows[0].text == "3 of 3 channels dead (all in the file)"
     assert card.warnings.total == MAX_LISTED + 3
+
+
+def test_the_card_offers_to_remove_what_is_dead_unless_whole_units_are_pruned(tmp_path):
+    up = "*.intermediate.dense.weight"
+    rows = {"method": "channels", "targets": [up], "channels": [1]}
+    units = {"method": "listed_units", "space": "ffn", "units": [1], "targets": [up]}
+    rest = {"method": "dead_units", "targets": ["*"]}
+    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
+
+        def offered(*steps):
+            recipe = Recipe.model_validate({"steps": steps})
+            return complete(resolve(recipe, checkpoint), request()).card.has_dead
+
+        assert offered(rows)
+        assert offered(rest, rows)
+        assert not offered()
+        assert not offered({**rows, "enabled": False})
+        assert not offered(units)
+        assert not offered(rows, rest)
 
 
 def test_a_parameter_is_described_with_its_steps(resolved):

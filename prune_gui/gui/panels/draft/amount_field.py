@@ -49,7 +49,9 @@ class AmountField(Field):
         return self._value
 
     def set_value(self, value: object) -> None:
-        """Show an amount. Does not signal."""
+        """Show an amount; None leaves the one that is shown. Does not signal."""
+        if value is None:
+            return
         self._value = value
         is_share = isinstance(value, float)
         self._kind.setCurrentIndex(0 if is_share else 1)

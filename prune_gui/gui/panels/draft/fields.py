@@ -214,16 +214,17 @@ class PathField(Field):
     Args:
         optional: whether the path may be None.
         is_text: whether the file is a text; else it is a checkpoint.
+        placeholder: what an empty line means; "" for the usual meaning.
     """
 
-    def __init__(self, *, optional: bool, is_text: bool = False) -> None:
+    def __init__(self, *, optional: bool, is_text: bool = False, placeholder: str = "") -> None:
         super().__init__()
         self._value: object = None
         self._is_text = is_text
         self._line = _PathLine(Qt.TextElideMode.ElideMiddle)
         if is_text:
             placeholder = tr("a text file")
-        else:
+        elif not placeholder:
             placeholder = tr("none: rank the weights themselves") if optional else tr("a file")
         self._line.setPlaceholderText(placeholder)
         self._line.setClearButtonEnabled(optional)
@@ -324,7 +325,7 @@ def _ranges(channels: object) -> str:
 
 
 def format_of(field_info: FieldInfo) -> object:
-    """Return the format in the JSON schema of a field: "path", "text-path", "share" or None."""
+    """Return the format in the JSON schema of a field, such as "path" or "share"; else None."""
     extra = field_info.json_schema_extra
     return extra.get("format") if isinstance(extra, dict) else None
 
@@ -334,7 +335,12 @@ def plain_field(field_info: FieldInfo) -> Field:
     alternatives = _alternatives(field_info.annotation)
     if format_of(field_info) in ("path", "text-path"):
         is_text = format_of(field_info) == "text-path"
-        return PathField(optional=not field_info.is_required(), is_text=is_text)
+        meaning = text_of(field_info).placeholder
+        return PathField(
+            optional=not field_info.is_required(),
+            is_text=is_text,
+            placeholder=tr(meaning) if meaning else "",
+        )
     words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
     if words and len(alternatives) == 1:
         return ChoiceField(words, text_of(field_info).choices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.draft.amount_field import AmountField
+from prune_gui.gui.panels.draft.amounts_field import AmountsField
 from prune_gui.gui.panels.draft.fields import Field, format_of, plain_field
 from prune_gui.gui.panels.draft.number_box import ShareField
 from prune_gui.gui.runtime.locale import without_mnemonics
@@ -86,7 +88,7 @@ class MethodForm(QWidget):
             if kind is type(field):
                 field.set_value(value)
         self._show_messages({})
-        self._count_folded()
+        self._values_changed()
 
     def reset(self, method: type[Method]) -> None:
         """Show the fields of a method with their defaults."""
@@ -97,14 +99,14 @@ class MethodForm(QWidget):
         for name, value in self._initial.items():
             self._fields[name].set_value(value)
         self._show_messages({})
-        self._count_folded()
+        self._values_changed()
 
     def show_method(self, method: Method) -> None:
         """Show the field values of a method."""
         self.use(type(method))
         for name, field in self._fields.items():
             field.set_value(getattr(method, name))
-        self._count_folded()
+        self._values_changed()
 
     def method(self, folder: Path | None = None) -> Method | None:
         """Return the method with the values of the fields; None, and show messages, if invalid.
@@ -114,9 +116,10 @@ class MethodForm(QWidget):
         """
         if self._method is None:
             return None
-        values = {name: field.value() for name, field in self._fields.items()}
+        used = {name: one for name, one in self._fields.items() if name not in self._unused()}
+        values = {name: field.value() for name, field in used.items()}
         given = {name: value for name, value in values.items() if value is not None}
-        errors = {name: error for name, field in self._fields.items() if (error := field.error())}
+        errors = {name: error for name, field in used.items() if (error := field.error())}
         if errors:
             self._show_messages(errors)
             return None
@@ -141,7 +144,7 @@ class MethodForm(QWidget):
         field = self._fields.get(name)
         if field is not None:
             field.set_value(value)
-            self._count_folded()
+            self._values_changed()
             self.changed.emit()
 
     def _changed(self) -> dict[str, tuple[type[Field], object]]:
@@ -169,7 +172,7 @@ class MethodForm(QWidget):
             label.setToolTip(description)
             field.describe(without_mnemonics(label_text), description)
             field.changed.connect(self.changed)
-            field.changed.connect(self._count_folded)
+            field.changed.connect(self._values_changed)
             message = Message()
             forms[text.folded].addRow(label, field)
             forms[text.folded].addRow("", message)
@@ -189,6 +192,19 @@ class MethodForm(QWidget):
         self._rows.hide()
         self._rows.deleteLater()
         self._rows = content
+
+    def _unused(self) -> Collection[str]:
+        """Return the names of the fields that have no effect."""
+        assert self._method is not None
+        values = {name: field.value() for name, field in self._fields.items()}
+        return self._method.unused_fields(values)
+
+    def _values_changed(self) -> None:
+        """Disable the fields that have no effect now, and count the changed ones below *More*."""
+        unused = self._unused()
+        for name, field in self._fields.items():
+            field.setEnabled(name not in unused)
+        self._count_folded()
 
     def _count_folded(self) -> None:
         """Show on the button of the fold how many fields below it were changed."""
@@ -224,6 +240,8 @@ def _field(name: str, field_info: FieldInfo, method: type[Method]) -> Field:
     """Return a new widget for a field of a method."""
     if name == "amount":
         return AmountField(method.unit)
+    if format_of(field_info) == "amounts":
+        return AmountsField(tr(text_of(field_info).placeholder))
     return ShareField() if format_of(field_info) == "share" else plain_field(field_info)
 
 

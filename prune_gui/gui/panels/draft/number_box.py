@@ -116,6 +116,15 @@ def share_error(value: object) -> str:
     return ""
 
 
+def parse_percentage(text: str) -> float | None:
+    """Return the share that a text with a percent sign states; None for any other text."""
+    plain = _plain(latin(text))
+    try:
+        return parse_share(plain) if plain.endswith("%") else None
+    except ValueError:
+        return None
+
+
 def _plain(text: str) -> str:
     """Return a text with "." as the decimal sign and "%" as the percent sign."""
     return text.translate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -19,7 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
+from prune_gui.gui.panels.draft.cut_follower import CutFollower
 from prune_gui.gui.panels.draft.form import MethodForm, row_label, summary
 from prune_gui.gui.panels.draft.method_box import MethodBox
 from prune_gui.gui.panels.draft.targets_field import TargetsField
@@ -29,18 +31,21 @@ from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods import METHODS, Method
-from prune_gui.pruning.methods.dragged_cut import Setting
+from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method
 from prune_gui.recipe import Step
 from prune_gui.recipe.amounts import Amount
-from prune_gui.session.amount_from_cut import (
-    DraggedAmount,
-    field_for_rank,
-    field_for_score,
-    field_for_weight,
-)
+from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
+from prune_gui.session.amount_from_cut import FIELD_FOR
 from prune_gui.session.changes import Changes
-from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest, UnitRequest
+from prune_gui.session.draft_request import (
+    AmountRequest,
+    ChannelRequest,
+    CutRequest,
+    DraftRequest,
+    SharesRequest,
+    StepRequest,
+    UnitRequest,
+)
 from prune_gui.session.manual_channels import listed
 from prune_gui.session.manual_units import listed_units
 from prune_gui.worker.jobs import Draft
@@ -52,10 +57,6 @@ A mouse can report a slider more often than the screen shows it; each update tak
 from the engine.
 """
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
-FindSetting = Callable[..., Setting | None]
-"""A `field_for_...` function of `amount_from_cut`, called with the draft and `monitor`."""
-FIELD_FOR: Final = {"weight": field_for_weight, "score": field_for_score, "rank": field_for_rank}
-"""The function for each quantity of a `CutRequest`."""
 MIN_FIELDS_HEIGHT_PX: Final = 120
 """Minimum height of the scroll area with the fields."""
 
@@ -78,9 +79,7 @@ class DraftPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
-        self._has_manual_list = False
-        self._pending_cut: FindSetting | None = None
-        self._cut_ticket: int | None = None
+        self._is_made_by_view = False
         self._shows_outcome = False  # that of the current or of the previous draft
 
         self._heading = QLabel()
@@ -94,6 +93,7 @@ class DraftPanel(QWidget):
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
         self.form.changed.connect(self._changed_by_user)
+        self._cuts = CutFollower(workbench, self.form)
         self.preview = QCheckBox(tr("Previe&w"))
         self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(self._update)
@@ -131,8 +131,10 @@ class DraftPanel(QWidget):
         if focus:  # for other reasons, Fusion draws no focus frame
             self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _edits(self, number: int) -> bool:
-        return self._editing is not None and self._editing[0] + 1 == number
+    def _load(self, number: int | None) -> None:
+        """Load a step into the form, unless it is in it; None for the draft, which is."""
+        if number is not None and (self._editing is None or self._editing[0] + 1 != number):
+            self.edit(number - 1, focus=False)
 
     def edit_with_amount(self, index: int, amount: Amount) -> None:
         """Load a step of the recipe into the form, with another amount."""
@@ -159,7 +161,7 @@ class DraftPanel(QWidget):
             return
         draft = Draft(step, self._editing[0] if self._editing else None)
         self._workbench.edit(lambda session: self._workbench.draft.commit(session, draft))
-        if self.editing or self._has_manual_list:
+        if self.editing or self._is_made_by_view:
             self._reset()
         else:
             self._turn_preview(on=False)
@@ -167,7 +169,7 @@ class DraftPanel(QWidget):
 
     def _reset(self) -> None:
         """Begin a new draft: the first method with its defaults, for the selected parameters."""
-        self._editing, self._has_manual_list = None, False
+        self._editing, self._is_made_by_view = None, False
         self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
         self._order_tabs()
@@ -183,48 +185,50 @@ class DraftPanel(QWidget):
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
         if isinstance(request, CutRequest):
-            if request.step is not None and not self._edits(request.step):
-                self.edit(request.step - 1, focus=False)
-            self._cut_at(partial(FIELD_FOR[request.quantity], value=request.value))
+            self._load(request.step)
+            own = {"group": request.group} if request.group else {}
+            self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
         elif isinstance(request, UnitRequest):
             self._change_units(request)
+        elif isinstance(request, StepRequest):
+            self._draft_made(request.step)
+        elif isinstance(request, AmountRequest):
+            self._set_amount(request)
+        elif isinstance(request, SharesRequest):
+            self.take_shares(request.step)
         else:
             self._change_channels(request)
 
-    def _cut_at(self, find: FindSetting) -> None:
-        """Compute the setting for a cut on the engine's thread, and apply it to the form.
+    def _set_amount(self, request: AmountRequest) -> None:
+        """Change the amount of one target; the draft ranks each target by itself."""
+        self._load(request.step)
+        method = self.form.method()
+        if isinstance(method, AllocatedMethod):
+            amounts = with_own_amount(method.amounts, request.name, request.amount)
+            self.form.set_value("amounts", amounts)
 
-        The next cut waits until the outcome of the previous one is shown, so that fast dragging
-        does not block updates of the views.
+    def take_shares(self, number: int | None) -> None:
+        """Draft a step with own amounts: the shares that another step, or the draft, prunes.
+
+        It replaces the other step. Its method is that of the draft, if there is one.
+
+        Args:
+            number: the number of the step, from 1; None for the draft.
         """
         workbench = self._workbench
-        session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
-        outdated = workbench.resolved is not None and workbench.resolved.draft != draft
-        if outdated or workbench.bridge.waits_for(self._cut_ticket):
-            self._pending_cut = find
+        shown, draft = workbench.shown, workbench.draft.current
+        number = number or workbench.draft_number
+        if shown is None or number is None or number > len(shown.outcomes):
             return
-        if not (session and workbench.shown and draft and number and workbench.chosen):
+        method = (draft.step if draft else shown.recipe.steps[number - 1]).method
+        try:
+            step = with_shares_of(shown, number, allocated(method))
+        except RecipeError as error:
+            workbench.fail(deferred("Taking the shares of a step"), error)
             return
-        if workbench.chosen not in workbench.shown.outcomes[number - 1].pruned:
-            return  # the cut was dragged in a picture of the previous parameter
-        moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
-
-        def then(setting: Setting | None) -> None:
-            before = workbench.draft.current
-            if setting is not None and before and before.step.method.name == draft.step.method.name:
-                self.form.set_value(*setting)
-            if workbench.draft.current == before:  # no new outcome follows to trigger this
-                self._follow_drag()
-
-        self._cut_ticket = workbench.bridge.run_job(
-            "cut", lambda monitor: find(moved, monitor=monitor), then
-        )
-
-    def _follow_drag(self) -> None:
-        """Handle the latest cut that was dragged while the previous one was computed."""
-        find, self._pending_cut = self._pending_cut, None
-        if find is not None and self._workbench.draft.current is not None:
-            self._cut_at(find)
+        self._load(None if number == workbench.draft_number else number)
+        self._show_step(step)
+        self._turn_preview(on=True)
 
     def _change_channels(self, request: ChannelRequest) -> None:
         """Draft the channels that the draft prunes already, with or without those of a request."""
@@ -241,7 +245,7 @@ class DraftPanel(QWidget):
         if not channels:
             self._reset()
             return
-        self._draft_listed(listed(channels, dim, name, session.checkpoint))
+        self._draft_made(listed(channels, dim, name, session.checkpoint))
 
     def _change_units(self, request: UnitRequest) -> None:
         """Draft the units that the draft prunes already, with or without those of a request."""
@@ -252,14 +256,14 @@ class DraftPanel(QWidget):
         else:
             units = (drafted or frozenset()) | request.units
         if units:
-            self._draft_listed(listed_units(units, request.group, session.checkpoint))
+            self._draft_made(listed_units(units, request.group, session.checkpoint))
         elif drafted is not None:
             self._reset()
 
-    def _draft_listed(self, step: Step) -> None:
-        """Show a step with a list that the user selected by hand, as the draft."""
+    def _draft_made(self, step: Step) -> None:
+        """Show a step that a view makes, as the draft; for other targets, there is a new one."""
         self._show_step(step)
-        self._has_manual_list = True
+        self._is_made_by_view = True
         self._turn_preview(on=True)
 
     def _show_step(self, step: Step) -> None:
@@ -317,7 +321,7 @@ class DraftPanel(QWidget):
             self._recipe_changed()
         if changes.resolution:
             self._show_outcome()
-            self._follow_drag()
+            self._cuts.catch_up()
         if changes.stopped:
             self._show_stopped()
 
@@ -379,9 +383,9 @@ class DraftPanel(QWidget):
 
     def _targets_changed(self, by_user: bool) -> None:
         if by_user:
-            self._has_manual_list = False
+            self._is_made_by_view = False
             self._changed_by_user()
-        elif self._has_manual_list:
+        elif self._is_made_by_view:
             self._reset()  # the channels are those of another parameter
         else:
             self._update()

@@ -34,7 +34,7 @@ class StepRole(enum.IntEnum):
 
     `LIMITS`, `WARNINGS` and `SHARE` keep the old values until the new outcome is known. `SHARE` is
     the share of the targets that the step prunes, or None. `TITLE` is without the amount, which is
-    `AMOUNT` as text, and the edit role as a number.
+    `AMOUNT` as text, and the edit role as a number; "" if all targets have their own.
     """
 
     TARGETS = Role.UserRole
@@ -71,11 +71,11 @@ class StackModel(QAbstractListModel):
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Return the flags of an item: steps are checkable, and can be dragged between others.
 
-        Those with an amount are editable.
+        Those with an amount are editable, unless all targets have their own.
         """
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
-        editable = has_amount(self._steps[index.row()].method)
+        editable = self._has_amount(index.row())
         return (
             (Qt.ItemFlag.ItemIsEditable if editable else Qt.ItemFlag.NoItemFlags)
             | Qt.ItemFlag.ItemIsEnabled
@@ -104,7 +104,7 @@ class StackModel(QAbstractListModel):
             case StepRole.TITLE:
                 return formatting.title_without_amount(step)
             case StepRole.AMOUNT:
-                return formatting.amount(step)
+                return formatting.amount(step) if self._has_amount(row) else ""
             case StepRole.SHARE:
                 pruned, total = (
                     self._last_outcomes[row].total if row in self._last_outcomes else (0, 0)
@@ -231,6 +231,12 @@ class StackModel(QAbstractListModel):
         if not self._steps[row].enabled:
             return tr("switched off"), False
         return tr("waits for step {number}", number=resolved.error.step), False
+
+    def _has_amount(self, row: int) -> bool:
+        """Return whether a step has an amount that counts, as far as its outcome is known."""
+        outcome = self._last_outcomes.get(row)
+        is_common = outcome is None or outcome.has_common_amount
+        return is_common and has_amount(self._steps[row].method)
 
     def _all_notes(self, row: int) -> list[str]:
         kinds: tuple[Kind, ...] = ("limits", "warnings")

@@ -323,7 +323,8 @@ class CompareView(View[Subject]):
         if isinstance(painter, MaskPainter):
             self._legend.show_subject(painter.subject, self.colours())
         elif painter is not None and overlap is not None and overlap.name == painter.subject.name:
-            self._legend.setText(legend(overlap, self.colours()))
+            corrected = isinstance(painter, ComparePainter) and painter.has_corrected
+            self._legend.setText(legend(overlap, self.colours(), corrected=corrected))
         else:
             self._legend.clear()
 

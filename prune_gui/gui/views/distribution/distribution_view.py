@@ -374,7 +374,7 @@ class DistributionView(View[Subject]):
             return
         of_step = isinstance(picture.request.of, int)
         step = None if code == picture.subject.draft else code
-        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value, step))
+        self._request_draft(CutRequest("score" if of_step else "weight", value, step))
 
     def _cursor_moved(self, scene: QPointF) -> None:
         picture, self._cursor = self._picture_shown, scene

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
+from prune_gui.gui.views.layers.segment_box import Segment, SegmentBox
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot
 from prune_gui.language import deferred, format_number, tr
@@ -128,13 +129,18 @@ class SizeAxis(CountAxis):
 class LayerBars(QWidget):
     """Three plots above one another, with a bar per position in each.
 
+    Attributes:
+        can_drag: returns whether the end of a bar's segment can be dragged, by row and code.
+
     Signals:
         pointed: (position) the cursor is over this position; -1 if it is over none.
         clicked: (position) the user clicked this position.
+        dragged: (row, code, share) the segment of a row is to be this share of its weights.
     """
 
     pointed = Signal(int)
     clicked = Signal(int)
+    dragged = Signal(int, int, float)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -144,12 +150,20 @@ class LayerBars(QWidget):
         self._colours: Colours | None = None
         self._chosen: int | None = None
         self._items: list[tuple[Plot, pg.BarGraphItem]] = []
+        self._bars: Bars | None = None
+        self.can_drag: Callable[[int, int], bool] = lambda _row, _code: False
+        box = SegmentBox(self._segment_at)
+        box.dragged.connect(self.dragged)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         self.plots: Sequence[Plot] = [
-            Plot({"left": axis, "bottom": PositionAxis("bottom")})
-            for axis in (pg.AxisItem("left"), SizeAxis("left"), pg.AxisItem("left"))
+            Plot({"left": axis, "bottom": PositionAxis("bottom")}, view)
+            for axis, view in (
+                (pg.AxisItem("left"), box),
+                (SizeAxis("left"), None),
+                (pg.AxisItem("left"), None),
+            )
         ]
         for plot, name, span, min_height in zip(
             self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True
@@ -223,6 +237,7 @@ class LayerBars(QWidget):
         if rows is None or colours is None or not len(rows):
             return
         bars = bars_of(rows, self._order, self._in_sight(len(rows)), MAX_BARS)
+        self._bars = bars
         width = self.plots[-1].view.width() / len(bars.total)
         gap = 0.1 if width >= MIN_WIDTH_FOR_GAPS_PX else 0.0
         sides = {"x0": bars.edges[:-1] - 0.5 + gap, "x1": bars.edges[1:] - 0.5 - gap}
@@ -270,6 +285,24 @@ class LayerBars(QWidget):
     def _moved(self) -> None:
         if not self._settle_timer.isActive():
             self._settle_timer.start()
+
+    def _segment_at(self, x: float, low: float, high: float) -> Segment | None:
+        """Return the segment whose end can be dragged at a place; the last one of several.
+
+        Args:
+            x: position of the bar.
+            low: lower end of the range of heights in which its end is, in percent.
+            high: upper end of that range.
+        """
+        bars, position = self._bars, round(x)
+        if bars is None or bars.max_rows > 1 or not bars.edges[0] <= position < bars.edges[-1]:
+            return None
+        row, bar = int(self._order[position]), position - int(bars.edges[0])
+        tops = 100 * bars.tops[:, bar]
+        for i, code in reversed(list(enumerate(bars.codes))):
+            if low <= tops[i + 1] <= high and self.can_drag(row, code):
+                return Segment(row, code, float(tops[i]))
+        return None
 
     def _position_at(self, plot: Plot, scene: QPointF) -> int:
         position = round(plot.view.mapSceneToView(scene).x())

@@ -22,6 +22,7 @@ from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.zero_columns import zero_columns
+from prune_gui.gui.views.layers.amount_editor import AmountEditor
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
@@ -31,6 +32,9 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
+from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.target_amounts import amount_for_share, takes_own_amount
+from prune_gui.session.draft_request import AmountRequest
 from prune_gui.session.settings import Settings
 
 if TYPE_CHECKING:
@@ -94,6 +98,8 @@ class LayersView(View[ModelSubject]):
         )
         self._small_box.setChecked(Settings.load().list_biases)
         self._bars, self._treemap = LayerBars(), TreemapPicture()
+        self._bars.can_drag = self._can_drag
+        self._amount = AmountEditor()
         self._pictures = QStackedWidget()
         self._pictures.addWidget(self._bars)
         self._pictures.addWidget(self._treemap)
@@ -107,10 +113,12 @@ class LayersView(View[ModelSubject]):
         self._pointed, self._progress = ElidedLabel(tr("Row under the cursor")), QLabel()
         self._progress.setAccessibleName(tr("Reading progress"))
         self._progress.setContentsMargins(GAP_PX, 0, 0, 0)
+        # The plots keep their height when the amount appears, also during a drag.
+        self._pointed.setMinimumHeight(self._amount.sizeHint().height())
         self._lay_out(
             [self._grouping_box, self._picture_box, self._small_box],
             splitter,
-            [self._pointed, self._progress],
+            [self._pointed, self._progress, self._amount],
         )
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle_timer.timeout.connect(self.refresh)
@@ -153,6 +161,8 @@ class LayersView(View[ModelSubject]):
         self._table.selectionModel().currentRowChanged.connect(self._choose_row)
         self._bars.pointed.connect(self._point_at)
         self._bars.clicked.connect(self._table.selectRow)
+        self._bars.dragged.connect(self._drag)
+        self._amount.wanted.connect(self._request_draft)
         self._treemap.pointed.connect(self._point_at)
         self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
         self._treemap.resized.connect(self._settle_timer.start)
@@ -266,6 +276,8 @@ class LayersView(View[ModelSubject]):
         row = self._chosen_row()
         self._treemap.choose(self._workbench.chosen)
         self._bars.choose(None if row is None else self._model.position_of(row))
+        subject = self._found.subject if self._found is not None else None
+        self._amount.show_parameter(subject, self._workbench.chosen)
         if row is None:
             self._table.clearSelection()
         else:
@@ -303,6 +315,22 @@ class LayersView(View[ModelSubject]):
             self._pointed.say(describe_row(layers_data.rows, row, layers_data.subject.title))
         else:
             self._pointed.say("")
+
+    def _can_drag(self, row: int, code: int) -> bool:
+        """Return whether the end of a segment sets the amount of one parameter in a step."""
+        found = self._found
+        if found is None or found.rows.size[row] > 1 or code == IN_FILE:
+            return False
+        return takes_own_amount(found.subject.resolution, code, found.rows.infos[row].name)
+
+    def _drag(self, row: int, code: int, share: float) -> None:
+        """Let the draft, or a step, which then becomes the draft, prune a share of a parameter."""
+        assert self._found is not None
+        subject, name = self._found.subject, self._found.rows.infos[row].name
+        self._workbench.choose(name)
+        amount = amount_for_share(subject.resolution, code, name, share)
+        step = None if code == subject.draft else code
+        self._request_draft(AmountRequest(name, amount, step))
 
     def _recolour(self) -> None:
         self._bars.recolour(self.colours())

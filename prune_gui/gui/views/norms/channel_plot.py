@@ -70,7 +70,6 @@ class ChannelPlot(Plot):
 
     Args:
         name: the accessible name, for screen readers.
-        cut_is_movable: whether the user can drag the cut.
 
     Signals:
         picked: (position, whether to add to the selection) a channel was clicked.
@@ -90,7 +89,7 @@ class ChannelPlot(Plot):
     dropped = Signal()
     cut_dragged = Signal(float)
 
-    def __init__(self, name: str, *, cut_is_movable: bool = True) -> None:
+    def __init__(self, name: str) -> None:
         self._box = ChannelBox()
         super().__init__({"bottom": IndexAxis("bottom")}, self._box)
         self.setAccessibleName(name)
@@ -103,12 +102,11 @@ class ChannelPlot(Plot):
         self._current = pg.InfiniteLine()
         self._cut = pg.InfiniteLine(
             angle=0,
-            movable=cut_is_movable,
+            movable=True,
             label="",
             labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2},
         )
-        if cut_is_movable:
-            self._cut.setToolTip(tr("Drag to change how many channels the step prunes"))
+        self._cut.setToolTip(tr("Drag to change how much the step prunes"))
         self._own_cut = pg.InfiniteLine(
             angle=0, label="", labelOpts={"position": 0.02, "anchors": [(0, 0)] * 2}
         )

@@ -129,7 +129,7 @@ class NormsView(View[Subject]):
         by = self._row.measured.by if self._row is not None else None
         if isinstance(by, ScoreOf):
             drafted = self.subject is not None and by.step == self.subject.draft
-            self.draft_wanted.emit(CutRequest("rank", score, None if drafted else by.step))
+            self._request_draft(CutRequest("rank", score, None if drafted else by.step))
 
     def _request_picture(self, subject: Subject) -> None:
         self._offer_dims(subject)
@@ -260,7 +260,7 @@ class NormsView(View[Subject]):
     def _request_channels(self, *, protect: bool) -> None:
         row, channels = self._row, self._take_selection()
         if row is not None and channels:
-            self.draft_wanted.emit(ChannelRequest(row.measured.dim, channels, protect))
+            self._request_draft(ChannelRequest(row.measured.dim, channels, protect))
 
     def _take_selection(self) -> frozenset[int]:
         """Return the selected channels, and clear the selection."""

@@ -25,6 +25,8 @@ MAX_HEIGHT_PX: Final = 84
 """Maximum height of the card above the thumbnails."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
+REMOVAL: Final = "removal"
+"""The target of the link that removes dead units."""
 MAX_NAME_PX: Final = 220
 """Names are elided to this width."""
 MAX_FLAT_ROWS: Final = 2
@@ -37,10 +39,12 @@ class CardPanel(QScrollArea):
     Signals:
         opened: (name) the user clicked a row that leads to a parameter.
         pointed: (name) the cursor is over such a row; "" if it is over none.
+        removal_wanted: the user wants to prune what remains of dead units.
     """
 
     opened = Signal(str)
     pointed = Signal(str)
+    removal_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, widgetResizable=True)
@@ -53,7 +57,7 @@ class CardPanel(QScrollArea):
         self._flat = False
         self._facts, self._warnings, self._patterns = (self._label() for _ in range(3))
         for label in (self._facts, self._warnings, self._patterns):
-            label.linkActivated.connect(lambda link: self.opened.emit(self._target(link)))
+            label.linkActivated.connect(self._follow)
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
         self._rows = QVBoxLayout(content)
@@ -85,7 +89,7 @@ class CardPanel(QScrollArea):
             self._facts.setText(SEPARATOR.join(facts))
         else:
             self._facts.setText(self._fact_table(card))
-        self._warnings.setText(self._warning_text(card.warnings, colours))
+        self._warnings.setText(self._warning_text(card, colours))
         self._patterns.setText(self._pattern_text(card.patterns))
         for label in (self._patterns, self._warnings):
             label.setVisible(bool(label.text()))
@@ -134,11 +138,15 @@ class CardPanel(QScrollArea):
         )
         return self._list(f"<b>{unbroken(text)}</b>", found) if found.total else ""
 
-    def _warning_text(self, found: CardList, colours: Colours) -> str:
+    def _warning_text(self, card: Card, colours: Colours) -> str:
+        found = card.warnings
         text = trn(
             "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.total
         )
         heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
+        if card.has_dead:
+            removal = unbroken(tr("Prune what remains of dead units"))
+            heading += f"{SEPARATOR if self._flat else '<br>'}{self._linked(REMOVAL, removal)}"
         return self._list(heading, found) if found.total else ""
 
     def _link(self, row: CardRow, text: str) -> str:
@@ -147,11 +155,20 @@ class CardPanel(QScrollArea):
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)
+        return self._linked(str(len(self._targets) - 1), text)
+
+    def _linked(self, link: str, text: str) -> str:
         colour = self.palette().link().color().name()
-        return f'<a style="color: {colour}" href="{len(self._targets) - 1}">{text}</a>'
+        return f'<a style="color: {colour}" href="{link}">{text}</a>'
+
+    def _follow(self, link: str) -> None:
+        if link == REMOVAL:
+            self.removal_wanted.emit()
+        else:
+            self.opened.emit(self._target(link))
 
     def _target(self, link: str) -> str:
-        return self._targets[int(link)] if link else ""
+        return self._targets[int(link)] if link not in ("", REMOVAL) else ""
 
     def _elided(self, name: str) -> str:
         metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle

@@ -21,6 +21,8 @@ from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import percent
+from prune_gui.session.draft_request import StepRequest
+from prune_gui.session.manual_units import dead_units
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.overview import OverviewData
@@ -100,6 +102,7 @@ class OverviewView(View[ModelSubject]):
         self._grid.pointed.connect(self._point_at)
         self._grid.moved.connect(self._on_moved)
         self._card.opened.connect(self._open)
+        self._card.removal_wanted.connect(self._remove_dead)
         self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
         self.pictured.connect(self._continue)
 
@@ -188,6 +191,12 @@ class OverviewView(View[ModelSubject]):
         self._point_at("")
         self._workbench.choose(name)
         self.view_wanted.emit("mask")
+
+    def _remove_dead(self) -> None:
+        """Let the draft prune what remains of all dead units."""
+        if self.subject is not None:
+            checkpoint = self.subject.resolution.checkpoint
+            self._request_draft(StepRequest(dead_units(None, checkpoint)))
 
     def _recolour(self) -> None:
         if self._found is not None:

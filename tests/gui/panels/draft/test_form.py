@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import create_model
 from PySide6.QtCore import QLocale, Qt
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QSlider
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFileDialog, QLabel, QSlider
 
 from prune_gui.gui.panels.draft.amount_field import AmountField
 from prune_gui.gui.panels.draft.form import MethodForm, _field_of, summary
@@ -30,10 +30,19 @@ overall = {"amount": amounts, "amount_of": parts, "max_sparsity": st.floats(0, 1
 channels = {"amount": amounts, "dim": dims, "amount_of": parts}
 listed = st.lists(st.integers(0, 99), min_size=1, unique=True)
 PARAMETERS = {
+    "refit": {"moments": st.just("moments.safetensors"), "damping": st.floats(0, 1e300)},
+    "bias_correction": {"means": st.just("means.safetensors")},
+    "batch_norm_statistics": {"statistics": st.just("/a folder/b.pt")},
     "l1_unstructured": ranked | {"importance": files},
     "ln_structured": channels | {"n": norms, "importance": files},
     "lamp": overall | {"importance": files},
-    "erk": overall | {"moved_from": files},
+    "balanced": overall
+    | {
+        "over": st.sampled_from(["lamp", "global", "local", "row"]),
+        "row_power": st.floats(0, 1),
+        "column_power": st.floats(0, 1),
+    },
+    "erk": overall | {"score": st.sampled_from(["magnitude", "balanced", "ria"])},
     "threshold": {
         "value": st.floats(0, 1e300),
         "relative_to": st.sampled_from(["absolute", "std"]),
@@ -67,15 +76,20 @@ PARAMETERS = {
         "normalization": st.sampled_from(["mean", "max", "none"]),
         "uniform": st.booleans(),
         "round_to": st.integers(1, 1 << 20),
+        "importance": files,
     },
     "layers": {"layers": listed, "stack": st.sampled_from(["all", "decoder"])},
-    "experts": {"experts": listed},
+    "experts": {
+        "amount": amounts,
+        "importance": files.filter(bool),
+        "reduction": st.sampled_from(["mean", "sum", "max"]),
+    },
     "listed_units": {"units": listed, "space": st.sampled_from(["heads", "channels"])},
     "tokens": {"listed": files.filter(bool), "corpus": st.none()},
     "random_unstructured": ranked | {"seed": seeds},
     "random_structured": channels | {"seed": seeds},
     "custom_from_mask": {"mask": files.filter(bool)},
-    "dead_units": {},
+    "dead_units": {"fold_constants": st.booleans()},
     "identity": {},
 }
 
@@ -169,6 +183,38 @@ def test_values_of_fields_with_another_type_are_not_kept(form):
     assert form.method() == METHODS["ln_structured"](amount=0.25, n="inf")
     form.use(METHODS["n_m"])
     assert form.method() == METHODS["n_m"]()
+
+
+@pytest.mark.parametrize("name", ["layers", "experts"])
+def test_units_are_listed_or_ranked_by_a_file(form, name, tmp_path, monkeypatch):
+    form.use(METHODS[name])
+    assert form.method() is None
+    assert message(form, name) == f"Name either {name}, or importance and amount"
+    scores, units = form._fields["importance"], form._fields[name]._line
+    assert scores._line.placeholderText() == "none: prune the listed units"
+    path = str(tmp_path / "scores.safetensors")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (path, ""))
+    scores._button.click()
+    form._fields["amount"].set_value(2)
+    assert form.method() == METHODS[name](importance=path, amount=2)
+
+    ranking = [form._fields[one] for one in ("importance", "amount", "reduction")]
+    units.setText("1, 3")
+    assert form.method() == METHODS[name].model_validate({name: [1, 3]})
+    assert not any(field.isEnabled() for field in ranking)
+    units.setText("")
+    assert form.method() == METHODS[name](importance=path, amount=2)
+    assert all(field.isEnabled() for field in ranking)
+    form.show_method(METHODS[name].model_validate({name: [0]}))
+    assert not form._fields["amount"].isEnabled()
+
+
+def test_the_scores_of_coupled_units_can_be_typed(form):
+    form.use(METHODS["coupled"])
+    scores = form._fields["importance"]._line
+    assert scores.placeholderText() == "none: rank by norms of the weights"
+    scores.setText("scores.npz")
+    assert form.method() == METHODS["coupled"](importance="scores.npz")
 
 
 def test_a_threshold_can_be_typed(form):

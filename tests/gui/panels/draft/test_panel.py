@@ -14,7 +14,9 @@ from waiting import change
 
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.selector import patterns_in
-from prune_gui.session.draft_request import ChannelRequest, CutRequest
+from prune_gui.session.draft_request import (
+    ChannelRequest,
+)
 
 
 @pytest.fixture
@@ -344,60 +346,6 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     draft.add()
     settle()
     assert workbench.resolved.error.step == 2
-
-
-def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_checkpoint):
-    workbench.choose("features.conv2.weight")
-    slide(draft, 10)
-    settle()
-    weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
-    threshold = float(weights.flatten().sort().values[999])
-    draft.change(CutRequest("weight", threshold))
-    qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
-
-
-def test_dragging_the_cut_of_a_step_edits_the_step(draft, workbench, settle, qtbot, make_step):
-    for amount in (0.5, 0.25):
-        workbench.edit(lambda session, a=amount: session.add(make_step(amount=a)))
-    workbench.choose("features.conv2.weight")
-    settle()
-    weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
-    threshold = float(weights.flatten().sort().values[999])
-    draft.change(CutRequest("weight", threshold, step=1))
-    assert draft.editing
-    qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
-    settle()
-    assert workbench.draft_number == 1
-    draft.add()
-    amounts = [step.method.amount for step in workbench.session.steps]
-    assert amounts == [1000 / weights.numel(), 0.25]
-
-
-def test_a_dragged_cut_sets_the_threshold(draft, workbench, settle, qtbot):
-    workbench.choose("features.conv2.weight")
-    draft.method.setCurrentIndex(draft.method.findData("threshold"))
-    draft.method.activated.emit(draft.method.currentIndex())
-    draft.form._fields["value"]._line.setText("0.01")
-    settle()
-    draft.change(CutRequest("weight", 0.02))
-    qtbot.waitUntil(lambda: draft.form.method().value == 0.02)
-    settle()
-    below = workbench.session.checkpoint.read("features.conv2.weight").abs() < 0.02
-    assert torch.equal(~workbench.shown.mask("features.conv2.weight"), below)
-
-
-def test_a_cut_dragged_in_the_picture_of_the_previous_parameter_is_ignored(
-    draft, workbench, settle, qtbot
-):
-    slide(draft, 10)
-    settle()
-    before, failed = draft.form.method(), []
-    workbench.failed.connect(lambda *what: failed.append(what))
-    workbench.choose("features.bn1.num_batches_tracked")  # not a target of the draft
-    draft.change(CutRequest("weight", 0.02))
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting)
-    assert not failed
-    assert draft.form.method() == before
 
 
 def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path):

@@ -115,3 +115,18 @@ def test_a_tool_tip_wraps_all_targets_into_short_lines(model, workbench, make_st
     tip = model.index(0).data(Qt.ItemDataRole.ToolTipRole).splitlines()
     assert max(map(len, tip)) <= 80
     assert patterns_in(" ".join(tip[1:-1])) == tuple(globs)
+
+
+def test_an_amount_that_counts_for_no_target_is_neither_shown_nor_edited(
+    model, workbench, make_step, settle
+):
+    name = "features.conv1.weight"
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", name, amount=0.5)))
+    settle()
+    assert model.index(0).data(StepRole.AMOUNT) == "50 %"
+    assert model.flags(model.index(0)) & Qt.ItemFlag.ItemIsEditable
+    own = make_step("l1_unstructured", name, amount=0.5, amounts={name: 0.25})
+    workbench.edit(lambda session: session.replace(0, own))
+    settle()
+    assert not model.index(0).data(StepRole.AMOUNT)
+    assert not model.flags(model.index(0)) & Qt.ItemFlag.ItemIsEditable

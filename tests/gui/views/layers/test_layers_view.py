@@ -6,17 +6,27 @@ import io
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QGraphicsView, QLabel, QTableView
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QGraphicsView,
+    QLabel,
+    QTableView,
+    QToolButton,
+)
 from safetensors.torch import save_file
 
 from prune_gui.audit.column import Column
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.view_data import layer_columns
 from prune_gui.gui.views.layers import layers_view
+from prune_gui.gui.views.layers.amount_editor import AmountEditor
 from prune_gui.gui.views.layers.layers_view import LayersView
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.session import Settings
+from prune_gui.session.draft_request import AmountRequest, SharesRequest
 
 LEFT = Qt.MouseButton.LeftButton
 TITLES = [column.title for column in layer_columns.LAYER_COLUMNS]
@@ -33,6 +43,7 @@ def biases_are_listed():
 @pytest.fixture
 def layers(bench, checkpoint, shown):
     view = shown(LayersView(bench))
+    view.resize(900, 480)
     bench.open_and_choose(checkpoint, "fc.weight")
     return view
 
@@ -139,6 +150,84 @@ def test_rows_bars_and_cells_choose_their_parameter(layers, bench, hand, qtbot):
         next(c.node for _, c, _ in treemap._cell_rects if c.node.path == "fc.weight")
     )
     assert bench.chosen == "fc.weight"
+
+
+@pytest.fixture
+def requests(layers):
+    wanted = []
+    layers.draft_wanted.connect(wanted.append)
+    return wanted
+
+
+def drag_bar(hand, view, name, start, stop):
+    plot, x = view._bars.plots[0], cells(view, NAME).index(name)
+    hand.drag(plot, hand.point(plot, x, start), hand.point(plot, x, stop))
+
+
+def visible_button(editor):
+    [button] = [one for one in editor.findChildren(QToolButton) if one.isVisible()]
+    return button
+
+
+def test_the_end_of_a_bar_drags_the_amount_of_its_parameter(layers, bench, hand, requests):
+    bench.add(
+        bench.step("random_unstructured", amount=0.25, targets=["*.weight"]),
+        bench.step(amount=0.5, targets=["other.weight"]),
+    )
+    bench.draft_step(bench.step(amount=0.5, targets=["other.weight"]))
+    drag_bar(hand, layers, "other.weight", 25, 50)  # 12 of 48 are pruned by the first step
+    assert bench.chosen == "other.weight"
+    first = requests[-1]
+    assert (first.name, first.step) == ("other.weight", 1)
+    assert first.amount == pytest.approx(0.5, abs=0.01)
+    drag_bar(hand, layers, "other.weight", 62.5, 85)
+    assert requests[-1].step == 2
+    assert requests[-1].amount == pytest.approx((0.85 - 0.25) / 0.75, abs=0.01)
+    drag_bar(hand, layers, "other.weight", 81.25, 0)
+    assert requests[-1] == AmountRequest("other.weight", 0.0)
+    number = len(requests)
+    drag_bar(hand, layers, "other.weight", 40, 70)  # not at the end of a segment
+    drag_bar(hand, layers, "scale", 0, 50)  # not a target of any step
+    assert len(requests) == number
+
+
+def test_bars_of_steps_that_rank_all_targets_together_cannot_be_dragged(
+    layers, bench, hand, requests
+):
+    bench.add(bench.step("lamp", amount=0.5, targets=["fc.weight"]))
+    drag_bar(hand, layers, "fc.weight", 50, 80)
+    assert requests == []
+    editor = layers.findChild(AmountEditor)
+    take = visible_button(editor)
+    take.click()
+    assert requests == [SharesRequest(1)]
+
+
+def test_keys_change_and_reset_the_amount_of_the_chosen_parameter(layers, bench, requests, qtbot):
+    editor = layers.findChild(AmountEditor)
+    assert not editor.isVisible()
+    bench.add(bench.step(amount=0.5, amounts={"fc.*": 0.3}, targets=["fc.weight", "other.weight"]))
+    box, reset = editor.findChild(QDoubleSpinBox), visible_button(editor)
+    assert box.value() == 30
+    qtbot.keyClick(box, Qt.Key.Key_Up)
+    assert requests == [AmountRequest("fc.weight", 0.31, 1)]
+    reset.click()
+    assert requests[-1] == AmountRequest("fc.weight", None, 1)
+    bench.choose("other.weight")
+    assert (box.value(), reset.isEnabled()) == (50, False)
+    bench.draft_step(bench.step(amount=7, targets=["other.weight"]))
+    assert box.value() == 7
+    qtbot.keyClick(box, Qt.Key.Key_Down)
+    assert requests[-1] == AmountRequest("other.weight", 6)
+    bench.choose("scale")
+    assert not editor.isVisible()
+
+
+def test_a_bar_of_a_module_cannot_be_dragged(layers, bench, hand, requests):
+    bench.add(bench.step(amount=0.5, targets=["fc.*"]))
+    pick(bench, layers, "What a row is", "By module, depth 1")
+    drag_bar(hand, layers, "fc", 50, 80)
+    assert requests == []
 
 
 def test_the_description_of_the_row_under_the_cursor_follows_the_recipe(layers, bench, hand):

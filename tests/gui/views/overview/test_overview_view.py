@@ -216,3 +216,17 @@ def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid)
     bench.until_idle()
     assert "embed.weight" in view._found.pictures
     assert len(view._found.pictures) == len(kept)
+
+
+def test_what_remains_of_dead_units_is_drafted_from_the_card(view, bench):
+    wanted = []
+    view.draft_wanted.connect(wanted.append)
+    card = view.findChild(CardPanel)
+    assert "Prune&nbsp;what" not in card._warnings.text()
+    bench.add(bench.step("channels", targets=["layer.3.*"], channels=[1], dim=0))
+    bench.until_idle()
+    assert "Prune&nbsp;what&nbsp;remains&nbsp;of&nbsp;dead&nbsp;units" in card._warnings.text()
+    card._warnings.linkHovered.emit("removal")
+    card._warnings.linkActivated.emit("removal")
+    [request] = wanted
+    assert (request.step.method.name, request.step.targets) == ("dead_units", ("*",))

@@ -1,0 +1,165 @@
+"""Compiled loops of `prune_gui.pruning.selection.row_column_scores`; see `kernels.keys`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prune_gui.pruning.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prune_gui.pruning.kernels.keys import RemainingMask
+
+    Floats = NDArray[np.floating[Any]]
+
+LANES = 8
+"""Partial sums of a row: element j is added to number j % LANES, so that the loop is vectorized."""
+TILE_COLUMNS = 32 * LANES
+"""Columns worked on at once; the powers of four rows fit in the L1 cache."""
+
+
+@compiled
+def add_powers(
+    rows: Floats,
+    square: bool,
+    scale: float,
+    row_sums: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+) -> None:
+    """Add the absolute values of ``rows``, or their squares, to the sums of rows and of columns.
+
+    Each value is multiplied by ``scale`` first. All sums are added up in the order of the
+    elements, those of a row in `LANES` partial sums, which are then added in order.
+    """
+    powers, lanes = np.zeros((4, TILE_COLUMNS)), np.zeros((4, LANES))
+    for i in range(0, rows.shape[0], 4):
+        count = min(4, rows.shape[0] - i)
+        lanes[:] = 0.0
+        for first in range(0, rows.shape[1], TILE_COLUMNS):
+            sums = column_sums[first : first + TILE_COLUMNS]
+            if count == 4:
+                _add_powers_of_four(rows[i : i + 4], first, square, scale, sums, powers)
+            else:
+                for k in range(count):
+                    for j in range(sums.size):
+                        value = abs(np.float64(rows[i + k, first + j])) * scale
+                        powers[k, j] = value * value if square else value
+                        sums[j] += powers[k, j]
+            for k in range(count):
+                _add_to_lanes(powers[k, : sums.size], lanes[k])
+        for k in range(count):
+            for lane in range(LANES):
+                row_sums[i + k] += lanes[k, lane]
+
+
+@compiled
+def _add_powers_of_four(
+    rows: Floats,
+    first: int,
+    square: bool,
+    scale: float,
+    column_sums: NDArray[np.float64],
+    powers: NDArray[np.float64],
+) -> None:
+    """Store the powers of four rows from a column on; the sums of columns are read once for all."""
+    last = first + column_sums.size
+    row_a, row_b, row_c, row_d = (
+        rows[0, first:last],
+        rows[1, first:last],
+        rows[2, first:last],
+        rows[3, first:last],
+    )
+    powers_a, powers_b, powers_c, powers_d = powers[0], powers[1], powers[2], powers[3]
+    for j in range(column_sums.size):
+        a = abs(np.float64(row_a[j])) * scale
+        b = abs(np.float64(row_b[j])) * scale
+        c = abs(np.float64(row_c[j])) * scale
+        d = abs(np.float64(row_d[j])) * scale
+        a = a * a if square else a
+        b = b * b if square else b
+        c = c * c if square else c
+        d = d * d if square else d
+        powers_a[j], powers_b[j], powers_c[j], powers_d[j] = a, b, c, d
+        column_sums[j] = column_sums[j] + a + b + c + d
+
+
+@compiled
+def _add_to_lanes(powers: NDArray[np.float64], lanes: NDArray[np.float64]) -> None:
+    """Add each power to the partial sum of its index; local names let these stay in registers."""
+    a, b, c, d = lanes[0], lanes[1], lanes[2], lanes[3]
+    e, f, g, h = lanes[4], lanes[5], lanes[6], lanes[7]
+    whole = powers.size // LANES * LANES
+    for j in range(0, whole, LANES):
+        a, b, c, d = a + powers[j], b + powers[j + 1], c + powers[j + 2], d + powers[j + 3]
+        e, f, g, h = e + powers[j + 4], f + powers[j + 5], g + powers[j + 6], h + powers[j + 7]
+    lanes[0], lanes[1], lanes[2], lanes[3] = a, b, c, d
+    lanes[4], lanes[5], lanes[6], lanes[7] = e, f, g, h
+    for j in range(whole, powers.size):
+        lanes[j - whole] += powers[j]
+
+
+@compiled
+def add_remaining_powers(
+    rows: Floats,
+    remaining_mask: RemainingMask,
+    square: bool,
+    scale: float,
+    row_sums: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+    row_counts: NDArray[np.int64],
+    column_counts: NDArray[np.int64],
+) -> None:
+    """Do the same for the finite remaining elements only, and count them."""
+    columns = rows.shape[1]
+    lanes = np.zeros(LANES)
+    for i in range(rows.shape[0]):
+        lanes[:] = 0.0
+        for j in range(columns):
+            if remaining_mask is not None and not remaining_mask[i * columns + j]:
+                continue
+            value = abs(np.float64(rows[i, j])) * scale
+            if math.isfinite(value):
+                power = value * value if square else value
+                lanes[j % LANES] += power
+                column_sums[j] += power
+                row_counts[i] += 1
+                column_counts[j] += 1
+        for lane in range(LANES):
+            row_sums[i] += lanes[lane]
+
+
+@compiled
+def score_by_product(
+    weights: Floats, row_factors: Floats, column_factors: Floats, start: int, scores: Floats
+) -> None:
+    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order.
+
+    ``start`` is the column of the first weight, whose row has the first of ``row_factors``.
+    """
+    columns, row, begin = column_factors.size, 0, 0
+    while begin < weights.size:
+        end = min(begin + columns - start, weights.size)
+        factor, factors = row_factors[row], column_factors[start:]
+        inputs, outputs = weights[begin:end], scores[begin:end]
+        for j in range(inputs.size):
+            outputs[j] = abs(inputs[j]) * factor * factors[j]
+        row, start, begin = row + 1, 0, end
+
+
+@compiled
+def score_by_sum(
+    weights: Floats, row_factors: Floats, column_factors: Floats, start: int, scores: Floats
+) -> None:
+    """Set the scores to ``|weight| * (row factor + column factor)``; see `score_by_product`."""
+    columns, row, begin = column_factors.size, 0, 0
+    while begin < weights.size:
+        end = min(begin + columns - start, weights.size)
+        factor, factors = row_factors[row], column_factors[start:]
+        inputs, outputs = weights[begin:end], scores[begin:end]
+        for j in range(inputs.size):
+            outputs[j] = abs(inputs[j]) * (factor + factors[j])
+        row, start, begin = row + 1, 0, end

@@ -1,0 +1,206 @@
+"""Scores that compare each weight with its row and its column.
+
+A tensor is seen as a matrix: its rows are dimension 0, and its columns are dimension 1, each with
+all elements of the later dimensions (of a convolution: an output and an input channel). The sums
+of all rows and columns take one pass. After it the score of any element follows from its weight and
+two factors, so that no score is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from prune_gui.monitor import check_cancelled
+from prune_gui.pruning.kernels import row_column as kernels
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.parallel import run
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.lamp_groups import largest_exponent
+from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.scores import Scores, wide_dtype
+
+if TYPE_CHECKING:
+    from prune_gui.pruning.selection.histogram_cache import HistogramCache
+    from prune_gui.pruning.selection.keys import RemainingMask
+
+BLOCK_ELEMENTS: Final = 1 << 20
+"""The sums of columns are added up in blocks of this many elements, rounded down to whole rows."""
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """How a score follows from an absolute weight and from the sizes of its row and its column.
+
+    The size of a row is the sum of its absolute weights, or their root mean square. Its factor is
+    ``size ** -row_power``, and that of a column ``size ** -column_power``.
+
+    Attributes:
+        mean_square: whether sizes are root mean squares.
+        row_power: exponent of the size of a row.
+        column_power: exponent of the size of a column.
+        add: whether the weight is multiplied by the sum of both factors, not by each.
+    """
+
+    mean_square: bool
+    row_power: float
+    column_power: float
+    add: bool
+
+
+RIA: Final = Formula(mean_square=False, row_power=1.0, column_power=1.0, add=True)
+"""|w| / (sum of its row) + |w| / (sum of its column): the relative importance of Zhang et al.,
+"Plug-and-Play: An Efficient Post-training Pruning Method for Large Language Models", 2024, without
+the activations.
+"""
+
+
+def balanced(row_power: float = 0.5, column_power: float = 0.5) -> Formula:
+    """Return |w| / (row^row_power * column^column_power), with root mean squares.
+
+    Of powers 0.5, it is one step of the scaling that gives all rows and columns equal sums of
+    squares (Sinkhorn and Knopp, "Concerning nonnegative matrices and doubly stochastic matrices",
+    1967).
+    """
+    return Formula(True, row_power, column_power, add=False)
+
+
+@dataclass(frozen=True)
+class RowColumnScores:
+    """Absolute weights, divided by the sizes of their row and their column.
+
+    Computed in float64 for float64 weights, else in float32, multiplied in the order |w| * row
+    factor * column factor, or |w| * (row factor + column factor). Factors are computed in float64,
+    rounded to that dtype, and limited to its normal numbers. The rows and columns consist of their
+    finite remaining elements; if these are all zero, the factor is 1, so that the scores are 0.
+    Results are the same on any number of threads; with powers other than 0, 0.5 and 1 they
+    depend on how the C library rounds ``pow``.
+
+    Attributes:
+        weights: two dimensions or more.
+        remaining_mask: True at the remaining elements; None if all are.
+        formula: the formula.
+        cache: keeps the factors.
+    """
+
+    weights: Scores
+    remaining_mask: RemainingMask | None
+    formula: Formula
+    cache: HistogramCache | None = field(default=None, compare=False, repr=False)
+    _factors: Lazy[tuple[Floats, Floats]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_factors", Lazy(self._cached_factors))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the parameter."""
+        return self.weights.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float64 for float64 weights, else float32."""
+        return wide_dtype(self.weights.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes to read for all elements."""
+        return self.weights.nbytes
+
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        """Return the scores of the flat indices [start, stop)."""
+        weights = self.weights.part(start, stop).to(self.dtype)
+        scores = torch.empty_like(weights)
+        if start < stop:
+            rows, columns = self._factors()
+            first, column = divmod(start, columns.size)
+            score = kernels.score_by_sum if self.formula.add else kernels.score_by_product
+            score(weights.numpy(), rows[first:], columns, column, scores.numpy())
+        return scores
+
+    def factors_at(self, flat: int) -> tuple[float, float]:
+        """Return the factors of the row and the column of the element at a flat index."""
+        rows, columns = self._factors()
+        row, column = divmod(flat, columns.size)
+        return float(rows[row]), float(columns[column])
+
+    def _cached_factors(self) -> tuple[Floats, Floats]:
+        """Return the factor of each row, and of each element of a row, in `dtype`."""
+        cache = self.cache.norms if self.cache else None
+        key = self.weights, self.remaining_mask, self.formula
+        factors = cache.get(key) if cache else None
+        if factors is None:
+            factors = np.concatenate(list(self._compute_factors()))
+            if cache:
+                cache.put(key, factors)
+        limits = torch.finfo(self.dtype)
+        dtype = np.dtype(f"f{self.dtype.itemsize}")
+        # neither 0 nor infinite, and no sum of two is
+        rounded = factors.clip(limits.tiny, limits.max / 2).astype(dtype)
+        rows, columns = np.split(rounded, self.shape[:1])
+        return rows, np.repeat(columns, math.prod(self.shape[2:]))
+
+    def _compute_factors(self) -> Iterator[NDArray[np.float64]]:
+        """Yield the factor of each row, and of each column."""
+        exponent = largest_exponent(Ranking(ScoreKeys.of(self.weights), self.remaining_mask))
+        powers = self.formula.row_power, self.formula.column_power
+        for (sums, counts), power in zip(self._sums(2.0**-exponent), powers, strict=True):
+            sizes = np.sqrt(sums / np.maximum(counts, 1)) if self.formula.mean_square else sums
+            with np.errstate(over="ignore"):  # near the smallest and the largest float64
+                sizes = np.where(sizes > 0, np.ldexp(sizes, exponent), 1.0)
+                # The square root is rounded in the same way everywhere, which pow is not.
+                yield 1.0 / (np.sqrt(sizes) if power == 0.5 else sizes**power)
+
+    def _sums(self, scale: float) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Return sums and numbers of elements: of each row, and of each column.
+
+        The elements are absolute weights, or their squares, times `scale`.
+        """
+        rows, columns = self.shape[0], math.prod(self.shape[1:])
+        height = max(1, BLOCK_ELEMENTS // max(columns, 1))
+        row_sums, row_counts = np.zeros(rows), np.zeros(rows, np.int64)
+        sums, counts = np.zeros(columns), np.zeros(columns, np.int64)
+        blocks = [slice(row, row + height) for row in range(0, rows if columns else 0, height)]
+        add_block = partial(self._add_block, scale, row_sums, row_counts)
+        for block_sums, block_counts in run(add_block, blocks):
+            sums += block_sums
+            counts += block_counts
+        per_channel = self.shape[1], math.prod(self.shape[2:])
+        if per_channel[1] > 1:  # cumsum adds in order, sum in pairs
+            sums, counts = (own.reshape(per_channel).cumsum(1)[:, -1] for own in (sums, counts))
+        return [(row_sums, row_counts), (sums, counts)]
+
+    def _add_block(
+        self,
+        scale: float,
+        row_sums: NDArray[np.float64],
+        row_counts: NDArray[np.int64],
+        block: slice,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64] | int]:
+        """Set the sums and counts of the rows of a block, and return those of its columns."""
+        check_cancelled()
+        columns, square = math.prod(self.shape[1:]), self.formula.mean_square
+        own_sums, own_counts = row_sums[block], row_counts[block]
+        start = block.start * columns
+        stop = start + own_sums.size * columns
+        rows = self.weights.part(start, stop).to(self.dtype).view(-1, columns).numpy()
+        sums = np.zeros(columns)
+        if self.remaining_mask is None:
+            kernels.add_powers(rows, square, scale, own_sums, sums)
+            if np.isfinite(own_sums).all():
+                own_counts[:] = columns
+                return sums, own_sums.size
+            own_sums[:] = sums[:] = 0.0
+        mask = None if self.remaining_mask is None else self.remaining_mask(start, stop)
+        counts = np.zeros(columns, np.int64)
+        kernels.add_remaining_powers(rows, mask, square, scale, own_sums, sums, own_counts, counts)
+        return sums, counts

@@ -1,0 +1,176 @@
+"""The amounts of single targets: from the patterns of a step, and as patterns for another step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.methods import Method, ScoredMethod
+from prune_gui.pruning.methods.allocation import SHARED_RANKINGS, AllocatedMethod
+from prune_gui.pruning.methods.dragged_cut import UnitCounts
+from prune_gui.pruning.methods.unstructured import L1Unstructured
+from prune_gui.recipe.patterns import exact_pattern, patterns_for
+from prune_gui.recipe.selector import Counts, ModuleTypes, Pattern, select
+from prune_gui.recipe.step import Step
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import TensorInfo
+    from prune_gui.recipe.resolution import Resolution
+
+Amount = int | float
+"""A whole number of units, or a share in [0, 1]."""
+MIN_DIGITS, MAX_DIGITS = 3, 16
+"""Decimals of a share: tenths of a percent, and more than float64 has."""
+
+
+def amounts_by_target(
+    amounts: Mapping[str, Amount],
+    targets: Sequence[TensorInfo],
+    counts: Counts,
+    module_types: Callable[[], ModuleTypes],
+) -> tuple[dict[str, Amount], list[str]]:
+    """Return the amounts of targets by name, and the patterns that match none of them.
+
+    Of several patterns that match a target, the last one counts. A target that no pattern matches
+    is not in the result.
+
+    Args:
+        amounts: by pattern, as those of `select`.
+        targets: the parameters of the step.
+        counts: for conditions on sparsity; see `select`.
+        module_types: for conditions on the type; see `select`.
+    """
+    by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
+    found: dict[str, Amount] = {}
+    unmatched = []
+    for pattern, amount in amounts.items():
+        name = Pattern.parse(pattern).exact_name
+        candidates = targets if name is None else [by_name[name]] if name in by_name else []
+        matching = select([pattern], candidates, counts, module_types)
+        found |= dict.fromkeys((info.name for info in matching), amount)
+        if not matching:
+            unmatched.append(pattern)
+    return found, unmatched
+
+
+def grouped_by_amount(
+    method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
+) -> list[tuple[AllocatedMethod, list[str]]]:
+    """Return methods with one amount each, and the names of the targets that each is for.
+
+    Args:
+        method: the method of a step; its amount is for the targets without one of their own.
+        names: the names of the targets.
+        amounts: the own amounts of targets.
+    """
+    groups: dict[str, tuple[Amount, list[str]]] = {}
+    for name in names:
+        amount = amounts.get(name, method.amount)
+        groups.setdefault(repr(amount), (amount, []))[1].append(name)  # `repr`: 1 is not 1.0
+    return [(method.with_one_amount(amount), members) for amount, members in groups.values()]
+
+
+def with_own_amount(
+    amounts: Mapping[str, Amount] | None, name: str, amount: Amount | None
+) -> dict[str, Amount] | None:
+    """Return the amounts of a step with another amount for one target.
+
+    Args:
+        amounts: by pattern; None: there are none.
+        name: the name of the target.
+        amount: its amount; None to remove the one that it has under its exact name.
+    """
+    pattern = exact_pattern(name)
+    others = {other: value for other, value in (amounts or {}).items() if other != pattern}
+    return (others | {pattern: amount} if amount is not None else others) or None
+
+
+def takes_own_amount(resolution: Resolution, number: int, name: str) -> bool:
+    """Return whether a step ranks a target by itself, so that it may have its own amount."""
+    method = resolution.recipe.steps[number - 1].method
+    return (
+        isinstance(method, AllocatedMethod)
+        and method.ranking_scope != "global"
+        and name in resolution.outcomes[number - 1].pruned
+    )
+
+
+def amount_of_target(resolution: Resolution, number: int, name: str) -> Amount:
+    """Return the amount that a step with an amount has for a target."""
+    step, outcome = resolution.recipe.steps[number - 1], resolution.outcomes[number - 1]
+    amount: Amount = outcome.amounts.get(name, dict(step.method)["amount"])
+    return amount
+
+
+def amount_for_share(resolution: Resolution, number: int, name: str, share: float) -> float:
+    """Return the amount, in tenths of a percent, with which a step prunes a share of a target.
+
+    Args:
+        resolution: the resolution that includes the step.
+        number: the number of the step, from 1.
+        name: the name of the target.
+        share: the share of all elements of the target that the step alone is to prune.
+    """
+    method = resolution.recipe.steps[number - 1].method
+    assert isinstance(method, AllocatedMethod)
+    remaining, total = remaining_before(resolution, number, name), resolution.counts[name][1]
+    pruned, amount_for = round(max(share, 0.0) * total), method.with_one_amount(0.0).amount_for
+    limit = amount_for(UnitCounts(remaining, remaining, total))
+    return min(round(amount_for(UnitCounts(pruned, remaining, total)), MIN_DIGITS), limit)
+
+
+def allocated(method: Method) -> AllocatedMethod:
+    """Return a method that can have own amounts: the given one, or L1 with the same scores."""
+    if isinstance(method, AllocatedMethod):
+        return method
+    fields = ScoredMethod.model_fields if isinstance(method, ScoredMethod) else ()
+    return L1Unstructured.model_validate({name: getattr(method, name) for name in fields})
+
+
+def remaining_before(resolution: Resolution, number: int, name: str) -> int:
+    """Return how many elements of a parameter remained before a step, by its number from 1."""
+    pruned, total = resolution.counts[name]
+    later = sum(outcome.pruned.get(name, 0) for outcome in resolution.outcomes[number - 1 :])
+    return total - pruned + later
+
+
+def with_shares_of(resolution: Resolution, number: int, method: AllocatedMethod) -> Step:
+    """Return a step that prunes as many elements of each target as another step does.
+
+    A method that prunes channels or blocks prunes these shares of them, rounded.
+
+    Args:
+        resolution: the resolution that includes the other step.
+        number: the number of the other step, from 1.
+        method: the method of the new step, in place of the other one.
+
+    Raises:
+        RecipeError: the other step prunes no parameters.
+    """
+    other, pruned = resolution.recipe.steps[number - 1], resolution.outcomes[number - 1].pruned
+    if not pruned:
+        raise RecipeError(
+            tr("Step {number} prunes nothing, so it has no shares. Enable it.", number=number)
+        )
+    amounts = {
+        exact_pattern(name): _shortest_share(count, remaining_before(resolution, number, name))
+        for name, count in pruned.items()
+    }
+    fields = {"amounts": amounts, "amount_of": "remaining", "max_sparsity": 1.0}
+    scopes = {name: value for name, value in method if name in ("scope", "over")}
+    fields |= {name: "local" for name, value in scopes.items() if value in SHARED_RANKINGS}
+    tensors = resolution.checkpoint.tensors.values()
+    return Step(
+        method=method.model_copy(update=fields),
+        targets=patterns_for(pruned, tensors),
+        enabled=other.enabled,
+    )
+
+
+def _shortest_share(count: int, remaining: int) -> float:
+    """Return the share with the fewest decimals that is `count` of `remaining` elements."""
+    share = count / remaining if remaining else 0.0
+    rounded = (round(share, digits) for digits in range(MIN_DIGITS, MAX_DIGITS))
+    return next((short for short in rounded if round(short * remaining) == count), share)

@@ -56,6 +56,11 @@ class CoupledGroup:
     members: tuple[Member, ...]
 
     @property
+    def key(self) -> str:
+        """The name of its scores in a file: "encoder.layer.0.ffn"; of layers, "encoder.layer"."""
+        return self.label if self.space.endswith("layers") else f"{self.label}.{self.space}"
+
+    @property
     def producers(self) -> list[str]:
         """The names of the tensors that have the units as outputs; of all if none has."""
         producers = [member.name for member in self.members if member.role == "produces"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
+from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.coupled import (
     CoupledMethod,
+    DeadUnits,
     Experts,
     Layers,
     ListedUnits,
     ListingMethod,
     Space,
 )
+from prune_gui.pruning.methods.tokens import SPACE as TOKENS
 from prune_gui.recipe import Step, patterns_for
 
 if TYPE_CHECKING:
@@ -19,13 +22,26 @@ if TYPE_CHECKING:
     from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.recipe import Resolution
 
-LAYER_STACKS: Final = {"layers": "all", "encoder_layers": "encoder", "decoder_layers": "decoder"}
+LAYER_STACKS: Final = {
+    "layers": "all",
+    "encoder_layers": "encoder",
+    "decoder_layers": "decoder",
+    "vision_layers": "vision",
+}
 """By space of layers, the field `stack` of `Layers`."""
 
 
-def can_be_listed(group: CoupledGroup) -> bool:
-    """Return whether there is a method that prunes listed units of the space of a group."""
-    return group.space in LAYER_STACKS or group.space in get_args(Space)
+def why_not_listed(group: CoupledGroup) -> str:
+    """Return why no method prunes listed units of the space of a group; "" if one does."""
+    if group.space in LAYER_STACKS or group.space in get_args(Space):
+        return ""
+    if group.space == TOKENS:
+        return tr("Tokens cannot be picked here: the method Tokens prunes those of a file")
+    return tr(
+        "No step prunes units of the kind {space!r}: name the space in the table {names}",
+        space=group.space,
+        names=join_items(get_args(Space)),
+    )
 
 
 def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpoint) -> Step:
@@ -33,7 +49,7 @@ def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpo
 
     Args:
         units: numbers of units.
-        group: the group, for which `can_be_listed`.
+        group: the group; `why_not_listed` returns "" for it.
         checkpoint: the open checkpoint.
     """
     listed = tuple(sorted(units))
@@ -44,11 +60,25 @@ def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpo
         method = Experts(experts=listed)
     else:
         method = ListedUnits.model_validate({"space": group.space, "units": listed})
-    tensors = checkpoint.tensors
-    names = group.producers
+    return Step(method=method, targets=_targets(group, checkpoint))
+
+
+def dead_units(group: CoupledGroup | None, checkpoint: Checkpoint) -> Step:
+    """Return the step that prunes what remains of units without effect.
+
+    Args:
+        group: the group of the units; None for all groups of the checkpoint.
+        checkpoint: the open checkpoint.
+    """
+    targets = ("*",) if group is None else _targets(group, checkpoint)
+    return Step(method=DeadUnits(), targets=targets)
+
+
+def _targets(group: CoupledGroup, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return the pattern of a tensor that has the units as outputs, preferably a matrix."""
+    tensors, names = checkpoint.tensors, group.producers
     matrices = [name for name in names if len(tensors[name].shape) > 1]
-    targets = patterns_for([(matrices or names)[0]], tensors.values())
-    return Step(method=method, targets=targets)
+    return patterns_for([(matrices or names)[0]], tensors.values())
 
 
 def drafted_units(
@@ -73,7 +103,7 @@ def drafted_units(
     method = draft.method
     if not isinstance(method, CoupledMethod) or method.coupled_space != group.space:
         return None
-    if isinstance(method, ListingMethod):
+    if isinstance(method, ListingMethod) and method.listed_units:
         units = frozenset(method.listed_units)
         return units if draft == listed_units(units, group, checkpoint) else None
     if preview is None or number is None:

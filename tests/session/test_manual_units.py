@@ -6,10 +6,16 @@ from safetensors.torch import save_file
 from small_bert import write_bert
 
 from prune_gui.architecture.groups import coupled_groups
+from prune_gui.architecture.tables import own_tables
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import Recipe, Step, resolve
-from prune_gui.session.manual_units import can_be_listed, drafted_units, listed_units
+from prune_gui.session.manual_units import (
+    dead_units,
+    drafted_units,
+    listed_units,
+    why_not_listed,
+)
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 
@@ -65,7 +71,32 @@ def test_a_draft_of_another_method_has_no_units(checkpoint):
     ("space", "listed"), [("ffn", True), ("layers", True), ("experts", True), ("other", False)]
 )
 def test_only_kinds_of_units_with_a_method_can_be_listed(space, listed):
-    assert can_be_listed(CoupledGroup(space, "a", 1, (Member("a", 0),))) is listed
+    assert (not why_not_listed(CoupledGroup(space, "a", 1, (Member("a", 0),)))) is listed
+
+
+def test_every_kind_of_units_of_the_own_tables_can_be_listed_or_has_a_reason():
+    kinds = {space for table in own_tables() for space in table.spaces}
+    reasons = {
+        kind: why_not_listed(CoupledGroup(kind, "a", 1, (Member("a", 0),))) for kind in kinds
+    }
+    assert {kind for kind, reason in reasons.items() if reason} == {"tokens"}
+    assert reasons["tokens"] == (
+        "Tokens cannot be picked here: the method Tokens prunes those of a file"
+    )
+
+
+def test_what_remains_of_dead_units_is_pruned_in_one_group_or_in_all(checkpoint):
+    down = [UP.replace("intermediate", "output").replace(".0.", f".{i}.") for i in range(2)]
+    cut = Step.model_validate({"method": "channels", "channels": [1, 5], "dim": 1, "targets": down})
+    group = coupled_groups(checkpoint, "ffn")[0]
+    for step, layers in ((dead_units(group, checkpoint), 1), (dead_units(None, checkpoint), 2)):
+        counts = resolve(Recipe(steps=[cut, step]), checkpoint).counts
+        pruned = {name for name, (number, _) in counts.items() if number}
+        assert pruned - set(down) == {
+            f"encoder.layer.{i}.intermediate.dense.{leaf}"
+            for i in range(layers)
+            for leaf in ("weight", "bias")
+        }
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from prune_gui.audit.statistics.norms import channels, norms
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.coupling import CoupledGroup, Member, MemberRole
 from prune_gui.pruning.decisions.coupled_units import by_unit
+from prune_gui.pruning.decisions.dead_units import without_effect
+from prune_gui.pruning.methods.tokens import SPACE as TOKENS
 from prune_gui.pruning.predicates import (
     AnyCut,
     ChannelCut,
@@ -20,6 +23,7 @@ from prune_gui.pruning.predicates import (
     UnitCut,
 )
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.compaction.removal import removable_units
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 
@@ -31,11 +35,13 @@ class UnitCounts:
         codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
         counts: int64 (codes, units), number of elements.
         members: (pruned elements, all elements) of the slices of each member.
+        dead: bool (units,), units without effect of which elements are kept; see `DeadUnits`.
     """
 
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
     members: tuple[tuple[int, int], ...]
+    dead: NDArray[np.bool_]
 
     @property
     def last_steps(self) -> NDArray[np.uint8]:
@@ -59,6 +65,7 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
     by_channel: dict[tuple[str, int], dict[int, NDArray[np.int64]]] = {}
     by_code = {KEPT: np.zeros(group.size, np.int64)}
     members = []
+    remaining: dict[MemberRole, NDArray[np.int64]] = {}
     for member in group.members:
         if member.dim is None or member.name not in resolution.counts:
             counts = _of_whole_tensor(resolution, member, group)
@@ -72,10 +79,27 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
             }
         for code, row in counts.items():
             by_code[code] = by_code.get(code, 0) + row
+        remaining[member.role] = remaining.get(member.role, 0) + counts[KEPT]
         total = sum(int(row.sum()) for row in counts.values())
         members.append((total - int(counts[KEPT].sum()), total))
     codes = tuple(sorted(by_code))
-    return UnitCounts(codes, np.stack([by_code[code] for code in codes]), tuple(members))
+    dead = np.zeros(group.size, np.bool_)
+    if group.is_sliced and group.space != TOKENS:
+        dead = without_effect(remaining, group.size)[0] & (by_code[KEPT] > 0)
+    counted = np.stack([by_code[code] for code in codes])
+    return UnitCounts(codes, counted, tuple(members), dead)
+
+
+def count_removable(
+    resolution: Resolution, groups: Sequence[CoupledGroup], monitor: Monitor
+) -> list[int]:
+    """Return the number of units of each group that are pruned in all of their tensors.
+
+    Raises:
+        CheckpointError: the file changed while it was read.
+        Cancelled: the monitor was cancelled.
+    """
+    return [int(np.count_nonzero(one)) for one in removable_units(resolution, groups, monitor)]
 
 
 def _of_channels(
@@ -159,12 +183,31 @@ def ranked_units(resolution: Resolution, group: CoupledGroup, step: int) -> Prun
     return found if found is not None and found.ranks is not None else None
 
 
+def ranked_groups(resolution: Resolution, step: int) -> dict[str, PrunedUnits]:
+    """Return the units of each group that a step ranked, by the label of the group.
+
+    Args:
+        resolution: the resolution.
+        step: the number of the step, from 1.
+    """
+    found: dict[str, PrunedUnits] = {}
+    for predicate in resolution.outcomes[step - 1].predicates.values():
+        for cut in _unit_cuts(predicate):
+            for one in cut.slices:
+                known = found.get(one.label)
+                is_ranked = one.units.ranks is not None
+                # The slice of a whole tensor has the score of one unit only.
+                if is_ranked and (known is None or len(known.pruned) < len(one.units.pruned)):
+                    found[one.label] = one.units
+    return found
+
+
 def units_of_step(resolution: Resolution, group: CoupledGroup, step: int) -> PrunedUnits | None:
     """Return the units of a group as a coupled step decided them; None if it prunes none of them.
 
     Args:
         resolution: the resolution.
-        group: the group, in which a tensor is divided into units.
+        group: the group.
         step: the number of the step, from 1.
     """
     predicates = resolution.outcomes[step - 1].predicates
@@ -172,7 +215,7 @@ def units_of_step(resolution: Resolution, group: CoupledGroup, step: int) -> Pru
         for cut in _unit_cuts(predicates.get(member.name)):
             for one in cut.slices:
                 if (
-                    member.dim == cut.dim
+                    member.dim == (cut.dim if one.owner is None else None)
                     and one.label == group.label
                     and (one.offset, one.width) == (member.offset, member.width)
                     and len(one.units.pruned) == group.size

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.view_data.channel_data import ChannelData, NormOrScore, ScoreOf
+from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.coupled import CoupledMethod
+from prune_gui.pruning.methods.files import file_name
 from prune_gui.recipe.pruned_by_codes import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject
-    from prune_gui.checkpoint import Checkpoint
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.coupling import CoupledGroup, Member
+    from prune_gui.recipe import Resolution
 
 NORM = 2.0
 """The order of the norms that stand in for scores."""
@@ -85,6 +86,9 @@ class GroupData:
             is kept.
         members: the members of the group.
         overview: all groups of the space.
+        dead: number of units without effect of which elements are kept.
+        architecture: the name of the family of the table; "" without a table.
+        table: the name of the file of the user's table; "" for a table of this program.
     """
 
     subject: Subject
@@ -94,6 +98,9 @@ class GroupData:
     pruned_by: NDArray[np.uint8]
     members: tuple[MemberRow, ...]
     overview: tuple[GroupRow, ...]
+    dead: int = 0
+    architecture: str = ""
+    table: str = ""
 
     @property
     def group(self) -> CoupledGroup:
@@ -104,6 +111,14 @@ class GroupData:
     def draft(self) -> int | None:
         """Step number of the draft; None without a draft."""
         return self.subject.draft
+
+    @property
+    def score_file(self) -> str:
+        """The name of the file of the scores; "" if they follow from the weights."""
+        if not isinstance(self.units.by, ScoreOf):
+            return ""
+        method = self.subject.resolution.recipe.steps[self.units.by.step - 1].method
+        return file_name(method.files.get("importance", ""))
 
     def counts(self) -> dict[int, int]:
         """Return the number of units by code."""
@@ -133,7 +148,7 @@ def measure_group(
         RecipeError: the parameter is no member of a group, or a table does not fit the file.
         Cancelled: the monitor was cancelled.
     """
-    choices = groups_of(subject.resolution.checkpoint, subject.name)
+    choices = groups_of(subject.resolution, subject.name)
     chosen = _first_wanted(choices, wanted)
     if (
         before is not None
@@ -153,14 +168,16 @@ def _measured(
     before: GroupData | None,
     monitor: Monitor,
 ) -> GroupData:
-    from prune_gui.architecture.groups import coupled_groups
+    from prune_gui.architecture.groups import coupled_groups, table_for
     from prune_gui.audit.statistics.coupled_units import count_units
     from prune_gui.audit.statistics.norms import ChannelStatistics
     from prune_gui.recipe.compaction.removal import removable_units
 
     resolution = subject.resolution
     counts = count_units(resolution, chosen.group, monitor)
-    groups = coupled_groups(resolution.checkpoint, chosen.group.space)
+    table = resolution.recipe.table_path
+    groups = coupled_groups(resolution.checkpoint, chosen.group.space, table)
+    architecture = table_for(resolution.checkpoint, table)
     removable = removable_units(resolution, groups, monitor)
     is_pruned = removable[groups.index(chosen.group)]
     pruned_by = np.where(is_pruned, counts.last_steps, np.uint8(KEPT))
@@ -168,8 +185,8 @@ def _measured(
     statistics = ChannelStatistics(counts.codes, counts.counts, np.zeros(len(scores), np.bool_))
     parts = _parts(scores, counts.codes, pruned_by)
     members = chosen.group.members
-    names = _shortened([member.name for member in members])
-    labels = _shortened([group.label for group in groups])
+    names = without_shared_start([member.name for member in members])
+    labels = without_shared_start([group.label for group in groups])
     return GroupData(
         subject,
         choices,
@@ -184,17 +201,10 @@ def _measured(
             GroupRow(group, labels[group.label], group.size - int(np.count_nonzero(units)))
             for group, units in zip(groups, removable, strict=True)
         ),
+        int(counts.dead.sum()),
+        architecture.family if architecture is not None else "",
+        table.name if table is not None else "",
     )
-
-
-def _shortened(names: Sequence[str]) -> dict[str, str]:
-    """Return names without the components that all begin with, by name; one alone stays."""
-    if len(set(names)) == 1:
-        return {names[0]: names[0]}
-    at_depth = zip(*(name.split(".")[:-1] for name in names), strict=False)
-    shared = takewhile(lambda components: len(set(components)) == 1, at_depth)
-    length = sum(len(components[0]) + 1 for components in shared)
-    return {name: name[length:] for name in names}
 
 
 def _first_wanted(choices: Sequence[TitledGroup], wanted: CoupledGroup | None) -> TitledGroup:
@@ -204,7 +214,7 @@ def _first_wanted(choices: Sequence[TitledGroup], wanted: CoupledGroup | None) -
     return max(choices, key=lambda one: (one.group == wanted, one.group.space == wanted.space))
 
 
-def groups_of(checkpoint: Checkpoint, name: str) -> tuple[TitledGroup, ...]:
+def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
     """Return the coupled groups that a parameter is a member of.
 
     Groups whose units are whole tensors come last.
@@ -214,11 +224,12 @@ def groups_of(checkpoint: Checkpoint, name: str) -> tuple[TitledGroup, ...]:
     """
     from prune_gui.architecture.groups import coupled_groups, spaces
 
-    rules = spaces(checkpoint)
+    checkpoint, table = resolution.checkpoint, resolution.recipe.table_path
+    rules = spaces(checkpoint, table)
     found = [
         TitledGroup(rule.title, group)
         for space, rule in rules.items()
-        for group in coupled_groups(checkpoint, space)
+        for group in coupled_groups(checkpoint, space, table)
         if any(member.name == name for member in group.members)
     ]
     if found:
@@ -228,7 +239,8 @@ def groups_of(checkpoint: Checkpoint, name: str) -> tuple[TitledGroup, ...]:
         raise RecipeError(
             tr(
                 "This parameter belongs to no coupled units of a known architecture. "
-                "The names of the parameters in {file} fit no table of an architecture.",
+                "The names of the parameters in {file} fit no table of an architecture. "
+                "Prune > Use architecture table uses one of your own.",
                 file=checkpoint.path.name,
             )
         )

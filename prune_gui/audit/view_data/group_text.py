@@ -27,6 +27,8 @@ ROLES: Final = {
     "norm": deferred("norm"),
 }
 """The roles of members, as what the units are of the tensor."""
+MAX_NAME_CHARS: Final = 40
+"""Limit of the shown names of an architecture and of its table."""
 
 
 def unit_name(group: CoupledGroup, unit: int) -> str:
@@ -62,6 +64,14 @@ def group_facts(data: GroupData) -> str:
     pruned = int(np.count_nonzero(data.pruned_by))
     units = trn("{count:,} unit", "{count:,} units", data.group.size)
     return tr("{units}, {pruned:,} pruned", units=units, pruned=pruned)
+
+
+def architecture_text(data: GroupData) -> str:
+    """Return the name of the architecture and of the user's table: "BERT, table my_bert.yaml"."""
+    family = one_line(data.architecture, MAX_NAME_CHARS) or tr("from the shapes")
+    if not data.table:
+        return family
+    return tr("{family}, table {file}", family=family, file=one_line(data.table, MAX_NAME_CHARS))
 
 
 def describe_unit(data: GroupData, unit: int) -> str:

@@ -37,7 +37,11 @@ class Members:
     def remaining_channels(self, name: str, dim: int) -> NDArray[np.int64]:
         """Return the number of remaining elements of each channel of a tensor, int64."""
         if (name, dim) not in self._remaining:
-            self._remaining[name, dim] = remaining_channels(self.targets[name], dim)
+            target = self.targets[name]
+            is_scalar = not target.shape  # one channel
+            self._remaining[name, dim] = (
+                np.array([target.remaining]) if is_scalar else remaining_channels(target, dim)
+            )
         return self._remaining[name, dim]
 
     def remaining_elements(self, group: CoupledGroup) -> NDArray[np.int64]:
@@ -80,17 +84,20 @@ def decisions_for(
         for member in group.members:
             if note:
                 note_of[member.name] = note
-            if units.pruned.any():
-                dim, one = _slices(group, units, member, members.targets[member.name])
-                slices[member.name][dim].append(one)
+            if units.pruned.any() or units.ranks is not None:
+                owner = member.offset if member.dim is None else None
+                one = UnitSlices(group.label, units, member.offset, member.width, owner)
+                slices[member.name][member.dim or 0].append(one)
     decisions = []
     for target in members.targets.values():
         monitor.advance()
         cuts = [
-            UnitCut.of(target.shape, dim, found, members.remaining_channels(target.name, dim))
+            UnitCut.of(
+                target.shape or (1,), dim, found, members.remaining_channels(target.name, dim)
+            )
             for dim, found in slices[target.name].items()
         ]
-        cuts = [cut for cut in cuts if cut.chosen().pruned.any()]
+        cuts = [cut for cut in cuts if cut.has_scores or cut.chosen().pruned.any()]
         note = note_of.get(target.name, "")
         if not cuts:
             decisions.append(Decision(None, 0, note))
@@ -98,17 +105,6 @@ def decisions_for(
         predicate = cuts[0] if len(cuts) == 1 else AnyCut(tuple(cuts))
         decisions.append(Decision(predicate, _count(target, predicate), note))
     return decisions
-
-
-def _slices(
-    group: CoupledGroup, units: PrunedUnits, member: Member, target: Target
-) -> tuple[int, UnitSlices]:
-    if member.dim is not None:
-        return member.dim, UnitSlices(group.label, units, member.offset, member.width)
-    of_unit = slice(member.offset, member.offset + 1)
-    ranks = None if units.ranks is None else units.ranks[of_unit]
-    own = PrunedUnits(units.pruned[of_unit], ranks, units.remaining[of_unit])
-    return 0, UnitSlices(group.label, own, 0, target.shape[0])
 
 
 def _count(target: Target, predicate: Predicate) -> int:

@@ -1,5 +1,5 @@
 """The decision of `Layers`."""
 
-from prune_gui.pruning.decisions.listed_units import decide
+from prune_gui.pruning.decisions.listed_or_ranked import decide
 
 __all__ = ["decide"]

@@ -10,7 +10,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.base import Decision, GroupScores, Target
 from prune_gui.pruning.decisions.coupled_units import Members, decisions_for
 from prune_gui.pruning.methods.coupled import ListingMethod
 from prune_gui.pruning.predicates import PrunedUnits
@@ -21,6 +21,7 @@ def decide(
     groups: Sequence[CoupledGroup],
     targets: Sequence[Target],
     monitor: Monitor,
+    _given: Sequence[GroupScores],
 ) -> list[Decision]:
     """Prune the listed units of each group."""
     members = Members.of(targets)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -15,13 +15,20 @@ from pydantic import (
     PlainSerializer,
     StrictFloat,
     StrictInt,
+    model_validator,
 )
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method, RankingScope
-from prune_gui.pruning.methods.channels import MAX_LIST_LENGTH, listing_text, validate_list
+from prune_gui.pruning.methods.channels import (
+    MAX_LIST_LENGTH,
+    listing_text,
+    optional_listing_text,
+    validate_list,
+)
 from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import SCOPE_TEXT, Amount, MaxSparsity, Of
+from prune_gui.pruning.methods.fields import SCOPE_TEXT, Amount, MaxSparsity, Of, amount_text
+from prune_gui.pruning.methods.files import FileName, file_name
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
 from prune_gui.pruning.methods.unit import Unit
@@ -29,7 +36,7 @@ from prune_gui.pruning.methods.unit import Unit
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.coupling import CoupledGroup
-    from prune_gui.pruning.decisions.base import Decision, Target
+    from prune_gui.pruning.decisions.base import Decision, GroupScores, Target
 
 Space = Literal[
     "ffn",
@@ -39,10 +46,13 @@ Space = Literal[
     "experts",
     "expert_ffn",
     "shared_ffn",
+    "hidden",
     "encoder_ffn",
     "decoder_ffn",
     "encoder_heads",
     "decoder_heads",
+    "vision_ffn",
+    "vision_heads",
 ]
 """The kinds of units that can be ranked."""
 SPACE_CHOICES: Final = {
@@ -53,10 +63,13 @@ SPACE_CHOICES: Final = {
     "experts": deferred("experts"),
     "expert_ffn": deferred("FFN neurons of the experts"),
     "shared_ffn": deferred("FFN neurons of the shared expert"),
+    "hidden": deferred("hidden channels"),
     "encoder_ffn": deferred("FFN neurons of the encoder"),
     "decoder_ffn": deferred("FFN neurons of the decoder"),
     "encoder_heads": deferred("attention heads of the encoder"),
     "decoder_heads": deferred("attention heads of the decoder"),
+    "vision_ffn": deferred("FFN neurons of the image model"),
+    "vision_heads": deferred("attention heads of the image model"),
 }
 LAYER_SCOPE: Final = replace(
     SCOPE_TEXT,
@@ -72,8 +85,28 @@ SpaceField = Annotated[
 ]
 
 
+ReductionField = Annotated[
+    Literal["mean", "sum", "max"],
+    Field(description=deferred("How the norms or scores of the slices of a unit become one.")),
+    FieldText(
+        label=deferred("Reduction"),
+        folded=True,
+        choices={
+            "mean": deferred("mean of the tensors"),
+            "sum": deferred("all tensors together"),
+            "max": deferred("maximum of the tensors"),
+        },
+        values={"sum": deferred("sum"), "max": deferred("maximum")},
+    ),
+]
+
+
 def _written(units: tuple[int, ...]) -> list[int] | str:
     return list(units) if len(units) <= MAX_LIST_LENGTH else format_ranges(units)
+
+
+def _empty_as_none(units: object) -> object:
+    return None if units == "" else units
 
 
 UnitList = Annotated[
@@ -83,6 +116,8 @@ UnitList = Annotated[
     AfterValidator(validate_list),
     PlainSerializer(_written, when_used="json"),
 ]
+OptionalUnitList = Annotated[UnitList | None, BeforeValidator(_empty_as_none)]
+"""A list of units, or none. An empty text is none."""
 
 
 class CoupledMethod(Method):
@@ -97,24 +132,29 @@ class CoupledMethod(Method):
     @property
     @abstractmethod
     def coupled_space(self) -> str | None:
-        """The space of the groups; None for all spaces but that of the vocabulary."""
+        """The space of the groups; None for all spaces of single layers."""
 
     def decide_groups(
-        self, groups: Sequence[CoupledGroup], targets: Sequence[Target], monitor: Monitor
+        self,
+        groups: Sequence[CoupledGroup],
+        targets: Sequence[Target],
+        monitor: Monitor,
+        given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Decide what to prune of each target; a pure function of groups and targets.
+        """Decide what to prune of each target; a pure function of the arguments.
 
         Args:
             groups: the groups.
             targets: every tensor of the groups.
             monitor: receives the progress.
+            given: the scores of each group in the file `importance`; () if the method names none.
 
         Raises:
             RecipeError: the method is not applicable; the message names the group or the target.
             Cancelled: the work should stop.
         """
         engine = import_module(f"prune_gui.pruning.decisions.{self.name}")  # torch: slow to import
-        decisions: list[Decision] = engine.decide(self, groups, targets, monitor)
+        decisions: list[Decision] = engine.decide(self, groups, targets, monitor, given)
         return decisions
 
 
@@ -126,6 +166,12 @@ class Coupled(CoupledMethod):
     (number of elements)^(1/p) and the mean or the maximum is taken; sum: the p-norm of all slices
     together. This is the group magnitude of Fang et al., DepGraph (CVPR 2023). The save form
     *compact* writes a checkpoint without the pruned units.
+
+    `importance` names a file of scores to rank by instead. It has either a vector for each group
+    (see `CoupledGroup.key`), with one score >= 0 per unit, or tensors with the names of parameters,
+    as other methods take them. Of these, absolute values are taken, zero where pruned: mean and
+    max join the mean of each slice, sum adds all of them up. Such tensors may have any number of
+    dimensions; of the members of a group, those in the file count.
     """
 
     name: ClassVar[str] = "coupled"
@@ -141,23 +187,14 @@ class Coupled(CoupledMethod):
     amount_of: Of = "remaining"
     n: Annotated[
         StrictInt | StrictFloat,
-        Field(gt=0, allow_inf_nan=False, description=deferred("The norm's order p, above 0.")),
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description=deferred("The order p of the norms of the weights, above 0."),
+        ),
         FieldText(label=deferred("Norm"), folded=True, show=lambda _, n: tr("n {value}", value=n)),
     ] = 2
-    reduction: Annotated[
-        Literal["mean", "sum", "max"],
-        Field(description=deferred("How the norms of the slices of a unit become its score.")),
-        FieldText(
-            label=deferred("Reduction"),
-            folded=True,
-            choices={
-                "mean": deferred("mean of the tensors"),
-                "sum": deferred("norm of all tensors together"),
-                "max": deferred("maximum of the tensors"),
-            },
-            values={"sum": deferred("sum"), "max": deferred("maximum")},
-        ),
-    ] = "mean"
+    reduction: ReductionField = "mean"
     normalization: Annotated[
         Literal["mean", "max", "none"],
         Field(
@@ -205,6 +242,22 @@ class Coupled(CoupledMethod):
         ),
     ] = 1
     max_sparsity: MaxSparsity = 1.0
+    importance: Annotated[
+        FileName | None,
+        Field(
+            description=deferred(
+                "A file of scores that rank the units: one number per unit under the name of the "
+                "group, such as encoder.layer.0.ffn, or scores of weights by parameter name."
+            ),
+            json_schema_extra={"format": "path"},
+        ),
+        FieldText(
+            label=deferred("Scores"),
+            folded=True,
+            placeholder=deferred("none: rank by norms of the weights"),
+            show=lambda _, path: file_name(path),
+        ),
+    ] = None
 
     @property
     def coupled_space(self) -> str:
@@ -222,15 +275,31 @@ class DeadUnits(CoupledMethod):
 
     A unit has no effect if nothing reads it (its slices of all tensors that consume it are pruned)
     or if it is always zero (its slices of all others are pruned, with biases and norms). A unit
-    whose weights are pruned and whose bias remains emits a constant, and stays.
+    whose weights are pruned and whose bias remains emits a constant, c = f(bias) after the
+    activation function f. It is not pruned, but the compact form can leave it out where the layers
+    that read it take the constant over: bias + W[:, units] c becomes their bias.
     """
 
     name: ClassVar[str] = "dead_units"
     title: ClassVar[str] = deferred("Dead units")
 
+    fold_constants: Annotated[
+        bool,
+        Field(
+            description=deferred(
+                "In the compact form, leave out units that emit a constant, and add it to the "
+                "biases of the next layers where that is exact."
+            )
+        ),
+        FieldText(
+            label=deferred("Fold constants"),
+            show=lambda _, on: "" if on else tr("keeps constants"),
+        ),
+    ] = True
+
     @property
     def coupled_space(self) -> None:
-        """All spaces but that of the vocabulary, of which a row of zeros is a token like others."""
+        """All spaces of single layers: a token without weights is still a token."""
         return
 
 
@@ -240,7 +309,67 @@ class ListingMethod(CoupledMethod):
     @property
     @abstractmethod
     def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0."""
+        """The listed units, from 0; () if a file ranks them."""
+
+
+class ListedOrRanked(ListingMethod):
+    """Prunes listed units of each group, or those of the lowest scores in a file."""
+
+    listing: ClassVar[str]
+    """The name of the field of the list."""
+
+    amount: Annotated[
+        Amount | None,
+        Field(
+            description=deferred(
+                "With a file of scores: a share between 0.0 and 1.0, or a whole number of units."
+            )
+        ),
+        FieldText(
+            label=deferred("Amo&unt"),
+            position=3,
+            show=lambda method, amount: "" if amount is None else amount_text(method, amount),
+        ),
+    ] = None
+    importance: Annotated[
+        FileName | None,
+        Field(
+            description=deferred(
+                "A file of scores that rank the units: one number per layer under the name of the "
+                "stack, such as encoder.layer, or one per expert, such as model.layers.0.experts; "
+                "or scores of weights by parameter name."
+            ),
+            json_schema_extra={"format": "path"},
+        ),
+        FieldText(
+            label=deferred("Scores"),
+            placeholder=deferred("none: prune the listed units"),
+            show=lambda _, path: file_name(path),
+        ),
+    ] = None
+    reduction: ReductionField = "mean"
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if bool(self.listed_units) == (self.importance is not None):
+            raise ValueError(
+                tr("name either {field}, or importance and amount", field=self.listing)
+            )
+        if self.listed_units and self.amount is not None:
+            raise ValueError(tr("amount has no effect on listed units; remove one of them"))
+        if self.importance is not None and self.amount is None:
+            raise ValueError(tr("importance needs amount, the number or share of units to prune"))
+        return self
+
+    @classmethod
+    def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
+        """Return the fields of the ranking, if units are listed."""
+        return ListedOrRanked.model_fields if values.get(cls.listing) else ()
+
+    @property
+    def listed_units(self) -> tuple[int, ...]:
+        """The listed units, from 0; () if a file ranks them."""
+        return getattr(self, self.listing) or ()
 
 
 class ListedUnits(ListingMethod):
@@ -267,23 +396,25 @@ class ListedUnits(ListingMethod):
         return self.units
 
 
-class Layers(ListingMethod):
-    """Prune whole layers (blocks) of a network, listed by their numbers.
+class Layers(ListedOrRanked):
+    """Prune whole layers (blocks) of a network: listed ones, or those of the lowest scores.
 
-    The save form *compact* writes a checkpoint without them, with the other layers renumbered.
+    A file of scores (`importance`) has a vector for each stack, such as ``encoder.layer``, with one
+    score >= 0 per layer. Tensors with the names of parameters are possible, too, see `Coupled`.
+    The save form *compact* writes a checkpoint without the layers, with the others renumbered.
     """
 
     name: ClassVar[str] = "layers"
     title: ClassVar[str] = deferred("Layers")
+    listing: ClassVar[str] = "layers"
 
     layers: Annotated[
-        UnitList,
+        OptionalUnitList,
         Field(description=deferred("Numbers of layers, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Layers"), position=2, show=listing_text),
-    ]
-
+        FieldText(label=deferred("Layers"), position=2, show=optional_listing_text),
+    ] = None
     stack: Annotated[
-        Literal["all", "encoder", "decoder"],
+        Literal["all", "encoder", "decoder", "vision"],
         Field(description=deferred("Which stack of layers, if a network has two.")),
         FieldText(
             label=deferred("Layer stack"),
@@ -292,8 +423,13 @@ class Layers(ListingMethod):
                 "all": deferred("the only one"),
                 "encoder": deferred("encoder"),
                 "decoder": deferred("decoder"),
+                "vision": deferred("image model"),
             },
-            values={"encoder": deferred("encoder"), "decoder": deferred("decoder")},
+            values={
+                "encoder": deferred("encoder"),
+                "decoder": deferred("decoder"),
+                "vision": deferred("image model"),
+            },
         ),
     ] = "all"
 
@@ -302,34 +438,27 @@ class Layers(ListingMethod):
         """The space of the groups."""
         return "layers" if self.stack == "all" else f"{self.stack}_layers"
 
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed layers, from 0."""
-        return self.layers
 
+class Experts(ListedOrRanked):
+    """Prune whole experts of mixture layers: listed ones, or those of the lowest scores.
 
-class Experts(ListingMethod):
-    """Prune whole experts of the mixture layers that the step targets, listed by their numbers.
-
-    Their rows of the router are pruned, too. The save form *compact* writes a checkpoint without
-    them.
+    Their rows of the router are pruned, too. A file of scores (`importance`) has a vector for each
+    layer, such as ``model.layers.0.experts``, with one score >= 0 per expert, or tensors with the
+    names of parameters, see `Coupled`; that method can also rank the experts of all layers
+    together. The save form *compact* writes a checkpoint without the experts.
     """
 
     name: ClassVar[str] = "experts"
     title: ClassVar[str] = deferred("Experts")
+    listing: ClassVar[str] = "experts"
 
     experts: Annotated[
-        UnitList,
+        OptionalUnitList,
         Field(description=deferred("Numbers of experts, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Experts"), position=2, show=listing_text),
-    ]
+        FieldText(label=deferred("Experts"), position=2, show=optional_listing_text),
+    ] = None
 
     @property
     def coupled_space(self) -> str:
         """The space of the groups."""
         return "experts"
-
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed experts, from 0."""
-        return self.experts

@@ -23,15 +23,38 @@ class UnitSlices:
         units: which units are pruned, and their scores.
         offset: the first channel of the first unit.
         width: number of channels of each unit.
+        owner: the unit that all channels of the tensor belong to; None if they are divided.
     """
 
     label: str
     units: PrunedUnits
     offset: int
     width: int
+    owner: int | None = None
+
+    def mark_pruned(self, channels: NDArray[np.bool_]) -> None:
+        """Set the channels of pruned units in a bool array of all channels of the tensor."""
+        if self.owner is not None:
+            channels |= self.units.pruned[self.owner]
+            return
+        stop = self.offset + self.width * len(self.units.pruned)
+        channels[self.offset : stop] |= np.repeat(self.units.pruned, self.width)
+
+    def describe(self, unit: int) -> str:
+        """Return the name of a unit, and where its score is from if that is a file."""
+        if self.units.source:
+            return tr(
+                "unit {number:,} of {group}, score from {file}",
+                number=unit,
+                group=self.label,
+                file=self.units.source,
+            )
+        return tr("unit {number:,} of {group}", number=unit, group=self.label)
 
     def unit_of(self, channel: int) -> int | None:
         """Return the unit of a channel; None if the channel belongs to none."""
+        if self.owner is not None:
+            return self.owner
         unit, inside = divmod(channel - self.offset, self.width)
         return unit if 0 <= unit < len(self.units.pruned) and inside >= 0 else None
 
@@ -64,10 +87,14 @@ class UnitCut(ChannelCut):
         """
         pruned = np.zeros(shape[dim], np.bool_)
         for one in slices:
-            stop = one.offset + one.width * len(one.units.pruned)
-            pruned[one.offset : stop] |= np.repeat(one.units.pruned, one.width)
+            one.mark_pruned(pruned)
         chosen = Lazy.of_value(PrunedUnits(pruned, None, remaining))
         return cls(shape, dim, chosen, tuple(slices))
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether a step ranked the units."""
+        return any(one.units.ranks is not None for one in self.slices)
 
     def element_rank(self, flat: int) -> ElementRank:
         """Return the score, cut and rank of the unit of the element at a flat index."""
@@ -75,8 +102,7 @@ class UnitCut(ChannelCut):
         for one in self.slices:
             unit = one.unit_of(channel)
             if unit is not None:
-                text = tr("unit {number:,} of {group}", number=unit, group=one.label)
-                return one.units.element_rank(unit, text)
+                return one.units.element_rank(unit, one.describe(unit))
         return ElementRank(False, tr("channel {number}", number=channel))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from coupled_groups import decide, groups_of, tensors_of, units_of
 from hypothesis import given
@@ -36,11 +37,15 @@ def test_the_outputs_stay_as_they_are_and_all_units_without_effect_go(up, bias, 
     assert torch.equal(units_of(pruned, 0), ~down | ~(up | bias))
 
 
-def test_a_unit_that_emits_a_constant_stays_and_is_counted():
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_unit_that_emits_a_constant_stays_and_is_counted(fold):
     tensors, groups = tensors_of([SIZE]), groups_of([SIZE])
     every = torch.ones(SIZE, dtype=torch.bool)
     masks = masks_of(~every, every, every)
-    notes = decide(tensors, groups, "dead_units", masks=masks, notes=True)
-    assert set(notes.values()) == {
-        "8 units have no weights and emit a constant, because a bias or a norm of them remains"
-    }
+    pruned = decide(tensors, groups, "dead_units", masks=masks, fold_constants=fold)
+    assert not any(mask.any() for mask in pruned.values())
+    notes = decide(tensors, groups, "dead_units", masks=masks, notes=True, fold_constants=fold)
+    (note,) = set(notes.values())
+    constant = "8 units have no weights and emit a constant, because a bias or a norm of them"
+    assert note.startswith(f"{constant} remains")
+    assert ("the compact form leaves them out" in note) == fold

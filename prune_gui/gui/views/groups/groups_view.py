@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from PySide6.QtCore import QPointF, QSignalBlocker, Qt, QTimer
-from PySide6.QtGui import QHideEvent
+from PySide6.QtGui import QHideEvent, QPalette
 from PySide6.QtWidgets import QCheckBox, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui.audit.rendering.stacked_bars import channel_bars, in_order
@@ -23,6 +23,7 @@ from prune_gui.audit.view_data.group_data import (
 from prune_gui.audit.view_data.group_text import (
     GROUP_COLUMNS,
     MEMBER_COLUMNS,
+    architecture_text,
     describe_unit,
     group_facts,
     group_table,
@@ -41,8 +42,8 @@ from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr, trn
-from prune_gui.session.draft_request import UnitRequest
-from prune_gui.session.manual_units import can_be_listed
+from prune_gui.session.draft_request import CutRequest, StepRequest, UnitRequest
+from prune_gui.session.manual_units import dead_units, why_not_listed
 
 if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
@@ -89,7 +90,7 @@ class GroupsView(View[Subject]):
         self._found: UnitRow | None = None
         self._current: int | None = None
         self._wanted: CoupledGroup | None = None
-        self._plot = ChannelPlot(tr("Score of each unit"), cut_is_movable=False)
+        self._plot = ChannelPlot(tr("Score of each unit"))
         self._group_box = ElidedComboBox(elide=Qt.TextElideMode.ElideMiddle)
         self._group_box.setAccessibleName(tr("Coupled group of the parameter"))
         self._only_group = ElidedLabel(
@@ -104,6 +105,15 @@ class GroupsView(View[Subject]):
         self._sorted.setToolTip(tr("Sort the units by score, smallest first"))
         self._unit = ElidedLabel(tr("Unit under the cursor"))
         self._unit.say(tr(HINT))
+        self._dead = QLabel(textFormat=Qt.TextFormat.RichText)
+        self._dead.setAccessibleName(tr("Dead units"))
+        self._dead.setToolTip(tr("Nothing reads these units, or they are always zero"))
+        self._architecture = QLabel()
+        self._architecture.setAccessibleName(tr("Table of the architecture"))
+        self._architecture.setForegroundRole(QPalette.ColorRole.PlaceholderText)
+        self._architecture.setToolTip(
+            tr("Prune > Use architecture table takes the units from a table of your own")
+        )
         self._members = GroupTable[MemberRow](
             MEMBER_COLUMNS, tr("Tensors that have the units"), lambda one: one.member.name
         )
@@ -111,7 +121,9 @@ class GroupsView(View[Subject]):
             GROUP_COLUMNS, tr("Groups of the same kind"), lambda one: one.group.members[0].name
         )
         self._lay_out(
-            [self._group_pages, self._facts, self._sorted], self._splitter(), [self._unit]
+            [self._group_pages, self._facts, self._sorted, self._architecture],
+            self._splitter(),
+            [self._unit, self._dead],
         )
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle_timer.timeout.connect(self.refresh)
@@ -151,8 +163,10 @@ class GroupsView(View[Subject]):
         plot.stepped.connect(self._step)
         plot.toggled.connect(self._toggle_current)
         plot.prune_wanted.connect(self._toggle_current)
+        plot.cut_dragged.connect(self._drag)
         self._group_box.activated.connect(self._choose_group)
         self._sorted.toggled.connect(self.refresh)
+        self._dead.linkActivated.connect(self._remove_dead)
         self._members.chosen.connect(self._workbench.choose)
         self._overview.chosen.connect(self._workbench.choose)
 
@@ -167,7 +181,8 @@ class GroupsView(View[Subject]):
         )
 
     def _request_picture(self, subject: Subject) -> None:
-        before, wanted, ascending = self._found, self._wanted, self._sorted.isChecked()
+        before, ascending = self._found, self._sorted.isChecked()
+        wanted = self._workbench.chosen_group or self._wanted
         in_sight = self._plot.view.viewRange()[0]
         max_bars = max(1, min(MAX_BARS, round(self._plot.view.width())))
 
@@ -202,6 +217,9 @@ class GroupsView(View[Subject]):
         self._plot.label("left", _height(data))
         self._offer_groups(data)
         self._facts.setText(group_facts(data))
+        self._dead.setText(_dead_text(data, self.palette().link().color().name(), colours))
+        self._dead.setVisible(data.dead > 0)
+        self._architecture.setText(architecture_text(data))
         self._members.show_rows(data.members, lambda one: one.member.name == self._workbench.chosen)
         self._overview.show_rows(data.overview, lambda one: one.group == data.group)
         self._legend.setText(_legend(found, colours))
@@ -227,18 +245,32 @@ class GroupsView(View[Subject]):
 
     def _choose_group(self, index: int) -> None:
         if self._found is not None:
-            self._wanted = self._found.data.choices[index].group
-            self.refresh()
+            self._workbench.choose(self._workbench.chosen, self._found.data.choices[index].group)
 
     def _toggle(self, position: int) -> None:
         """Let the draft prune the unit at a position, or keep it if the draft prunes it."""
-        assert self._found is not None
+        if self._found is None or not self._is_current:
+            return
         unit = int(self._found.row.order[position])
         self._current = unit
         self._show_current()
         self._describe_current()
         drafted = self._workbench.drafted_units(self._found.data.group) or frozenset()
         self._request_units(frozenset([unit]), protect=unit in drafted)
+
+    def _drag(self, score: float) -> None:
+        """Move the cut of the draft, or of a step, which then becomes the draft."""
+        data = self._found.data if self._found is not None else None
+        if data is not None and isinstance(data.units.by, ScoreOf):
+            step = None if data.units.by.step == data.draft else data.units.by.step
+            self._request_draft(CutRequest("unit_score", score, step, data.group.label))
+
+    def _remove_dead(self) -> None:
+        """Let the draft prune what remains of the dead units of the group."""
+        if self._found is not None:
+            data = self._found.data
+            checkpoint = data.subject.resolution.checkpoint
+            self._request_draft(StepRequest(dead_units(data.group, checkpoint)))
 
     def _toggle_current(self) -> None:
         if self._found is not None and self._current is not None:
@@ -255,12 +287,12 @@ class GroupsView(View[Subject]):
         """Emit that the draft is to prune units, except those that other steps pruned."""
         assert self._found is not None
         data = self._found.data
-        if not can_be_listed(data.group):
-            self._unit.say(tr("There is no method for listed units of this kind"))
+        if reason := why_not_listed(data.group):
+            self._unit.say(reason)
             return
         prunable = frozenset(unit for unit in units if prunable_by_hand(data, unit))
         if prunable:
-            self.draft_wanted.emit(UnitRequest(data.group, prunable, protect))
+            self._request_draft(UnitRequest(data.group, prunable, protect))
 
     def _step(self, positions: int, _choosing: bool) -> None:
         if self._found is None:
@@ -298,8 +330,10 @@ class GroupsView(View[Subject]):
 
     def _describe_current(self) -> None:
         """Describe the current unit; show a hint if there is none."""
-        if self._found is None or self._current is None:
+        if self._found is None:
             self._unit.say(tr(HINT))
+        elif self._current is None:
+            self._unit.say(why_not_listed(self._found.data.group) or tr(HINT))
         else:
             self._unit.say(describe_unit(self._found.data, self._current))
 
@@ -332,10 +366,25 @@ def _legend(found: UnitRow, colours: Colours) -> str:
     return SEPARATOR.join(parts)
 
 
+def _dead_text(data: GroupData, link_colour: str, colours: Colours) -> str:
+    """Return as rich text how many units are dead, with a link that prunes what remains of them."""
+    dead = unbroken(trn("{count:,} dead unit", "{count:,} dead units", data.dead))
+    link = unbroken(tr("Prune what remains"))
+    return (
+        f'<span style="color: {colours.warning}">▬&nbsp;{dead}</span>&nbsp; '
+        f'<a style="color: {link_colour}" href="dead">{link}</a>'
+    )
+
+
 def _height(data: GroupData) -> str:
     """Return the label of the axis of heights."""
     if not isinstance(data.units.by, ScoreOf):
         return tr("2-norm of the unit")
-    if data.units.by.step == data.draft:
-        return tr("score in the draft")
-    return tr("score in step {number}", number=data.units.by.step)
+    step, file = data.units.by.step, data.score_file
+    if step == data.draft:
+        return (
+            tr("score in the draft, from {file}", file=file) if file else tr("score in the draft")
+        )
+    if file:
+        return tr("score in step {number}, from {file}", number=step, file=file)
+    return tr("score in step {number}", number=step)

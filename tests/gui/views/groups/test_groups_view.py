@@ -1,11 +1,16 @@
 """The units of a coupled group in the Groups view, and picking them by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QLabel
-from small_bert import EMBEDDINGS, FFN, write_bert
+from safetensors.torch import save_file
+from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
+from waiting import change
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.view_data.channel_data import ScoreOf
@@ -13,11 +18,14 @@ from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.views.groups import groups_view
 from prune_gui.gui.views.groups.groups_view import GroupsView
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.resources import resource
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 DOWN = "encoder.layer.0.output.dense.weight"
 QUERY = "encoder.layer.1.attention.self.query.weight"
 KEY = "encoder.layer.1.attention.self.key.weight"
+ONCE = torch.tensor([3.0, 1, 4, 11, 5, 9, 2, 6, 0, 7, 8, 10])
+"""Each score once."""
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
@@ -100,8 +108,40 @@ def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups
     found = groups._found.data
     cut = groups._plot._cut
     assert (cut.isVisible(), cut.value()) == (True, pytest.approx(found.units.cut))
-    assert not cut.movable
     assert groups._plot.plotItem.getAxis("left").labelText == "score in step 1"
+
+
+def test_scores_from_a_file_are_shown_with_its_name(groups, bench, tmp_path):
+    path = tmp_path / "scores.safetensors"
+    save_file({"encoder.layer.1.ffn": torch.arange(12.0), "encoder.layer.0.ffn": ONCE}, path)
+    bench.add(_coupled(bench, importance=str(path)))
+    found = groups._found.data
+    assert np.array_equal(found.units.norms, ONCE)
+    assert found.units.cut == 4
+    assert groups._plot.plotItem.getAxis("left").labelText == (
+        "score in step 1, from scores.safetensors"
+    )
+    bench.draft_step(_coupled(bench, amount=6, importance=str(path)))
+    assert groups._plot.plotItem.getAxis("left").labelText == (
+        "score in the draft, from scores.safetensors"
+    )
+
+
+def test_layers_that_a_file_ranks_are_shown_with_scores_and_cut(groups, bench, draft, tmp_path):
+    path = tmp_path / "scores.safetensors"
+    save_file({"encoder.layer": torch.tensor([3.0, 2.0])}, path)
+    draft._show_step(bench.step("layers", targets=["*"], amount=1, importance=str(path)))
+    draft.preview.click()
+    groups._group_box.activated.emit(groups._group_box.findText("layers · encoder.layer"))
+    bench.until_idle()
+    found = groups._found.data
+    assert found.group.space == "layers"
+    assert (found.units.norms.tolist(), found.units.cut) == ([3.0, 2.0], 2.0)
+    assert found.pruned_by.tolist() == [0, 1]
+    assert groups._plot._cut.isVisible()
+    groups._toggle(0)
+    bench.until_idle()
+    assert _drafted(bench)[:2] == ("layers", (0, 1))
 
 
 def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkeypatch, share_of):
@@ -149,6 +189,15 @@ def test_a_click_on_a_unit_drafts_it_and_a_second_click_keeps_it(groups, bench, 
     _click(groups, hand, bench, 4)
     assert _drafted(bench) == ("listed_units", (7,), (UP,))
     _click(groups, hand, bench, 7)
+    assert bench.draft.current is None
+
+
+def test_a_click_while_the_view_waits_for_another_parameter_has_no_effect(groups, bench, draft):
+    bench.choose(QUERY)
+    assert groups.picture() is not None
+    groups._plot.picked.emit(3, False)
+    groups._plot.banded.emit(3, 5, True)
+    bench.until_idle()
     assert bench.draft.current is None
 
 
@@ -214,6 +263,22 @@ def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, h
     assert _text(groups, "Unit under the cursor").startswith("layer 1: ")
 
 
+def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
+    groups, bench, draft, hand, tmp_path
+):
+    (tmp_path / "whole").mkdir()
+    words = {"embeddings.word_embeddings.weight": torch.randn(20, HIDDEN)}
+    bench.open_and_choose(write_bert(tmp_path / "whole", **words), QUERY)
+    groups._group_box.setCurrentIndex(1)
+    groups._group_box.activated.emit(1)
+    bench.until_idle()
+    assert groups._group_box.currentText() == "hidden channels · *"
+    assert len(_cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
+    _click(groups, hand, bench, 3)
+    assert _drafted(bench)[:2] == ("listed_units", (3,))
+    assert groups._found.data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+
+
 def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
     groups._members.selectRow(2)
     bench.until_idle()
@@ -258,6 +323,67 @@ def test_a_network_that_no_table_fits_has_a_message(bench, checkpoint, shown):
     bench.open_and_choose(checkpoint, "fc.weight")
     assert view.picture() is None
     assert "belongs to no coupled units" in view._message.text()
+
+
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(
+    groups, bench, draft, hand, scope
+):
+    bench.add(_coupled(bench, scope=scope))
+    plot, units = groups._plot, groups._found.data.units
+    wanted = float(np.sort(units.norms)[8:10].mean())
+    hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, wanted))
+    bench.until_idle()
+    found = groups._found.data
+    assert found.units.by == ScoreOf(1)
+    assert found.draft == 1
+    at = plot._cut.value()
+    assert at == pytest.approx(wanted, rel=0.05)
+    assert found.pruned_by.astype(bool).tolist() == (found.units.norms <= at).tolist()
+
+
+def test_a_cut_that_prunes_nothing_stays_and_can_be_dragged_up_again(groups, bench, draft, hand):
+    draft._show_step(_coupled(bench))
+    draft.preview.click()
+    bench.until_idle()
+    plot, units = groups._plot, groups._found.data.units
+    hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, 0.0))
+    bench.until_idle()
+    assert bench.draft.current.step.method.amount == 0
+    assert groups._found.data.units.by == ScoreOf(1)
+    assert plot._cut.isVisible()
+    wanted = float(np.sort(units.norms)[2:4].mean())
+    hand.drag(plot, hand.point(plot, 6, 0.0), hand.point(plot, 6, wanted))
+    bench.until_idle()
+    assert bench.draft.current.step.method.amount > 0
+
+
+def test_what_remains_of_dead_units_is_drafted_from_the_view(groups, bench, draft):
+    label = groups._dead
+    assert not label.isVisible()
+    bench.add(bench.step("channels", targets=[DOWN], channels=[2, 3], dim=1))
+    assert label.isVisible()
+    assert "2&nbsp;dead&nbsp;units" in label.text()
+    label.linkActivated.emit("dead")
+    bench.until_idle()
+    assert bench.draft.current.step.method.name == "dead_units"
+    assert groups._found.data.pruned_by.nonzero()[0].tolist() == [2, 3]
+    assert not label.isVisible()
+
+
+def test_units_of_a_kind_without_a_method_have_a_reason(groups, bench, draft, hand, tmp_path):
+    assert _text(groups, "Table of the architecture") == "BERT"
+    assert _text(groups, "Unit under the cursor").startswith("Click a unit")
+    table = Path(resource("architectures") / "bert.yaml").read_text()
+    own = tmp_path / "own.yaml"
+    own.write_text(table.replace("  ffn:", "  cells:").replace("family: BERT", "family: Mine"))
+    with change(hand._qtbot, bench, "resolution"):
+        bench.edit(lambda session: session.use_table(own))
+    bench.until_idle()
+    assert _text(groups, "Table of the architecture") == "Mine, table own.yaml"
+    assert groups._unit.accessibleDescription().startswith("No step prunes units of the kind 'cel")
+    _click(groups, hand, bench, 4)
+    assert bench.draft.current is None
 
 
 def test_the_table_for_export_has_the_units_in_the_order_on_the_screen(groups, bench):

@@ -1,0 +1,274 @@
+"""Files of scores for units: what they may have, when they are read, and what follows from them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_bert import FFN, HEADS, HIDDEN, LAYER, LAYERS, bert_tensors, write_bert
+
+from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui.errors import RecipeError, StepError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.selection.scores import StoredTensor
+from prune_gui.recipe import Step
+from prune_gui.recipe.resolution import initial_resolution
+from prune_gui.resources import resource
+
+UP = "encoder.layer.{}.intermediate.dense.weight"
+FFN_KEYS = ["encoder.layer.0.ffn", "encoder.layer.1.ffn"]
+generator = torch.Generator().manual_seed(3)
+ASCENDING = torch.arange(1.0, FFN + 1).repeat_interleave(HIDDEN).reshape(FFN, HIDDEN)
+VECTORS = {key: torch.rand(FFN, generator=generator) for key in FFN_KEYS}
+
+
+@pytest.fixture
+def bert(tmp_path):
+    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
+        yield checkpoint
+
+
+@pytest.fixture
+def scores(tmp_path):
+    """Return a function that writes tensors to the file of scores, and returns its path."""
+
+    def write(tensors, name="scores.safetensors"):
+        save_file(tensors, tmp_path / name)
+        return str(tmp_path / name)
+
+    return write
+
+
+def step(path, method="coupled", **fields):
+    fields = {"targets": ["*"], "amount": 5} | fields
+    return {"method": method, "importance": path, **fields}
+
+
+def pruned_rows(resolution, layer):
+    mask = resolution.mask(UP.format(layer))
+    return (~mask).all(1).nonzero().ravel().tolist()
+
+
+def test_a_vector_per_group_ranks_its_units_like_a_list_made_by_hand(bert, scores):
+    resolution = resolve(Recipe(steps=[step(scores(VECTORS))]), bert)
+    for layer, key in enumerate(FFN_KEYS):
+        order = sorted(range(FFN), key=lambda unit: (float(VECTORS[key][unit]), unit))
+        assert pruned_rows(resolution, layer) == sorted(order[:5])
+        listed = {"method": "listed_units", "units": order[:5], "targets": [UP.format(layer)]}
+        by_hand = resolve(Recipe(steps=[listed]), bert)
+        for name in (UP.format(layer), f"encoder.layer.{layer}.output.dense.weight"):
+            assert torch.equal(resolution.mask(name), by_hand.mask(name))
+
+
+def test_other_formats_and_types_of_numbers_rank_the_same(bert, scores, tmp_path):
+    expected = resolve(Recipe(steps=[step(scores(VECTORS))]), bert)
+    np.savez(tmp_path / "s.npz", **{key: one.double().numpy() for key, one in VECTORS.items()})
+    torch.save(VECTORS, tmp_path / "s.pt")
+    for name in ("s.npz", "s.pt"):
+        resolution = resolve(Recipe(steps=[step(str(tmp_path / name))]), bert)
+        assert pruned_rows(resolution, 0) == pruned_rows(expected, 0)
+
+
+def test_one_file_may_have_scores_for_several_steps(bert, scores):
+    heads = {f"encoder.layer.{i}.attention.heads": torch.rand(HEADS) for i in range(LAYERS)}
+    path = scores(VECTORS | heads | {"encoder.layer": torch.rand(LAYERS)})
+    steps = [step(path), step(path, space="heads", amount=1), step(path, "layers", amount=1)]
+    assert all(outcome.total[0] for outcome in resolve(Recipe(steps=steps), bert).outcomes)
+
+
+def test_only_the_groups_that_the_step_targets_need_scores(bert, scores):
+    path = scores({FFN_KEYS[1]: VECTORS[FFN_KEYS[1]]})
+    resolution = resolve(Recipe(steps=[step(path, targets=[UP.format(1)])]), bert)
+    assert (len(pruned_rows(resolution, 0)), len(pruned_rows(resolution, 1))) == (0, 5)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "max"])
+def test_scores_of_weights_rank_like_their_vectors(bert, scores, reduction):
+    importances = {
+        name: torch.rand(tensor.shape, generator=generator)
+        for name, tensor in bert_tensors().items()
+        if "bias" not in name
+    }
+    vectors = {}
+    for layer, key in enumerate(FFN_KEYS):
+        ups = importances[UP.format(layer)].double()
+        downs = importances[f"encoder.layer.{layer}.output.dense.weight"].double().T
+        both = torch.stack([ups.mean(1), downs.mean(1)])
+        vectors[key] = {
+            "mean": both.mean(0),
+            "sum": ups.sum(1) + downs.sum(1),
+            "max": both.max(0).values,
+        }[reduction]
+    by_unit = resolve(Recipe(steps=[step(scores(vectors))]), bert)
+    path = scores(importances, "weights.safetensors")
+    by_weight = resolve(Recipe(steps=[step(path, reduction=reduction)]), bert)
+    assert all(pruned_rows(by_unit, i) == pruned_rows(by_weight, i) != [] for i in range(LAYERS))
+
+
+def test_the_layer_of_the_lowest_score_goes(bert, scores):
+    path = scores({"encoder.layer": torch.tensor([0.75, 0.5])})
+    resolution = resolve(Recipe(steps=[step(path, "layers", amount=1)]), bert)
+    for name, (pruned, total) in resolution.counts.items():
+        assert pruned == (total if name.startswith(LAYER.format(1)) else 0)
+    explanation = resolution.explain(LAYER.format(1) + "output.dense.weight", (0, 0))
+    rank = explanation.element_ranks[1]
+    assert (rank.score, rank.rank, rank.ranked) == (0.5, 0, 2)
+    assert rank.unit == "unit 1 of encoder.layer, score from scores.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({}, r"neither a vector encoder.layer.0.ffn with one score for each of its 12 units, nor"),
+        ({FFN_KEYS[0]: torch.rand(FFN)}, r"has no vector named encoder.layer.1.ffn\. Add it"),
+        (
+            VECTORS | {FFN_KEYS[1]: torch.rand(FFN + 1)},
+            r"encoder.layer.1.ffn has shape \[13\], but the group has 12 units",
+        ),
+        (
+            VECTORS | {FFN_KEYS[1]: torch.rand(FFN, 1)},
+            r"encoder.layer.1.ffn has shape \[12, 1\], but the group has 12 units",
+        ),
+        (
+            VECTORS | {FFN_KEYS[0]: torch.arange(FFN)},
+            r"encoder.layer.0.ffn cannot be used as scores: .*floating point",
+        ),
+        (
+            VECTORS | {"encoder.layer.2.ffn": torch.rand(FFN)},
+            r"encoder.layer.2.ffn is the name of no group of units in model.safetensors; they are",
+        ),
+        (
+            {UP.format(i): torch.rand(FFN, HIDDEN + 1) for i in range(LAYERS)},
+            r"intermediate.dense.weight has shape \[12, 9\], but the parameter has \[12, 8\]",
+        ),
+        ({UP.format(0): torch.rand(FFN, HIDDEN)}, r"has no scores of encoder.layer.1: neither"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_in_one_line(bert, scores, tensors, message):
+    path = scores(tensors)
+    with pytest.raises(StepError, match=message) as caught:
+        resolve(Recipe(steps=[step(path)]), bert)
+    assert str(caught.value).count("\n") == 0
+    assert path in str(caught.value)
+
+
+def test_a_layer_without_any_scored_tensor_is_refused(bert, scores):
+    name = LAYER.format(0) + "output.dense.weight"
+    path = scores({name: torch.rand(HIDDEN, FFN)})
+    with pytest.raises(StepError, match=r"no scores of unit 1 of encoder.layer\. Add a tensor"):
+        resolve(Recipe(steps=[step(path, "layers", amount=1)]), bert)
+
+
+def test_layers_may_have_tensors_without_dimensions(tmp_path, scores):
+    path = write_bert(tmp_path)
+    scales = {LAYER.format(i) + "scale": torch.tensor(2.0 - i) for i in range(LAYERS)}
+    save_file(bert_tensors() | scales, path)
+    with open_checkpoint(path) as checkpoint:
+        recipe = Recipe(steps=[step(scores(scales), "layers", amount=1)])
+        resolution = resolve(recipe, checkpoint)
+        assert [bool(resolution.mask(name)) for name in scales] == [True, False]
+        listed = Recipe(steps=[{"method": "layers", "targets": ["*"], "layers": [1]}])
+        assert resolve(listed, checkpoint).total == resolution.total
+
+
+def test_a_file_that_does_not_exist_is_refused(bert, tmp_path):
+    with pytest.raises(StepError, match=r"nowhere.safetensors"):
+        resolve(Recipe(steps=[step(str(tmp_path / "nowhere.safetensors"))]), bert)
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        VECTORS,
+        {
+            UP.format(i): torch.arange(1.0, FFN + 1).repeat_interleave(HIDDEN).reshape(FFN, HIDDEN)
+            for i in (0, 1)
+        },
+    ],
+)
+def test_another_amount_reads_no_file_again_but_a_changed_file_is_read(
+    bert, scores, tensors, monkeypatch
+):
+    path = scores(tensors)
+    start = initial_resolution(Recipe(), bert, Monitor())
+    reads = []
+    read = StoredTensor.__call__
+    monkeypatch.setattr(StoredTensor, "__call__", lambda self: reads.append(self.key) or read(self))
+    first = start.with_step(Step.model_validate(step(path, amount=3)), Monitor())
+    assert set(reads) == set(tensors)
+    reads.clear()
+    second = start.with_step(Step.model_validate(step(path, amount=6)), Monitor())
+    assert reads == []
+    assert second.total[0] == 2 * first.total[0]
+    assert second.is_current
+
+    scores({name: tensor.flip(0) for name, tensor in tensors.items()}, "new.safetensors")
+    Path(path).with_name("new.safetensors").replace(path)
+    assert not second.is_current
+    third = start.with_step(Step.model_validate(step(path, amount=6)), Monitor())
+    assert pruned_rows(third, 0) != pruned_rows(second, 0)
+
+
+def test_the_exports_record_the_file_as_it_was_written(bert, scores, tmp_path):
+    scores(VECTORS)
+    recipe = Recipe.from_yaml(
+        "version: 1\nsteps:\n- {method: coupled, targets: ['*'], importance: scores.safetensors}\n",
+        folder=tmp_path,
+    )
+    out = tmp_path / "pruned.safetensors"
+    export(resolve(recipe, bert), out, "finalized")
+    state = load_file(out)
+    for layer, key in enumerate(FFN_KEYS):
+        zero = (state[UP.format(layer)] == 0).all(1)
+        assert VECTORS[key][zero].max() < VECTORS[key][~zero].min()
+    with open_checkpoint(out) as checkpoint:
+        assert "importance: scores.safetensors" in checkpoint.metadata["prune_gui.recipe"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "name either layers, or importance and amount"),
+        ({"amount": 1}, "name either layers, or importance and amount"),
+        ({"importance": "x", "layers": [1]}, "name either layers, or importance and amount"),
+        ({"importance": "x"}, "importance needs amount"),
+        ({"layers": [1], "amount": 1}, "amount has no effect on listed units"),
+    ],
+)
+def test_layers_are_either_listed_or_ranked(fields, message):
+    steps = [{"method": "layers", "targets": ["*"], **fields}]
+    with pytest.raises(RecipeError, match=message):
+        Recipe.from_yaml(f"version: 1\nsteps: {steps}")
+
+
+def test_recipes_keep_listed_and_ranked_layers():
+    steps = [
+        {"method": "layers", "targets": ["*"], "layers": [1, 3]},
+        {"method": "layers", "targets": ["*"], "amount": 2, "importance": "/s.npz"},
+        {
+            "method": "experts",
+            "targets": ["*"],
+            "amount": 0.5,
+            "importance": "/s.npz",
+            "reduction": "sum",
+        },
+    ]
+    recipe = Recipe(steps=steps)
+    assert Recipe.from_yaml(recipe.to_yaml()) == recipe
+    listed = recipe.steps[0].model_dump()
+    assert listed.keys() == {"method", "targets", "layers", "stack"}
+
+
+def test_the_example_of_the_guide_writes_such_a_file(bert, tmp_path, monkeypatch):
+    text = resource("guide", "guide.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    [code] = [block for block in blocks if "save_file(scores" in block]
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    resolution = resolve(Recipe(steps=[step("scores.safetensors")]), bert)
+    sums = bert_tensors()[UP.format(0)].abs().sum(1)
+    assert sorted(pruned_rows(resolution, 0)) == sorted(sums.argsort()[:5].tolist())

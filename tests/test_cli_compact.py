@@ -56,16 +56,55 @@ def test_a_dry_run_tells_what_is_removed_and_what_loads_the_rest(llama):
     cells = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
     assert cells["FFN neurons"] == ["24", "16", "66.7%"]
     assert "config.json: intermediate_size becomes 8" in result.stdout
+    assert any(line[0] == "Multiply-adds per token" for line in lines)
+    assert "torchvision" not in result.stdout
     assert "from_pretrained loads the folder" in result.stdout
     printed = json.loads(run("compact", llama, "--dry-run", "--json").stdout)
     removed = 2 * 3 * 4 * 8
     assert printed["before"]["parameters"] - printed["after"]["parameters"] == removed
     assert printed["before"]["multiply_adds"] - printed["after"]["multiply_adds"] == removed
+    assert printed["image_size"] is None
     assert (printed["config"], printed["loads_with"]) == (
         {"intermediate_size": 8},
         "from_pretrained",
     )
     assert [path.name for path in llama.parent.iterdir()] == ["llama"]
+
+
+ALEXNET_LAYERS = {
+    "features.0": (4, 3, 11, 11),
+    "features.3": (5, 4, 5, 5),
+    "features.6": (6, 5, 3, 3),
+    "features.8": (7, 6, 3, 3),
+    "features.10": (8, 7, 3, 3),
+    "classifier.1": (9, 8 * 6 * 6),
+    "classifier.4": (10, 9),
+    "classifier.6": (2, 10),
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "size", "outputs"), [(None, 224, (55, 27)), ({"image_size": 127}, 127, (31, 15))]
+)
+def test_a_dry_run_states_the_work_per_image_and_its_size(tmp_path, config, size, outputs):
+    state = {f"{path}.weight": torch.ones(shape) for path, shape in ALEXNET_LAYERS.items()}
+    state["features.0.weight"][1] = 0
+    state["features.3.weight"][:, 1] = 0
+    save_file(state, tmp_path / "model.safetensors")
+    if config:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    arguments = ("compact", tmp_path / "model.safetensors", "--dry-run")
+    printed = json.loads(run(*arguments, "--json").stdout)
+    removed = 3 * 11**2 * outputs[0] ** 2 + 5 * 5**2 * outputs[1] ** 2
+    before, after = printed["before"]["multiply_adds"], printed["after"]["multiply_adds"]
+    assert before - after == removed
+    assert printed["image_size"] == size
+    lines = run(*arguments).stdout
+    (row,) = (line for line in lines.splitlines() if line.startswith("Multiply-adds"))
+    assert row.split("  ")[0] == f"Multiply-adds per image of {size} x {size}"
+    assert f"{before:,}" in row
+    assert f"{after:,}" in row
+    assert "assume the strides of torchvision's networks" in lines
 
 
 def test_compact_and_apply_write_the_same_files(llama, tmp_path):
@@ -101,3 +140,28 @@ def test_problems_are_listed_by_a_dry_run_and_refused_on_writing(llama, tmp_path
 def test_either_a_dry_run_or_an_output_is_needed(llama, tmp_path):
     assert run("compact", llama).exit_code == 2
     assert run("compact", llama, "--dry-run", "-o", tmp_path / "o").exit_code == 2
+
+
+def test_a_dry_run_lists_the_constants_that_other_layers_take_over(llama, tmp_path):
+    state = load_file(llama / "model.safetensors")
+    for path in ("model.layers.0.mlp", "model.layers.1.mlp"):
+        state |= {f"{path}.{name}_proj.bias": torch.randn(12) for name in ("gate", "up")}
+    state["model.layers.0.mlp.down_proj.bias"] = torch.randn(8)
+    state["model.layers.0.mlp.down_proj.weight"][:, 2:6] = 1
+    save_file(state, llama / "model.safetensors", {"format": "pt"})
+    config = {**CONFIG, "mlp_bias": True, "hidden_act": "silu"}
+    (llama / "config.json").write_text(json.dumps(config))
+    state["model.layers.1.mlp.down_proj.weight"][:, 2] = 1
+    save_file(state, llama / "model.safetensors", {"format": "pt"})
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("start: zeros\nsteps:\n- {method: dead_units, targets: ['*']}\n")
+    result = run("compact", llama, "--dry-run", "--recipe", recipe)
+    assert result.exit_code == 0, result.output
+    bias = "model.layers.0.mlp.down_proj.bias"
+    assert f"{bias}: takes over the constants of 4 removed units; 8 elements change" in (
+        result.stdout
+    )
+    assert "because a layer that reads them has neither a bias nor a batch norm" in result.stdout
+    printed = json.loads(run("compact", llama, "--dry-run", "--recipe", recipe, "--json").stdout)
+    assert printed["folded"] == [{"name": bias, "units": 4, "changed": 8}]
+    assert [units["units"] for units in printed["constant"]] == [1]

@@ -40,8 +40,8 @@ class Surroundings:
         models: the names of the models of a pipeline, including the open one; () if there is none.
         model: the name of the open model of a pipeline; "" if there is none.
         hf_config: the positive integers in that config.json, by key.
-        model_type: the family of the network in that config.json, such as "llama"; that of the
-            text model, if there are several models; "" if unknown.
+        model_types: the family of the network in that config.json, such as "llama", and then that
+            of its text model, if it consists of several models.
     """
 
     description: str = ""
@@ -49,7 +49,7 @@ class Surroundings:
     models: tuple[str, ...] = ()
     model: str = ""
     hf_config: Mapping[str, int] = field(default_factory=dict)
-    model_type: str = ""
+    model_types: tuple[str, ...] = ()
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -74,8 +74,10 @@ class Checkpoint(ABC):
         root: the keys, indices and attributes that lead from the top of each file to the state
             dict.
         description: a few words on the model from the config.json beside the file, or "".
-        hf_config: the positive integers in that config.json, such as "num_attention_heads".
-        model_type: the family of the network in that config.json, such as "llama"; "" if unknown.
+        hf_config: the positive integers in that config.json, such as "num_attention_heads", and
+            those of models in it, such as "vision_config.num_attention_heads".
+        model_types: the families of the network and of its text model in that config.json, such as
+            "llama"; () if unknown.
         foreign: the dotted names of the classes and functions that a torch file needs, and that
             were not loaded; () for most files.
         module_classes: the dotted names of the classes of modules by their paths, if the file
@@ -131,7 +133,7 @@ class Checkpoint(ABC):
         self.root = root
         self.description = surroundings.description
         self.hf_config: Mapping[str, int] = MappingProxyType(dict(surroundings.hf_config))
-        self.model_type = surroundings.model_type
+        self.model_types = surroundings.model_types
         self.foreign = foreign
         self.module_classes: Mapping[str, str] = MappingProxyType(dict(module_classes))
 

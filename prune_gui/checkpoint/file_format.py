@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.monitor import Monitor
 
 HEAD_BYTES: Final = 512
@@ -17,11 +18,9 @@ HEAD_BYTES: Final = 512
 
 Recognize = Callable[[bytes, BinaryIO], bool]
 Open = Callable[[Source, str | None, Surroundings], FileCheckpoint]
-Write = Callable[
-    [Path, Sequence[KeyedWriter], Checkpoint | None, Mapping[str, str], Monitor], WrittenFile
-]
+Write = Callable[[Path, Sequence[KeyedWriter], Checkpoint | None, Metadata, Monitor], WrittenFile]
 DataNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None], int]
-FileNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None, Mapping[str, str]], int]
+FileNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None, Metadata], int]
 DamagedRecord = Callable[[Path, Monitor, Iterable[str] | None], str | None]
 
 

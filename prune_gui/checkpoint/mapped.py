@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.source import BUFFER_BYTES, Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -29,8 +29,6 @@ SMALL_TENSOR_BYTES: Final = 1 << 18
 """Tensors up to this size share a mapping with the tensors near them."""
 WINDOW_BYTES: Final = 1 << 24
 """Distance between the starts of two shared mappings; a multiple of every page size."""
-BUFFER_BYTES: Final = 1 << 20
-"""The size of one plain read; small enough for the data to stay in the CPU cache until used."""
 
 ReadBytes = Callable[[int, int, int], "torch.Tensor"]
 """A function of start, stop and alignment in bytes that returns this span of the file as uint8."""

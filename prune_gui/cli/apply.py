@@ -92,7 +92,7 @@ def apply(
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
     use_methods(own)
     prune_and_save(
-        load_recipe(recipe),
+        load_recipe(recipe, table),
         checkpoint,
         {out: form},
         overwrite=overwrite,
@@ -102,12 +102,21 @@ def apply(
         compressed=compressed,
         zero_moments=zero_moments,
         allow_unloadable=allow_unloadable,
-        table=table,
     )
 
 
-def load_recipe(recipe: Path) -> Recipe:
-    """Return the recipe in a file; "-" is standard input."""
+def load_recipe(path: Path, table: Path | None = None) -> Recipe:
+    """Return the recipe in a file; "-" is standard input.
+
+    Args:
+        path: the file.
+        table: the table of the architecture to use; None for that of the recipe.
+    """
+    recipe = _loaded(path)
+    return recipe if table is None else recipe.with_table(table)
+
+
+def _loaded(recipe: Path) -> Recipe:
     from prune_gui.plain_yaml import MAX_BYTES
     from prune_gui.recipe import Recipe  # pydantic: slow to import
 
@@ -137,7 +146,6 @@ def prune_and_save(
     compressed: bool = False,
     zero_moments: bool = False,
     allow_unloadable: bool = False,
-    table: Path | None = None,
 ) -> None:
     """Prune a checkpoint by a recipe, save each form, and print what was pruned.
 
@@ -152,7 +160,6 @@ def prune_and_save(
         compressed: see `export`.
         zero_moments: see `export`.
         allow_unloadable: see `export`.
-        table: see `export`.
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
@@ -161,7 +168,7 @@ def prune_and_save(
     from prune_gui.recipe.contents_note import contents_note
     from prune_gui.recipe.exporting import extra_files_of, parts_to_write
 
-    options = CompactOptions(allow_unloadable, table)
+    options = CompactOptions(allow_unloadable)
 
     with open_checkpoint(checkpoint, state) as opened:
         with job("Pruning") as (progress, stop):
@@ -179,7 +186,6 @@ def prune_and_save(
                     compressed=compressed,
                     zero_moments=zero_moments,
                     allow_unloadable=allow_unloadable,
-                    table=table,
                 )
         targets = {
             out: OutputPath.of(opened, out, shard_size, form) for out, form in outputs.items()
@@ -190,8 +196,12 @@ def prune_and_save(
             if loader_path(targets[out]).name
             in extra_files_of(resolution, targets[out], form, options)
         ]
+        notes = {}
+        for out, form in outputs.items():
+            entries = [part.entry for part in parts_to_write(resolution, form, options)]
+            notes[out] = contents_note(resolution, targets[out], form, entries, options)
         if as_json:
-            print_json({**_result_json(resolution, outputs), "loaders": loaders})
+            print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return
         for row in _table(pruned_counts(resolution)):
             print_line(row)
@@ -200,9 +210,8 @@ def prune_and_save(
                 print_line(f"Note on step {number}: {name}: {note}")
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
-            entries = [part.entry for part in parts_to_write(resolution, form, options)]
-            if note := contents_note(resolution, targets[out], form, entries, options):
-                print_line(f"Note: {note}")
+            if notes[out]:
+                print_line(f"Note: {notes[out]}")
         for loader in loaders:
             print_line(f"Wrote {loader} (load(model) in it loads the checkpoint into a model)")
 
@@ -210,15 +219,18 @@ def prune_and_save(
 def _size_on_disk(out: str) -> int:
     """Return the size of a file, or of all files in a folder, in bytes."""
     path = Path(out)
-    return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
+    files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
 
 
-def _result_json(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, object]:
+def _result_json(
+    resolution: Resolution, outputs: Mapping[str, Form], notes: Mapping[str, str]
+) -> dict[str, object]:
     pruned, total = resolution.total
     return {
         "checkpoint": str(resolution.checkpoint.path),
         "files": [
-            {"path": out, "form": form, "bytes": _size_on_disk(out)}
+            {"path": out, "form": form, "bytes": _size_on_disk(out), "note": notes[out]}
             for out, form in outputs.items()
         ],
         "pruned": pruned,

@@ -59,7 +59,7 @@ def compact(
     if dry_run == (out is not None):
         raise click.UsageError("Give either --dry-run or --out.")
     use_methods(own)
-    steps = load_recipe(recipe) if recipe is not None else _zeros()
+    steps = load_recipe(recipe, table) if recipe is not None else _zeros().with_table(table)
     if out is not None:
         prune_and_save(
             steps,
@@ -69,10 +69,9 @@ def compact(
             as_json=as_json,
             state=state,
             allow_unloadable=allow_unloadable,
-            table=table,
         )
         return
-    plan = _plan(steps, checkpoint, state, table, allow_unloadable=allow_unloadable)
+    plan = _plan(steps, checkpoint, state, allow_unloadable=allow_unloadable)
     if as_json:
         print_json({"checkpoint": str(checkpoint), **_plan_json(plan)})
     else:
@@ -86,9 +85,7 @@ def _zeros() -> Recipe:
     return Recipe(start="zeros")
 
 
-def _plan(
-    recipe: Recipe, path: Path, state: str | None, table: Path | None, *, allow_unloadable: bool
-) -> CompactPlan:
+def _plan(recipe: Recipe, path: Path, state: str | None, *, allow_unloadable: bool) -> CompactPlan:
     """Return the plan of the compact form, with its problems."""
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.monitor import Monitor
@@ -98,7 +95,7 @@ def _plan(
 
     with open_checkpoint(path, state) as opened, job("Looking for units") as (progress, stop):
         check_source(opened)
-        architecture = architecture_of(opened, table)
+        architecture = architecture_of(opened, recipe.table_path)
         resolution = resolve(recipe, opened, progress, stop)
         return planned(
             resolution, architecture, Monitor(progress, stop), allow_unloadable=allow_unloadable
@@ -109,9 +106,12 @@ def _plan_json(plan: CompactPlan) -> dict[str, object]:
     return {
         "before": asdict(plan.before),
         "after": asdict(plan.after),
+        "image_size": plan.image_size,
         "units": [asdict(space) for space in plan.spaces],
         "removed": list(plan.removed),
         "config": dict(plan.changes),
+        "folded": [asdict(tensor) for tensor in plan.folded],
+        "constant": [asdict(units) for units in plan.unfolded],
         "loads_with": _loads_with(plan),
         "problems": list(plan.problems),
     }
@@ -124,11 +124,15 @@ def _loads_with(plan: CompactPlan) -> str | None:
     return "loader script" if plan.needs_loader else "from_pretrained"
 
 
+def _sample(plan: CompactPlan) -> str:
+    """Return what the multiply-adds are counted for."""
+    size = plan.image_size
+    return f"image of {size} x {size}" if size else "token"
+
+
 def _lines(plan: CompactPlan) -> Iterator[str]:
-    from prune_gui.recipe.compaction.note import (  # torch: slow to import
-        inexact_notes,
-        loading_note,
-    )
+    from prune_gui.recipe.compaction.folding import unfolded_notes  # torch: slow to import
+    from prune_gui.recipe.compaction.note import inexact_notes, loading_note
 
     before, after = plan.before, plan.after
     rows = [("", "Before", "After", "Share")]
@@ -136,16 +140,24 @@ def _lines(plan: CompactPlan) -> Iterator[str]:
         ("Tensors", before.tensors, after.tensors),
         ("Parameters", before.parameters, after.parameters),
         ("Bytes", before.nbytes, after.nbytes),
-        ("Multiply-adds per token", before.multiply_adds, after.multiply_adds),
+        (f"Multiply-adds per {_sample(plan)}", before.multiply_adds, after.multiply_adds),
         *((space.title, space.before, space.after) for space in plan.spaces),
     ):
         if old is not None and new is not None:
             rows.append((name, f"{old:,}", f"{new:,}", f"{new / max(1, old):.1%}"))
     yield from aligned(rows)
+    if plan.image_size:
+        yield "The multiply-adds assume the strides of torchvision's networks."
     for key, value in plan.changes.items():
         yield f"config.json: {key} becomes {value}"
+    for tensor in plan.folded:
+        yield (
+            f"{tensor.name}: takes over the constants of {tensor.units:,} removed units; "
+            f"{tensor.changed:,} elements change"
+        )
     for problem in plan.problems:
         yield f"Problem: {problem}"
     if not plan.problems:
-        yield f"Loading: {loading_note(plan, in_folder=True)}"
+        yield f"Loading: {loading_note(plan)}"
     yield from inexact_notes(plan)
+    yield from unfolded_notes(plan.unfolded)

@@ -17,6 +17,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
+from prune_gui.recipe.compaction.small_files import left_out_folders
 from prune_gui.recipe.exporting import surroundings
 from prune_gui.recipe.parts import Form
 from prune_gui.recipe.resolution import Resolution
@@ -60,7 +61,9 @@ def contents_note(
     """
     checkpoint = resolution.checkpoint
     if form == "compact":
-        return plan_note(compact_plan(resolution, options, Monitor(None, None)), target)
+        plan = compact_plan(resolution, options, Monitor(None, None))
+        left_out = left_out_folders(checkpoint) if target.is_folder and plan.config else []
+        return plan_note(plan, target, left_out)
     if not isinstance(checkpoint, TorchCheckpoint) or form == "masks":
         return ""
     name = checkpoint.path.name

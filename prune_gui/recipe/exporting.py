@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from prune_gui.checkpoint import (
     Checkpoint,
@@ -13,17 +12,24 @@ from prune_gui.checkpoint import (
     write_shards,
 )
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
 from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.loader import compact_loader_text
 from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
-from prune_gui.recipe.compaction.small_files import small_files
-from prune_gui.recipe.compaction.tensors import check_format, compact_tensors, remaining_pruned
+from prune_gui.recipe.compaction.small_files import config_beside, small_files
+from prune_gui.recipe.compaction.tensors import (
+    check_format,
+    compact_tensors,
+    folded_units,
+    remaining_pruned,
+)
+from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.loader import loader_path, loader_text
 from prune_gui.recipe.parts import Form, FormTensor, parts
-from prune_gui.recipe.provenance import metadata_of
+from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
 from prune_gui.recipe.zeroed_moments import with_zeroed_moments
@@ -40,7 +46,6 @@ def export(
     compressed: bool = False,
     zero_moments: bool = False,
     allow_unloadable: bool = False,
-    table: Path | None = None,
 ) -> None:
     """Write the pruned checkpoint atomically, as a file or as a folder of shards.
 
@@ -65,8 +70,9 @@ def export(
             tensors without the units that are pruned in all tensors of their coupled group, other
             pruned elements exactly +0. If `out` is a folder, it also gets the config.json that
             fits, and copies of the small files beside the input; if the input is a single file with
-            a config.json, `out` may be a folder, too. If layers keep different numbers of units, a
-            Python script that loads the file is written with it.
+            a config.json, `out` may be a folder, too. If `out` is a file, the config.json that fits
+            is written beside it, unless there is one already. If layers keep different numbers of
+            units, a Python script that loads the file is written with it.
         overwrite: whether existing files may be replaced; for a folder, its shards.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
@@ -78,8 +84,6 @@ def export(
             to zero in the states of optimizers, such as ``exp_avg`` of Adam.
         allow_unloadable: write a compact form even if no known program loads it; units that
             programs can only mask are then removed, too.
-        table: the file of a table of architectures, which tells the units of the compact form;
-            None for the tables of this program.
 
     Raises:
         RecipeError: there is nothing to write in this form, or no program would load it.
@@ -96,7 +100,7 @@ def export(
         shard_size=shard_size,
         compressed=compressed,
         zero_moments=zero_moments,
-        options=CompactOptions(allow_unloadable, table),
+        options=CompactOptions(allow_unloadable),
     )
 
 
@@ -153,9 +157,16 @@ def write(
         )
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_outside()
-    with monitor.plan(fingerprinted + 2 * written):  # written, then read back to verify
-        metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor), options)
-        metadata[CHECKSUMS_KEY] = ""  # the writer fills it in
+    with (
+        monitor.in_charge(),
+        monitor.plan(fingerprinted + 2 * written),  # written, then read back to verify
+        fingerprint_beside(checkpoint, monitor) as fingerprint,
+    ):
+        metadata: dict[str, str | LateText] = {
+            **metadata_for(resolution, form, ANY_FINGERPRINT, options),
+            INPUT_KEY: fingerprint,
+            CHECKSUMS_KEY: "",  # the writer fills it in
+        }
         if target.is_single:
             write_model_folder(
                 target.file,
@@ -201,13 +212,16 @@ def parts_to_write(
     """Return the tensors of a form.
 
     Raises:
-        RecipeError: the form has no tensors; see also `compact_plan`.
+        RecipeError: the form has no tensors, or cannot contain corrections; see also
+            `compact_plan`.
         CheckpointError: see `compact_plan`.
         Cancelled: the monitor was cancelled.
     """
     if form == "compact":
         plan = compact_plan(resolution, options, monitor or Monitor(None, None))
         return list(compact_tensors(resolution, plan))
+    if form != "finalized":
+        check_uncorrected(resolution.corrections)
     tensors = list(parts(resolution, form))
     if not tensors:
         raise RecipeError(tr("There are no masks to write: no step targets any parameter."))
@@ -225,10 +239,15 @@ def metadata_for(
     """Return the metadata to add to those of the input."""
     if form == "compact":
         plan = compact_plan(resolution, options, Monitor(None, None))
-        pruned = remaining_pruned(resolution, plan)
+        pruned, folded = remaining_pruned(resolution, plan), folded_units(plan)
     else:
         pruned = {name: resolution.counts[name][0] for name in resolution.layers}
-    return metadata_of(resolution.recipe, form, fingerprint, pruned)
+        folded = {}
+    recordings = {
+        correction.method.recording.written: correction.digest
+        for correction in resolution.corrections
+    }
+    return metadata_of(resolution.recipe, form, fingerprint, pruned, folded, recordings)
 
 
 def extra_files_of(
@@ -236,8 +255,8 @@ def extra_files_of(
 ) -> dict[str, bytes]:
     """Return the contents of the files to write beside the weights, by name.
 
-    They are the loader script, if the form needs one, and, in a folder of the compact form, the
-    files that programs need to load it.
+    They are the loader script, if the form needs one, and the files that programs need to load the
+    compact form: in a folder all of them, beside a single file config.json if there is none yet.
     """
     checkpoint = resolution.checkpoint
     if form == "reparametrized":
@@ -245,8 +264,7 @@ def extra_files_of(
     if form != "compact":
         return {}
     plan = compact_plan(resolution, options, Monitor(None, None))
-    files = small_files(checkpoint, plan) if target.is_folder else {}
-    if plan.tokens and not files:
+    if plan.tokens and not (target.is_folder and plan.config is not None):
         raise RecipeError(
             tr(
                 "{file}: without some tokens, the tokenizer and config.json change, too. Save to a "
@@ -254,6 +272,7 @@ def extra_files_of(
                 file=target.path.name,
             )
         )
+    files = small_files(checkpoint, plan) if target.is_folder else config_beside(plan, target.path)
     if plan.needs_loader:
         files[loader_path(target).name] = compact_loader_text(checkpoint, target).encode()
     return files

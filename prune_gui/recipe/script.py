@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.errors import one_line
+from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.recipe import script_prelude
+from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
+from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
 from prune_gui.recipe.step import Step
+from prune_gui.recipe.target_amounts import grouped_by_amount
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -61,7 +65,11 @@ def python_script(resolution: Resolution, out: Path) -> str:
     Args:
         resolution: the resolution of the whole recipe.
         out: a safetensors file for the finalized tensors.
+
+    Raises:
+        RecipeError: a step corrects kept weights.
     """
+    check_uncorrected(resolution.corrections)
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
     _, future, own = inspect.getsource(script_prelude).partition(
@@ -127,11 +135,22 @@ def _steps(resolution: Resolution) -> Iterator[str]:
             continue
         names = _names(step, list(outcome.pruned), resolution.checkpoint)
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
-        lines = step.method.torch_lines(names)
+        lines = _torch_lines(step.method, names, outcome)
         if not lines:
             yield "# Not available in torch.nn.utils.prune; Prune GUI computed the masks."
             yield f"as_prune_gui_does({number + 1}, {names})"
         yield from lines
+
+
+def _torch_lines(method: Method, names: str, outcome: Outcome) -> list[str]:
+    """Return the lines of `Method.torch_lines`, for each amount if targets have their own."""
+    if not isinstance(method, AllocatedMethod) or not outcome.amounts:
+        return method.torch_lines(names)
+    return [
+        line
+        for own, members in grouped_by_amount(method, outcome.pruned, outcome.amounts)
+        for line in own.torch_lines(_text(members))
+    ]
 
 
 def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:

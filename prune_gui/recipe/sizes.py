@@ -13,10 +13,10 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint.byte_chunks import byte_chunks
-from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.torch.deflate import deflated_chunks
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
+from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format
@@ -26,8 +26,6 @@ from prune_gui.recipe.parts import FORMS, Form, FormTensor
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
 
-ANY_FINGERPRINT: Final = FINGERPRINT_PREFIX + "0" * 64
-"""A placeholder: all fingerprints have the same length."""
 SAMPLE_BYTES: Final = 1 << 15
 """The window of deflate. Many small samples estimate better than a few large ones."""
 MAX_SAMPLES: Final = 128

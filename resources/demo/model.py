@@ -1,22 +1,23 @@
 """The demo network and its training and test images.
 
-Needs scikit-learn (``pip install "prune-gui[demo]"``), which contains the 1797 images of
+The images need scikit-learn (``pip install "prune-gui[demo]"``), which contains 1797 images of
 handwritten digits; nothing is downloaded.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from safetensors.torch import load_file
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from torch import nn
 
 TEST_IMAGES = 500
+LAYERS = ("features.conv1", "features.conv2", "features.conv3", "classifier.hidden")
+"""The layers with units that can be pruned."""
 
 
 class Digits(NamedTuple):
@@ -27,30 +28,35 @@ class Digits(NamedTuple):
 
 
 class DigitsCNN(nn.Module):
-    """Three convolutions and a classifier of two layers: 89,658 parameters."""
+    """Three convolutions and a classifier of two layers: 89,658 parameters.
 
-    def __init__(self) -> None:
+    Args:
+        widths: the output channels of `LAYERS`.
+    """
+
+    def __init__(self, widths: Sequence[int] = (16, 32, 64, 64)) -> None:
         super().__init__()
+        first, second, third, hidden = widths
         self.features = nn.Sequential(
             OrderedDict(
-                conv1=nn.Conv2d(1, 16, 3, padding=1, bias=False),
-                bn1=nn.BatchNorm2d(16),
+                conv1=nn.Conv2d(1, first, 3, padding=1, bias=False),
+                bn1=nn.BatchNorm2d(first),
                 act1=nn.ReLU(),
-                conv2=nn.Conv2d(16, 32, 3, padding=1, bias=False),
-                bn2=nn.BatchNorm2d(32),
+                conv2=nn.Conv2d(first, second, 3, padding=1, bias=False),
+                bn2=nn.BatchNorm2d(second),
                 act2=nn.ReLU(),
                 pool=nn.MaxPool2d(2),
-                conv3=nn.Conv2d(32, 64, 3, padding=1, bias=False),
-                bn3=nn.BatchNorm2d(64),
+                conv3=nn.Conv2d(second, third, 3, padding=1, bias=False),
+                bn3=nn.BatchNorm2d(third),
                 act3=nn.ReLU(),
             )
         )
         self.classifier = nn.Sequential(
             OrderedDict(
                 flatten=nn.Flatten(),
-                hidden=nn.Linear(64 * 4 * 4, 64),
+                hidden=nn.Linear(third * 4 * 4, hidden),
                 act=nn.ReLU(),
-                output=nn.Linear(64, 10),
+                output=nn.Linear(hidden, 10),
             )
         )
 
@@ -62,6 +68,9 @@ class DigitsCNN(nn.Module):
 
 def digits() -> tuple[Digits, Digits]:
     """Return the training images and the `TEST_IMAGES` test images."""
+    # The network alone does not need scikit-learn.
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
     values, labels = load_digits(return_X_y=True)
     images = torch.tensor(values / 16, dtype=torch.float32).view(-1, 1, 8, 8)
     shuffled = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
@@ -80,14 +89,15 @@ def accuracy(network: nn.Module, test: Digits) -> float:
 
 
 def load(path: Path) -> DigitsCNN:
-    """Load the network from a checkpoint: the original, finalized or reparametrized.
+    """Load the network from a checkpoint: the original, finalized, reparametrized or compact.
 
     Raises:
-        RuntimeError: the file lacks a tensor of the network or holds an unknown one.
+        KeyError, RuntimeError: the file lacks a tensor of the network or holds an unknown one.
     """
     read = load_file if path.suffix == ".safetensors" else _load_pickled
-    network = DigitsCNN()
-    network.load_state_dict(_merge_pairs(read(path)))
+    tensors = _merge_pairs(read(path))
+    network = DigitsCNN([len(tensors[f"{layer}.weight"]) for layer in LAYERS])
+    network.load_state_dict(tensors)
     return network
 
 

@@ -25,12 +25,16 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-NEURONS = ("ffn", "encoder_ffn", "decoder_ffn", "shared_ffn")
+NEURONS = ("ffn", "encoder_ffn", "decoder_ffn", "shared_ffn", "vision_ffn")
 """Spaces that the loader script can give other widths in each layer."""
-REFUSED = "no known program loads fewer"
+HARMLESS = ("rope_parameters", "xIELU", "`attn_config`", "padded to be", "setting its attention")
+"""Parts of warnings about the original model."""
+REFUSED = "no known program loads fewer|programs load fewer only with the same share"
 CASES = [(family, space) for family, names in SPACES.items() for space in names.split()]
 RANKED = [
-    (family, space) for family, space in CASES if space != "tokens" and not space.endswith("layers")
+    (family, space)
+    for family, space in CASES
+    if space not in ("tokens", "hidden") and not space.endswith("layers")
 ]
 STACKS = [(family, space) for family, space in CASES if space.endswith("layers")]
 MIXTURES = [family for family, space in CASES if space == "experts"]
@@ -69,7 +73,7 @@ def transformers_warnings(caplog):
     transformers.utils.logging.disable_propagation()
     records = caplog.get_records("call")
     remarks = [record.getMessage() for record in records if record.levelno >= logging.WARNING]
-    assert not [remark for remark in remarks if "rope_parameters" not in remark]
+    assert not [remark for remark in remarks if not any(part in remark for part in HARMLESS)]
 
 
 @pytest.mark.parametrize(("family", "space"), RANKED)
@@ -88,7 +92,7 @@ def test_a_model_with_other_widths_in_each_layer_equals_the_masked_one(
     source = saved(family)
     with open_checkpoint(source) as checkpoint:
         groups = coupled_groups(checkpoint, space)
-        loadable = spaces(checkpoint)[space].loadable
+        loadable = is_loadable(checkpoint, space)
     if len(groups) < 2 or not loadable:
         return
     path = groups[0].label
@@ -123,7 +127,10 @@ def test_a_model_with_fewer_layers_equals_the_one_that_skips_them(
     expected = outputs(original)
     for label in labels:
         for number in gone:
-            layer = original.get_submodule(f"{label}.{number}")
+            path = label.replace(
+                "language_model.model", "model.language_model"
+            )  # LLaVA's in memory
+            layer = original.get_submodule(f"{path}.{number}")
             layer.register_forward_hook(passed_through, with_kwargs=True)
     skipped = outputs(original)
     assert not torch.allclose(skipped, expected, rtol=1e-3, atol=1e-3)
@@ -155,7 +162,7 @@ def test_a_folder_that_is_replaced_by_its_compact_form_loads(family, shard_size,
 def check_units(family, source, space, steps, folder):
     """Compact a checkpoint, and compare the outputs; return the loader scripts."""
     with open_checkpoint(source) as checkpoint:
-        loadable = spaces(checkpoint)[space].loadable
+        loadable = is_loadable(checkpoint, space)
     before = digests(source)
     if not loadable:
         with pytest.raises(RecipeError, match=REFUSED):
@@ -179,6 +186,12 @@ def check_units(family, source, space, steps, folder):
     torch.testing.assert_close(outputs(model.float()), expected, rtol=1e-4, atol=1e-5)
     assert number_of(model) < number_of(original)
     return loaders
+
+
+def is_loadable(checkpoint, space):
+    """Return whether programs can load fewer units of a space alone."""
+    rule = spaces(checkpoint)[space]
+    return rule.loadable and not rule.loadable_with
 
 
 def compacted(source, steps, out, **options):

@@ -69,6 +69,8 @@ def test_steps_that_torch_supports_need_only_torch_and_give_the_same_bytes(tmp_p
         L1,
         {**L1, "scope": "global", "amount": 0.3},
         {**L1, "enabled": False, "amount": 1.0},
+        {**L1, "amounts": {"a.*": 7, "b.*": 0.5}},
+        {**LN, "amounts": {"*": 0.25, "b.*": 1}},
         LN,
         {**LN, "n": "inf", "dim": 0, "amount": 0.3},
         {"method": "identity", "targets": ["b.bias"]},

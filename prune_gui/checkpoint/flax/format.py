@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -10,6 +10,7 @@ from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.monitor import Monitor
 
 MAP_HEADS: Final = {0xDE: 3, 0xDF: 5}
@@ -33,7 +34,7 @@ def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    _: Mapping[str, str],
+    _: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     from prune_gui.checkpoint.flax.files import write_flax  # not needed at the start
@@ -41,9 +42,7 @@ def _write(
     return write_flax(path, writers, template, monitor)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, _: Mapping[str, str]
-) -> int:
+def _file_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None, _: Metadata) -> int:
     from prune_gui.checkpoint.flax.files import flax_nbytes  # not needed at the start
 
     return flax_nbytes(writers, template)

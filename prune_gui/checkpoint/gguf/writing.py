@@ -12,6 +12,7 @@ from prune_gui.checkpoint.gguf.reading import GgufCheckpoint
 from prune_gui.checkpoint.gguf.types import TYPE_NUMBERS
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -22,7 +23,7 @@ def write_gguf(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     """Write the file at `path`; see `write_plain`.
@@ -38,14 +39,13 @@ def write_gguf(
         path,
         writers,
         partial(_header_bytes, writers, original, metadata),
-        metadata,
         monitor,
         alignment=original.gguf_header.alignment,
     )
 
 
 def gguf_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
     """Return the bytes of the file that `write_gguf` would write.
 
@@ -88,7 +88,7 @@ def checked_template(writers: Sequence[KeyedWriter], template: Checkpoint | None
 def _header_bytes(
     writers: Sequence[KeyedWriter],
     template: GgufCheckpoint,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     checksums: Mapping[str, int] | None,
 ) -> bytes:
     """Return the bytes of a file before its data, without padding at the end."""

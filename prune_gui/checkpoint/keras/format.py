@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -13,6 +13,7 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.monitor import Monitor
 
 LOAD_CODE: Final = (
@@ -42,7 +43,7 @@ def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
     *,
     name: str,
@@ -55,7 +56,7 @@ def _write(
 def _file_nbytes(
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     *,
     name: str,
 ) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prune_gui.checkpoint.base import Checkpoint
@@ -15,6 +15,7 @@ from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.zip_sizes import zip_nbytes
 from prune_gui.monitor import Monitor
 
@@ -23,7 +24,7 @@ def write_keras(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
     *,
     name: str,
@@ -49,6 +50,7 @@ def write_keras(
             for chunk in _hdf5_chunks(keras, writers, metadata, checksums, monitor):
                 file.write(chunk)
         else:
+            trailer_nbytes = len(trailer(with_checksums(metadata, ())))
             with zipfile.ZipFile(file, "w") as archive:
                 for entry in keras.archive.infolist():
                     copy = zipfile.ZipInfo(entry.orig_filename, entry.date_time)
@@ -56,7 +58,7 @@ def write_keras(
                     chunks: Iterable[bytes | memoryview] = _record_chunks(keras.archive, entry)
                     if entry.orig_filename == WEIGHTS_RECORD:
                         chunks = _hdf5_chunks(keras, writers, metadata, checksums, monitor)
-                    large = entry.file_size + len(trailer(metadata)) > MAX_PLAIN_BYTES
+                    large = entry.file_size + trailer_nbytes > MAX_PLAIN_BYTES
                     with archive.open(copy, "w", force_zip64=large) as out:
                         for chunk in chunks:
                             out.write(chunk)
@@ -67,7 +69,7 @@ def write_keras(
 def keras_nbytes(
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     *,
     name: str,
 ) -> int:
@@ -101,7 +103,7 @@ def _template(
 def _hdf5_chunks(
     keras: KerasCheckpoint,
     writers: Sequence[KeyedWriter],
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     checksums: dict[str, int],
     monitor: Monitor,
 ) -> Iterator[bytes | memoryview]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -11,6 +11,7 @@ from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.monitor import Monitor
 
 TORCH_RECORDS: Final = ("data.pkl", "constants.pkl")
@@ -38,7 +39,7 @@ def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     from prune_gui.checkpoint.npz.writing import write_npz  # numpy: slow to import
@@ -47,7 +48,7 @@ def _write(
 
 
 def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
     from prune_gui.checkpoint.npz.writing import npz_nbytes  # numpy: slow to import
 

@@ -25,6 +25,7 @@ from prune_gui.checkpoint.write.entries import (
     WrittenFile,
     lookup_source,
 )
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.zip_sizes import zip_nbytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -57,7 +58,7 @@ def write_npz(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     """Write an archive that `numpy.load` reads to the file at `path`.
@@ -97,7 +98,7 @@ def write_npz(
 
 
 def npz_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
     """Return the bytes of the file that `write_npz` would write; about, if it compresses.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -11,6 +11,7 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 
@@ -28,7 +29,7 @@ def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
     _: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     from prune_gui.checkpoint.safetensors.writing import write_safetensors  # not needed to open
@@ -36,9 +37,7 @@ def _write(
     return write_safetensors(path, writers, metadata, monitor)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter], _: Checkpoint | None, metadata: Mapping[str, str]
-) -> int:
+def _file_nbytes(writers: Sequence[KeyedWriter], _: Checkpoint | None, metadata: Metadata) -> int:
     from prune_gui.checkpoint.safetensors.writing import header_of  # not needed to open
 
     return len(header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)

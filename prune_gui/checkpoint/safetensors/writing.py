@@ -15,6 +15,7 @@ from prune_gui.checkpoint.safetensors.header import (
 )
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -24,7 +25,7 @@ from prune_gui.monitor import Monitor
 def write_safetensors(
     path: Path,
     writers: Sequence[KeyedWriter],
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     """Write the file at `path`, data in the order of the header; see `write_plain`.
@@ -33,12 +34,12 @@ def write_safetensors(
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the user cancels.
     """
-    return write_plain(path, writers, partial(header_of, writers, metadata), metadata, monitor)
+    return write_plain(path, writers, partial(header_of, writers, metadata), monitor)
 
 
 def header_of(
     writers: Sequence[KeyedWriter],
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     checksums: Mapping[str, int] | None = None,
 ) -> bytes:
     """Return the bytes of a file before its data; see `with_checksums`.

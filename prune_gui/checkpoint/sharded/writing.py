@@ -16,7 +16,7 @@ from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.write.atomic import rehearse, write_bytes
+from prune_gui.checkpoint.write.atomic import rehearse, write_files
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
 from prune_gui.checkpoint.write.entries import (
     KeyedWriter,
@@ -24,6 +24,7 @@ from prune_gui.checkpoint.write.entries import (
     keyed_writers,
     lookup_source,
 )
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     check_nothing_special,
@@ -54,7 +55,7 @@ def write_shards(
     *,
     source: Checkpoint,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     shard_size: int | None = None,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
@@ -96,8 +97,9 @@ def write_shards(
     ):
         file_format = format_named(source.format)
         index = IndexBuilder(source, template, shard_size)
+        unfinished = []
         for shard in shards:
-            write_file(
+            complete = write_file(
                 folder / shard.name,
                 out / shard.name,
                 file_format,
@@ -106,9 +108,11 @@ def write_shards(
                 shard.metadata,
                 monitor,
             )
+            unfinished.append(complete)
             index.add(shard)
-        for name, octets in {**extra_files, index.name: index.octets()}.items():
-            write_bytes(folder / name, octets)
+        for complete in unfinished:
+            complete()
+        write_files(folder, {**extra_files, index.name: index.octets()})
         with reading_back(out):
             open_checkpoint(folder / index.name).close()  # compares the index with all shards
 
@@ -165,7 +169,7 @@ class Shard(NamedTuple):
     name: str
     writers: Sequence[KeyedWriter]
     template: Checkpoint | None
-    metadata: Mapping[str, str]
+    metadata: Metadata
     special_nbytes: Mapping[str, int]
 
 
@@ -204,7 +208,7 @@ def shards_of(
     tensors: Sequence[TensorWriter],
     source: Checkpoint,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     shard_size: int | None,
 ) -> Generator[Shard]:
     """Yield the shards to write; see `write_shards`.
@@ -224,7 +228,7 @@ def _same_shards(
     tensors: Iterable[TensorWriter],
     source: ShardedCheckpoint,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
 ) -> Generator[Shard]:
     """Yield shards with the names and the tensors of the old ones."""
     shard_of = source.index.weight_map
@@ -255,7 +259,7 @@ def _split_shards(
     tensors: Sequence[TensorWriter],
     source: Checkpoint,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     shard_size: int,
 ) -> Generator[Shard]:
     """Yield shards of at most `shard_size` bytes, or of a single tensor; ties stay in one shard."""
@@ -281,7 +285,8 @@ def _split_shards(
 def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
     """Return the names of the files of a folder to keep when its shards are replaced.
 
-    Shards, indexes and the files named in `also_replaced` are not kept.
+    Shards, indexes and the files named in `also_replaced` are not kept. A name with a slash is that
+    of a file in an inner folder; all files of inner folders must be replaced.
 
     Raises:
         CheckpointError: the folder holds other weights, links or folders.
@@ -289,7 +294,17 @@ def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
     replaced: set[str] = set(also_replaced)
     for path in filter(is_index, folder.iterdir()):
         replaced |= {path.name, *read_index(path).shards}
+    inner = {
+        path.name
+        for path in folder.iterdir()
+        if path.is_dir()
+        and not path.is_symlink()
+        and any(path.iterdir())
+        and all(f"{path.name}/{file.name}" in replaced for file in path.iterdir())
+    }
     for path in folder.iterdir():
+        if path.name in inner:
+            continue
         weights = format_by_suffix(path) is not None and path.name not in replaced
         if weights or path.is_symlink() or not path.is_file():
             raise CheckpointError(
@@ -300,4 +315,4 @@ def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
                     name=path.name,
                 )
             )
-    return [path.name for path in folder.iterdir() if path.name not in replaced]
+    return [path.name for path in folder.iterdir() if path.name not in replaced | inner]

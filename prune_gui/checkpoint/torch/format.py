@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -11,6 +11,7 @@ from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -73,7 +74,7 @@ def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
@@ -85,7 +86,7 @@ def _write_compressed(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
@@ -94,7 +95,7 @@ def _write_compressed(
 
 
 def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
     from prune_gui.checkpoint.torch.writing import torch_nbytes  # torch: slow to import
 

@@ -23,34 +23,55 @@ OTHER_PARAMETERS: Final = deferred("its parameters are not those of the state di
 
 
 def moments(checkpoint: TorchCheckpoint) -> dict[str, list[torch.Tensor]]:
+    """Return the tensors that optimizers have for each parameter; see `named_moments`.
+
+    Raises:
+        CheckpointError: it is not certain which parameter a tensor belongs to.
+    """
+    found = named_moments(checkpoint, UNCERTAIN)
+    return {name: [tensor for _, tensor in tensors] for name, tensors in found.items()}
+
+
+def named_moments(
+    checkpoint: TorchCheckpoint, uncertain: str
+) -> dict[str, list[tuple[str, torch.Tensor]]]:
     """Return the tensors that optimizers have for each parameter, with the shape of it, by name.
 
     The parameters of an optimizer are numbered. They are found by the names that recent versions of
     torch add, or else by their order, if there is one group, and if number and shapes agree.
 
+    Args:
+        checkpoint: the checkpoint.
+        uncertain: the message of the error, with the fields ``{file}`` and ``{reason}``.
+
+    Returns:
+        By the name of a parameter, each tensor and how the optimizer calls it.
+
     Raises:
         CheckpointError: it is not certain which parameter a tensor belongs to.
     """
-    found: dict[str, list[torch.Tensor]] = {}
+    found: dict[str, list[tuple[str, torch.Tensor]]] = {}
     for optimizer in optimizer_states(checkpoint.content):
         states = optimizer["state"]
         if not any(isinstance(values, dict) and values for values in states.values()):
             continue
-        for number, name in _names(checkpoint, optimizer["param_groups"]).items():
+        for number, name in _names(checkpoint, optimizer["param_groups"], uncertain).items():
             values = states.get(number)
             tensors = [
-                value
-                for value in (values.values() if isinstance(values, dict) else ())
+                (str(key), value)
+                for key, value in (values.items() if isinstance(values, dict) else ())
                 if isinstance(value, torch.Tensor) and value.dim()
             ]
             shape = checkpoint.tensors[name].shape
-            if any(tuple(tensor.shape) != shape for tensor in tensors):
-                raise _uncertain(checkpoint, OTHER_PARAMETERS)
+            if any(tuple(tensor.shape) != shape for _, tensor in tensors):
+                raise _uncertain(checkpoint, uncertain, OTHER_PARAMETERS)
             found.setdefault(name, []).extend(tensors)
     return found
 
 
-def _names(checkpoint: TorchCheckpoint, groups: Sequence[object]) -> dict[object, str]:
+def _names(
+    checkpoint: TorchCheckpoint, groups: Sequence[object], uncertain: str
+) -> dict[object, str]:
     """Return the parameters of an optimizer: their names by their numbers."""
     named: dict[object, str] = {}
     known = {
@@ -63,23 +84,23 @@ def _names(checkpoint: TorchCheckpoint, groups: Sequence[object]) -> dict[object
         match group:
             case {"params": list() as params, "param_names": list() as names}:
                 if len(params) != len(names) or not all(name in known for name in names):
-                    raise _uncertain(checkpoint, OTHER_PARAMETERS)
+                    raise _uncertain(checkpoint, uncertain, OTHER_PARAMETERS)
                 named.update(
                     (number, known[name]) for number, name in zip(params, names, strict=True)
                 )
             case {"params": list() as params}:
                 if numbers:
-                    raise _uncertain(checkpoint, UNNAMED_GROUPS)
+                    raise _uncertain(checkpoint, uncertain, UNNAMED_GROUPS)
                 numbers = params
             case _:
-                raise _uncertain(checkpoint, OTHER_PARAMETERS)
+                raise _uncertain(checkpoint, uncertain, OTHER_PARAMETERS)
     if not numbers:
         return named
     if named:
-        raise _uncertain(checkpoint, UNNAMED_GROUPS)
+        raise _uncertain(checkpoint, uncertain, UNNAMED_GROUPS)
     ordered = list(_parameters(checkpoint))
     if len(ordered) != len(numbers):
-        raise _uncertain(checkpoint, OTHER_PARAMETERS)
+        raise _uncertain(checkpoint, uncertain, OTHER_PARAMETERS)
     return dict(zip(numbers, ordered, strict=True))
 
 
@@ -100,10 +121,10 @@ def _parameters(checkpoint: TorchCheckpoint) -> Iterator[str]:
             yield name
 
 
-def _uncertain(checkpoint: TorchCheckpoint, reason: str) -> CheckpointError:
+def _uncertain(checkpoint: TorchCheckpoint, message: str, reason: str) -> CheckpointError:
     return CheckpointError(
         tr(
-            UNCERTAIN,
+            message,
             file=checkpoint.path.name,
             reason=tr(reason, name=checkpoint.state_dict),
         )

@@ -26,6 +26,7 @@ from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, Record, Torch
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
@@ -107,7 +108,7 @@ def _shares_storages_outside(template: TorchCheckpoint) -> bool:
 def write_copy(
     path: Path,
     plan: CopyPlan,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
     *,
     compressed: bool,
@@ -172,7 +173,7 @@ def _store(
             archive.stream(copy.name, copy.nbytes, chunks)
 
 
-def copy_nbytes(plan: CopyPlan, metadata: Mapping[str, str]) -> int:
+def copy_nbytes(plan: CopyPlan, metadata: Metadata) -> int:
     """Return the bytes of the file that `write_copy` would write."""
     layout = plan.template.file.layout
     if layout is None:

@@ -25,6 +25,7 @@ from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -38,7 +39,7 @@ def write_torch(
     path: Path,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
     *,
     compressed: bool = False,
@@ -84,7 +85,7 @@ def write_torch(
 
 
 def torch_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
     """Return the bytes of the file that `write_torch` would write.
 

@@ -200,11 +200,38 @@ def flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
+def start_writeback(file: BinaryIO, start: int) -> None:
+    """Make the system write a file to the disk from `start` to its position, without waiting.
+
+    The disk then works while more is computed, and `flush` waits only for the rest. Does nothing
+    where the system does not support it.
+    """
+    if hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # Linux keeps pages in memory that are not on the disk yet
+            nbytes = file.tell() - start
+            os.posix_fadvise(file.fileno(), start, nbytes, os.POSIX_FADV_DONTNEED)
+
+
 def write_bytes(path: Path, octets: bytes) -> None:
     """Write a small file, and flush it to the disk."""
     with path.open("wb") as file:
         file.write(octets)
         flush(file)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write small files into a folder, and flush them to the disk.
+
+    Args:
+        folder: the folder.
+        files: the contents by name; a name may begin with that of an inner folder and a slash.
+    """
+    for name, octets in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        write_bytes(path, octets)
+        if path.parent != folder:
+            flush_folder(path.parent)
 
 
 def replace_bytes(target: Path, octets: bytes) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from prune_gui.checkpoint.write.metadata import LateText, Metadata
+
 CHECKSUMS_KEY: Final = "prune_gui.crc32"
 """Metadata: a JSON object with the CRC-32 of each tensor's bytes, as eight hexadecimal digits.
 
@@ -19,20 +21,29 @@ MAX_RECORD_CHARS: Final = 1 << 24
 
 
 def with_checksums(
-    metadata: Mapping[str, str], keys: Iterable[str], checksums: Mapping[str, int] | None = None
+    metadata: Metadata, keys: Iterable[str], checksums: Mapping[str, int] | None = None
 ) -> dict[str, str]:
-    """Return metadata with the checksums filled in, if it has the key `CHECKSUMS_KEY`.
+    """Return metadata with late texts, and with the checksums if it has the key `CHECKSUMS_KEY`.
 
     Args:
         metadata: the metadata of a file. The value of `CHECKSUMS_KEY` is replaced.
         keys: the keys of the tensors, in order.
-        checksums: the checksums by key; None fills in zeros, which take the same number of bytes.
+        checksums: the checksums by key. None does not wait for late texts, and fills in their
+            placeholders and zeros, which take the same number of bytes.
+
+    Raises:
+        CheckpointError: the computation of a late text raised it.
+        Cancelled: the computation of a late text was cancelled.
     """
+    texts = {
+        key: text.text(wait=checksums is not None) if isinstance(text, LateText) else text
+        for key, text in metadata.items()
+    }
     if CHECKSUMS_KEY not in metadata:
-        return dict(metadata)
+        return texts
     digits = {key: f"{checksums[key] if checksums else 0:08x}" for key in keys}
     record = json.dumps(digits, ensure_ascii=False, separators=(",", ":"))
-    return {**metadata, CHECKSUMS_KEY: record if len(record) <= MAX_RECORD_CHARS else ""}
+    return {**texts, CHECKSUMS_KEY: record if len(record) <= MAX_RECORD_CHARS else ""}
 
 
 def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:

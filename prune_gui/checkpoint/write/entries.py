@@ -109,11 +109,14 @@ class WrittenFile(NamedTuple):
             `FileFormat.damaged_record` takes.
         whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata; else
             None.
+        finish: writes the checksums and the late texts of the metadata, for which the file has
+            placeholders so far (see `with_checksums`). None if the file is complete.
     """
 
     checksums: dict[str, int]
     kept: Sequence[str] = ()
     whole: int | None = None
+    finish: Callable[[], None] | None = None
 
 
 def keyed_writers(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_named, format_to_write
 from prune_gui.checkpoint.sharded.writing import IndexBuilder, check_shards, shards_of
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import check_special
 from prune_gui.monitor import Monitor
 
@@ -20,7 +21,7 @@ def file_nbytes(
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
 ) -> int:
     """Return the bytes of the file that `write_checkpoint` would write with these arguments.
 
@@ -36,7 +37,7 @@ def shards_nbytes(
     *,
     source: Checkpoint,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     shard_size: int | None,
     monitor: Monitor,
 ) -> int:
@@ -64,7 +65,7 @@ def _nbytes(
     file_format: FileFormat,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
 ) -> int:
     check_special(out, file_format, writers, template)
     return file_format.file_nbytes(writers, template, metadata)

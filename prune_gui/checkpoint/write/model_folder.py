@@ -10,9 +10,10 @@ from types import MappingProxyType
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.formats import format_to_write
 from prune_gui.checkpoint.sharded.writing import kept_files
-from prune_gui.checkpoint.write.atomic import rehearse, write_bytes
+from prune_gui.checkpoint.write.atomic import rehearse, write_files
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
 from prune_gui.checkpoint.write.entries import TensorWriter, keyed_writers
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import check_special, write_file
 from prune_gui.monitor import Monitor
 
@@ -22,7 +23,7 @@ def write_model_folder(
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
     monitor: Monitor,
@@ -50,9 +51,8 @@ def write_model_folder(
     kept = partial(kept_files, also_replaced=(path.name, *extra_files))
     with replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept) as folder:
         draft = folder / path.name
-        write_file(draft, path, file_format, writers, template, metadata, monitor)
-        for name, octets in extra_files.items():
-            write_bytes(folder / name, octets)
+        write_file(draft, path, file_format, writers, template, metadata, monitor)()
+        write_files(folder, extra_files)
 
 
 def check_model_folder(

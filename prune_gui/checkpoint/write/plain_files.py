@@ -9,35 +9,34 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.atomic import flush, start_writeback
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.monitor import Monitor
 
 BATCH_BYTES: Final = 1 << 20
 """The size of batches of chunks that the producing thread passes to the writing thread."""
+WRITEBACK_BYTES: Final = 32 << 20
+"""Bytes after which the system is told to write them to the disk."""
 
 
 def write_plain(
     path: Path,
     writers: Sequence[KeyedWriter],
     header_of: Callable[[Mapping[str, int] | None], bytes],
-    metadata: Mapping[str, str],
     monitor: Monitor,
     *,
     alignment: int = 1,
 ) -> WrittenFile:
     """Write the file at `path`: the header, then the data of the tensors in their order.
 
-    If the metadata reserves room for the checksums (see `with_checksums`), the header is rewritten
-    at the end, when they are known; its length stays the same.
+    The header gets the checksums and late texts (see `with_checksums`) when the result is finished;
+    its length stays the same.
 
     Args:
         path: the file.
         writers: the tensors.
         header_of: returns the header for the checksums by key, None if they are not known yet.
-        metadata: the metadata in the header.
         monitor: counts the bytes of the tensors.
         alignment: header and tensors are padded with zeros to multiples of this, in bytes.
 
@@ -51,7 +50,11 @@ def write_plain(
     with path.open("wb") as file, closing(prefetch(_batches(writers))) as prepared:
         file.write(header)
         last_key = None
+        started = 0
         for key, chunk in chain.from_iterable(prepared):
+            if file.tell() - started >= WRITEBACK_BYTES:
+                start_writeback(file, started)
+                started = file.tell()
             if key != last_key:
                 file.write(bytes(-file.tell() % alignment))
                 last_key = key
@@ -59,11 +62,16 @@ def write_plain(
             checksums[key] = zlib.crc32(chunk, checksums[key])
             monitor.advance(len(chunk))
         file.write(bytes(-file.tell() % alignment))
-        if CHECKSUMS_KEY in metadata:
-            file.seek(0)
-            file.write(header_of(checksums))
         flush(file)
-    return WrittenFile(checksums)
+    return WrittenFile(checksums, finish=lambda: _overwrite(path, header, header_of(checksums)))
+
+
+def _overwrite(path: Path, old: bytes, new: bytes) -> None:
+    """Replace the header of a file."""
+    if new != old:
+        with path.open("r+b") as file:
+            file.write(new)
+            flush(file)
 
 
 def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:

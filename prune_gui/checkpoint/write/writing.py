@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
@@ -35,7 +36,7 @@ def write_checkpoint(
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
     compressed: bool = False,
@@ -71,7 +72,7 @@ def write_checkpoint(
     with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
         for path, octets in zip(others, extra_files.values(), strict=True):
             write_bytes(path, octets)
-        write_file(draft, out, file_format, writers, template, metadata, monitor)
+        write_file(draft, out, file_format, writers, template, metadata, monitor)()
 
 
 def check_target(
@@ -110,10 +111,13 @@ def write_file(
     file_format: FileFormat,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     monitor: Monitor,
-) -> None:
+) -> Callable[[], None]:
     """Write the file at `path`, which is renamed to `out` later, and compare it with the input.
+
+    Returns:
+        A function that completes the file with metadata that is known late, and raises the same.
 
     Raises:
         CheckpointError: the file cannot hold these tensors, or differs from the input.
@@ -123,23 +127,43 @@ def write_file(
     if template is not None:
         writers = [writer.checked(template.check) for writer in writers]
     try:
-        checksums, kept, whole = file_format.write(path, writers, template, metadata, monitor)
+        checksums, kept, whole, finish = file_format.write(
+            path, writers, template, metadata, monitor
+        )
     except OSError:
         if template is not None:
             template.check()  # writing fails if another program truncated the mapped source
         raise
-    metadata = with_checksums(metadata, checksums, checksums) if file_format.holds_metadata else {}
+    texts: dict[str, str] = {}
+    if file_format.holds_metadata:
+        texts = with_checksums(metadata, checksums, None if finish else checksums)
     with reading_back(out):
         if whole is not None:
             is_equal = _checksum(path, monitor) == whole
         elif file_format.write is file_format.write_compressed and file_format.open_headers:
             with file_format.open_headers(path) as written:
-                is_equal = _headers_agree(written, writers, checksums, metadata)
+                is_equal = _headers_agree(written, writers, checksums, texts)
             is_equal = is_equal and file_format.damaged_record(path, monitor, None) is None
         else:
-            is_equal = _agrees(path, writers, checksums, metadata, monitor)
+            is_equal = _agrees(path, writers, checksums, texts, monitor)
             if kept:
                 is_equal = is_equal and file_format.damaged_record(path, monitor, kept) is None
+    _check_equal(out, is_equal=is_equal)
+    if template is not None:
+        template.check()
+
+    def complete() -> None:
+        if finish is not None:
+            finish()
+            final = with_checksums(metadata, checksums, checksums)
+            with reading_back(out), open_checkpoint(path) as written:
+                is_equal = _headers_agree(written, writers, checksums, final)
+            _check_equal(out, is_equal=is_equal)
+
+    return complete
+
+
+def _check_equal(out: Path, *, is_equal: bool) -> None:
     if not is_equal:
         raise CheckpointError(
             tr(
@@ -148,8 +172,6 @@ def write_file(
                 path=out,
             )
         )
-    if template is not None:
-        template.check()
 
 
 def _checksum(path: Path, monitor: Monitor) -> int:

@@ -44,6 +44,7 @@ class AdaptedConfig:
     changes: dict[str, object] = field(default_factory=dict)
     differing: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+    _ratios: list[tuple[str, int, str, bool]] = field(default_factory=list)
 
     @classmethod
     def of(cls, config: Json | None) -> AdaptedConfig:
@@ -74,6 +75,8 @@ class AdaptedConfig:
             try:
                 key, holder = self._find(each)
                 old = holder.get(key)
+                if each.value == "units" and rule.members and key not in self.changes:
+                    _check_size(each, old, groups)
                 if each.value == "units" and not rule.members and type(old) is int:
                     value: object = _count_blocks(old, groups, rule)
                 else:
@@ -83,8 +86,44 @@ class AdaptedConfig:
                     value = _new_value(by_period, old, groups, counts)
                 if value is not None and value != old:
                     self._set(key, holder, value)
+                if type(value) is int:
+                    self._check_later(key, value, each)
             except _MisfitError as problem:
                 self.problems.append(str(problem))
+
+    def _check_later(self, key: str, value: int, rule: ConfigRule) -> None:
+        if rule.divides:
+            self._ratios.append((key, value, rule.divides, False))
+        if rule.multiple_of:
+            self._ratios.append((key, value, rule.multiple_of, True))
+
+    def check_ratios(self, counts: Mapping[str, int]) -> None:
+        """Check that fields divide other numbers as the rules say.
+
+        Args:
+            counts: numbers by name, after pruning.
+        """
+        for key, value, name, is_multiple in self._ratios:
+            other = counts.get(name, 0)
+            divisor, multiple = (other, value) if is_multiple else (value, other)
+            if divisor and multiple % divisor:
+                self.problems.append(
+                    tr(
+                        "config.json: {field} would be {value:,}, which is not a multiple of "
+                        "{other:,}. Keep another number.",
+                        field=key,
+                        value=value,
+                        other=other,
+                    )
+                    if is_multiple
+                    else tr(
+                        "config.json: {field} would be {value:,}, which does not divide "
+                        "{divided:,}. Keep another number.",
+                        field=key,
+                        value=value,
+                        divided=other,
+                    )
+                )
 
     def renumber_tokens(self, tokens: RemovedTokens) -> None:
         """Change the ids of tokens to those without the removed ones."""
@@ -94,9 +133,9 @@ class AdaptedConfig:
     def _find(self, rule: ConfigRule) -> tuple[str, Json]:
         """Return the key of a field and the mapping that has it, or that is to have it.
 
-        The mapping is that of the text model if it has the field, and else the top level.
+        The mapping is that of a model in the file if it has the field, and else the top level.
         """
-        holders = self._holders()
+        holders = self._holders(rule.section)
         for key in (rule.field, *rule.aliases):
             for holder in holders:
                 if key in holder:
@@ -108,9 +147,9 @@ class AdaptedConfig:
         values = (holder.get(key) for holder in self._holders())
         return next((value for value in values if value is not None), None)
 
-    def _holders(self) -> list[Json]:
+    def _holders(self, section: str = TEXT_CONFIG) -> list[Json]:
         content = {} if self.content is None else self.content
-        inner = content.get(TEXT_CONFIG)
+        inner = content.get(section)
         return [inner, content] if isinstance(inner, dict) else [content]
 
     def _set(self, key: str, holder: Json, value: object) -> None:
@@ -190,18 +229,27 @@ def _new_value(
                 )
             )
         value = before * kept // size
-    divided = counts.get(rule.divides, 0)
-    if value and divided % value:
-        raise _MisfitError(
-            tr(
-                "config.json: {field} would be {value:,}, which does not divide {divided:,}. Keep "
-                "another number.",
-                field=rule.field,
-                value=value,
-                divided=divided,
-            )
-        )
     return value
+
+
+def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> None:
+    """Check that a field counts the units before pruning.
+
+    Raises:
+        _MisfitError: it is another number.
+    """
+    for group, _ in groups:
+        if type(old) is int and old != group.size:
+            raise _MisfitError(
+                tr(
+                    "config.json: {field} is {value:,}, but {group} has {size:,} units. Correct "
+                    "the file, or leave these units unpruned.",
+                    field=rule.field,
+                    value=old,
+                    group=group.label,
+                    size=group.size,
+                )
+            )
 
 
 def _with_period(rule: ConfigRule, period: object) -> ConfigRule:

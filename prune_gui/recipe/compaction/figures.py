@@ -24,8 +24,9 @@ class Figures:
         tensors: number of tensors; tied ones count once.
         parameters: number of elements of all tensors.
         nbytes: bytes of the elements.
-        multiply_adds: multiplications with additions per token, of all linear layers; None if the
-            network has convolutions, whose work depends on the size of the input.
+        multiply_adds: multiplications with additions of all linear layers and convolutions, per
+            token, or per image if the network has convolutions; None if the sizes of the outputs of
+            these are not known.
     """
 
     tensors: int
@@ -41,28 +42,34 @@ class Shaped(NamedTuple):
     shape: tuple[int, ...]
 
 
-def figures(tensors: Iterable[Shaped], active: Mapping[str, float]) -> Figures:
+def figures(
+    tensors: Iterable[Shaped], active: Mapping[str, float], sizes: Mapping[str, int]
+) -> Figures:
     """Return the figures of some tensors.
 
     Args:
         tensors: the tensors.
         active: for tensors of experts, the share of them that processes a token.
+        sizes: for weights of convolutions, the height and width of their outputs.
     """
     every = list(tensors)
-    convolves = any(
-        len(shape) > 2 and info.name not in active and is_usually_pruned(info)
+    working = [
+        (info, shape)
         for info, shape in every
+        if info.name in active or (len(shape) > 1 and is_usually_pruned(info))
+    ]
+    is_known = all(
+        len(shape) == 2 or info.name in active or info.name in sizes for info, shape in working
     )
     work = sum(
-        math.prod(shape) * active.get(info.name, 1.0)
-        for info, shape in every
-        if info.name in active or (len(shape) == 2 and is_usually_pruned(info))
+        math.prod(shape) * active.get(info.name, 1) * sizes.get(info.name, 1) ** 2
+        for info, shape in working
     )
     return Figures(
         tensors=len(every),
         parameters=sum(math.prod(shape) for _, shape in every),
         nbytes=sum(size_in_bytes(shape, info.dtype) for info, shape in every),
-        multiply_adds=None if convolves else round(work),
+        multiply_adds=round(work) if is_known else None,
     )
 
 

@@ -24,7 +24,8 @@ def load(model: torch.nn.Module | None = None, folder: Path = Path(__file__).par
         folder: the folder of the checkpoint.
 
     Raises:
-        RuntimeError: the model and the checkpoint have different parameters.
+        RuntimeError: the model and the checkpoint have different parameters, or config.json names
+            no model.
     """
 ${reading}
     if model is None:
@@ -36,6 +37,10 @@ ${reading}
         for stored in [state[name] for name in names if name in state]:
             for name in names:
                 state.setdefault(name, stored)
+    saved = model.state_dict()
+    for name, _ in model.named_buffers():
+        if name not in saved:  # the model computes it; earlier versions of it were saved with it
+            state.pop(name, None)
     resize_layers(model, state)
     model.load_state_dict(state)
     return model
@@ -45,6 +50,8 @@ def load_with_transformers(folder, state):
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder)
+    if not config.architectures:
+        raise RuntimeError("config.json names no architecture: build the model, and load(model).")
     original = getattr(transformers, config.architectures[0])
     prefix = f"{original.base_model_prefix}."  # the file may have it where the model does not
     known = {
@@ -55,6 +62,9 @@ def load_with_transformers(folder, state):
 
     def build(self, *args, **options):
         original.__init__(self, *args, **options)
+        for name, _ in self.named_parameters():
+            if name not in known and (stored := with_other_path(name, state)):
+                known[name] = state[stored]
         resize_layers(self, known)
 
     members = {"__init__": build, "__module__": original.__module__}
@@ -67,6 +77,19 @@ def load_with_transformers(folder, state):
             raise RuntimeError(f"{folder}: {problem}: {sorted(map(str, report[problem]))}")
     model.__class__ = original
     return model
+
+
+def with_other_path(name, state):
+    """Return the only name in the file with the longest end of a name; None if there are several.
+
+    The paths of models in a model may be others in the file.
+    """
+    end = name
+    while "." in (end := end.partition(".")[2]):
+        found = [stored for stored in state if stored.endswith(f".{end}")]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
 
 
 def resize_layers(model, state):
@@ -115,6 +138,7 @@ def resize_batch_norm(module, _, shape):
 
 SIZES = {
     "Linear": resize_linear,
+    "FalconLinear": resize_linear,
     "Conv1D": resize_conv1d,
     "Conv1d": resize_convolution,
     "Conv2d": resize_convolution,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from prune_gui.architecture.conv_windows import output_sizes
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import CheckpointError, RecipeError
@@ -19,9 +20,16 @@ from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.methods.tokens import SPACE as TOKENS
 from prune_gui.recipe.compaction.config import AdaptedConfig, GroupUnits
 from prune_gui.recipe.compaction.figures import EXPERTS, Figures, Shaped, active_shares, figures
+from prune_gui.recipe.compaction.folding import (
+    Folded,
+    Folding,
+    Unfolded,
+    fold_constants,
+    unfolded_notes,
+)
 from prune_gui.recipe.compaction.removal import PrunedChannels, Units, removable_units
 from prune_gui.recipe.compaction.renaming import Renumbering
-from prune_gui.recipe.compaction.rules import can_resize, rule_problems, unloadable
+from prune_gui.recipe.compaction.rules import can_resize, held_spaces, rule_problems, unloadable
 from prune_gui.recipe.compaction.slicing import Kept, sliced_shape
 from prune_gui.recipe.compaction.source import Architecture, Json, architecture_of
 from prune_gui.recipe.compaction.tokens import prunes_tokens, remove_tokens
@@ -35,14 +43,14 @@ class CompactOptions:
 
     Attributes:
         allow_unloadable: whether to write what no known program loads.
-        table: the file of a table of architectures; None for those of this program.
     """
 
     allow_unloadable: bool = False
-    table: Path | None = None
 
 
 NO_OPTIONS: Final = CompactOptions()
+IMAGE_SIZE: Final = 224
+"""The height and width of images, in pixels, if config.json has no `image_size`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,15 @@ class KeptTensor:
         info: the tensor before.
         keys: its keys in the new file, each with the key that it replaces.
         kept: the kept channels of each dimension that loses some.
+        shift: what is added to its elements before channels are removed, float64; None for nothing.
+        all_pruned: whether all elements that are removed are pruned.
     """
 
     info: TensorInfo
     keys: tuple[tuple[str, str], ...]
     kept: Kept
+    shift: NDArray[np.float64] | None = None
+    all_pruned: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,9 +111,13 @@ class CompactPlan:
         needs_loader: whether only the loader script loads the result, because config.json cannot
             say the widths of all layers.
         tokens: what changes with removed tokens; None if the vocabulary stays.
+        folded: the tensors that take over the constants of removed units.
+        unfolded: the units that emit a constant and stay, by reason.
         problems: why no known program loads the result, one line each.
         before: the figures of the checkpoint.
         after: the figures of what remains.
+        image_size: the height and width in pixels of the image that the figures count multiply-adds
+            for, with the strides of torchvision; None if they count those per token, or none.
     """
 
     tensors: tuple[KeptTensor, ...]
@@ -111,9 +127,12 @@ class CompactPlan:
     changes: Mapping[str, object]
     needs_loader: bool
     tokens: RemovedTokens | None
+    folded: tuple[Folded, ...]
+    unfolded: tuple[Unfolded, ...]
     problems: tuple[str, ...]
     before: Figures
     after: Figures
+    image_size: int | None
 
 
 def compact_plan(resolution: Resolution, options: CompactOptions, monitor: Monitor) -> CompactPlan:
@@ -129,18 +148,12 @@ def compact_plan(resolution: Resolution, options: CompactOptions, monitor: Monit
     if cached is None:
         checkpoint = resolution.checkpoint
         check_source(checkpoint)
-        architecture = architecture_of(checkpoint, options.table)
+        architecture = architecture_of(checkpoint, resolution.recipe.table_path)
         cached = resolution.compact_plans[options] = planned(
             resolution, architecture, monitor, allow_unloadable=options.allow_unloadable
         )
     if cached.problems and not options.allow_unloadable:
-        raise RecipeError(
-            tr(
-                "{file} cannot be made compact: {problem}",
-                file=resolution.checkpoint.path.name,
-                problem=cached.problems[0],
-            )
-        )
+        raise _impossible(resolution, cached.problems[0])
     return cached
 
 
@@ -170,7 +183,7 @@ def planned(
     """Return the plan of the compact form for known groups; see `compact_plan`.
 
     Problems are collected, not raised. Units of spaces that can only be masked stay, unless
-    `allow_unloadable` is set.
+    `allow_unloadable` is set; so do those of which other spaces would have to keep the same share.
 
     Raises:
         RecipeError: no unit can be removed.
@@ -189,20 +202,26 @@ def planned(
     blocks = [group for group in masked if not spaces[group.space].members]
     _check_unpruned(resolution, spaces, blocks, monitor)
     removed = removable_units(resolution, groups, monitor)
+    held = held_spaces(spaces, list(zip(groups, removed, strict=True)))
+    if not allow_unloadable:
+        loadable_units = [
+            (group, units)
+            for group, units in zip(groups, removed, strict=True)
+            if group.space not in held
+        ]
+        groups = [group for group, _ in loadable_units]
+        removed = [units for _, units in loadable_units]
     with monitor.in_charge():
         tokens = remove_tokens(resolution, groups, removed)
+    folding = fold_constants(resolution, architecture, groups, removed, monitor)
     if not any(units.any() for units in removed):
         _check_unpruned(resolution, spaces, masked, monitor)
-        raise RecipeError(
-            tr(
-                "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
-                "whole units with a coupled method, or save the finalized form.",
-                file=checkpoint.path.name,
-            )
-        )
+        for problem in held.values():
+            raise _impossible(resolution, problem)
+        raise _nothing_removed(checkpoint.path.name, folding)
     renumbering = Renumbering(groups, removed, checkpoint.tensors)
     cuts = _cuts(groups, removed, PrunedChannels(resolution, monitor))
-    tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts))
+    tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts, folding))
     remaining = [
         (group, units)
         for group, units in zip(groups, removed, strict=True)
@@ -212,6 +231,8 @@ def planned(
     for group, units in remaining:
         by_space[group.space].append((group, units))
     config, problems = _config_and_problems(architecture, by_space)
+    if allow_unloadable:
+        problems += held.values()
     if tokens:
         config.renumber_tokens(tokens)
     changed = {group.space for group, units in zip(groups, removed, strict=True) if units.any()}
@@ -237,7 +258,9 @@ def planned(
         for space in loose
         if not can_resize(by_space[space], checkpoint.tensors, experts)
     ]
-    before, after = _figures(checkpoint, architecture, groups, tensors, remaining)
+    image_size = architecture.integers.get("image_size", IMAGE_SIZE)
+    sizes = output_sizes(architecture.windows, image_size)
+    before, after = _figures(checkpoint, architecture, groups, tensors, remaining, sizes)
     kept_names = {tensor.info.name for tensor in tensors}
     return CompactPlan(
         tensors=tensors,
@@ -247,10 +270,22 @@ def planned(
         changes=config.changes,
         needs_loader=bool(loose),
         tokens=tokens,
+        folded=folding.folded,
+        unfolded=folding.unfolded,
         problems=tuple(dict.fromkeys(problems)),
         before=before,
         after=after,
+        image_size=image_size if sizes else None,
     )
+
+
+def _nothing_removed(file: str, folding: Folding) -> RecipeError:
+    nothing = tr(
+        "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
+        "whole units with a coupled method, or save the finalized form.",
+        file=file,
+    )
+    return RecipeError(" ".join((nothing, *unfolded_notes(folding.unfolded))))
 
 
 def _check_unpruned(
@@ -266,13 +301,17 @@ def _check_unpruned(
     """
     for group, units in zip(masked, removable_units(resolution, masked, monitor), strict=True):
         if units.any():
-            raise RecipeError(
-                tr(
-                    "{file} cannot be made compact: {problem}",
-                    file=resolution.checkpoint.path.name,
-                    problem=unloadable(spaces[group.space]),
-                )
-            )
+            raise _impossible(resolution, unloadable(spaces[group.space]))
+
+
+def _impossible(resolution: Resolution, problem: str) -> RecipeError:
+    return RecipeError(
+        tr(
+            "{file} cannot be made compact: {problem}",
+            file=resolution.checkpoint.path.name,
+            problem=problem,
+        )
+    )
 
 
 def _config_and_problems(
@@ -286,6 +325,7 @@ def _config_and_problems(
             rule = architecture.spaces[space]
             config.apply(space, rule, members, architecture.counts)
             problems += rule_problems(rule, members, architecture.counts)
+    config.check_ratios(architecture.counts_with(config.content))
     return config, problems + config.problems
 
 
@@ -295,6 +335,7 @@ def _figures(
     groups: Sequence[CoupledGroup],
     tensors: Sequence[KeptTensor],
     remaining: Sequence[GroupUnits],
+    sizes: Mapping[str, int],
 ) -> tuple[Figures, Figures]:
     """Return the figures before and after."""
     every, integers = checkpoint.tensors, architecture.integers
@@ -302,8 +343,8 @@ def _figures(
     kept = ((group, int((~units).sum())) for group, units in remaining)
     after = active_shares(kept, integers, every)
     return (
-        figures((Shaped(info, info.shape) for info in every.values()), before),
-        figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), after),
+        figures((Shaped(info, info.shape) for info in every.values()), before, sizes),
+        figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), after, sizes),
     )
 
 
@@ -326,14 +367,23 @@ def _cuts(
 
 
 def _kept_tensors(
-    checkpoint: Checkpoint, renumbering: Renumbering, cuts: Mapping[str, Mapping[int, Units]]
+    checkpoint: Checkpoint,
+    renumbering: Renumbering,
+    cuts: Mapping[str, Mapping[int, Units]],
+    folding: Folding,
 ) -> Iterator[KeptTensor]:
     for info in checkpoint.tensors.values():
         new_keys = ((renumbering.new_key(key), key) for key in (info.name, *info.aliases))
         keys = tuple((new, old) for new, old in new_keys if new is not None)
         if keys:
             kept = {dim: np.flatnonzero(~cut) for dim, cut in cuts.get(info.name, {}).items()}
-            yield KeptTensor(info, keys, kept)
+            yield KeptTensor(
+                info,
+                keys,
+                kept,
+                folding.shifts.get(info.name),
+                all_pruned=info.name not in folding.tensors,
+            )
 
 
 def _without_config(

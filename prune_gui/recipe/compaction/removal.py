@@ -41,7 +41,7 @@ def removable_units(
         Cancelled: the monitor was cancelled.
     """
     pruned = PrunedChannels(resolution, monitor)
-    removable = [_in_group(group, pruned) for group in groups]
+    removable = [pruned_units(group.size, group.members, pruned) for group in groups]
     _keep_shared(groups, removable, pruned.info)
     return removable
 
@@ -112,26 +112,32 @@ class PrunedChannels:
         return empty
 
 
-def _in_group(group: CoupledGroup, pruned: PrunedChannels) -> Units:
-    """Return the units of a group that are pruned in every member."""
-    units = np.ones(group.size, np.bool_)
-    members = [(member, pruned.info(member.name)) for member in group.members]
-    members = [(member, info) for member, info in members if not _is_exempt(member, info)]
-    if not members:
-        return np.zeros(group.size, np.bool_)
-    for member, info in members:  # costs nothing, so it comes before any tensor is read
+def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -> Units:
+    """Return the units of a group that are pruned in every one of some members; none if no member.
+
+    Args:
+        size: number of units of the group.
+        members: members of it.
+        pruned: finds the pruned channels.
+    """
+    units = np.ones(size, np.bool_)
+    found = [(member, pruned.info(member.name)) for member in members]
+    found = [(member, info) for member, info in found if not _is_exempt(member, info)]
+    if not found:
+        return np.zeros(size, np.bool_)
+    for member, info in found:  # costs nothing, so it comes before any tensor is read
         if member.dim is None:
             units[member.offset] &= not pruned.remaining(info)
         elif (info.numel - pruned.remaining(info)) * info.shape[member.dim] < (
             info.numel * member.width
         ):
             units[:] = False
-    for member, info in sorted(members, key=lambda pair: pair[1].numel):
+    for member, info in sorted(found, key=lambda pair: pair[1].numel):
         if member.dim is None or not units.any():
             continue
-        known = _units(member, group.size, pruned.known(info, member.dim))
+        known = _units(member, size, pruned.known(info, member.dim))
         if (units & ~known).any():
-            units &= _units(member, group.size, pruned.every(info, member.dim))
+            units &= _units(member, size, pruned.every(info, member.dim))
     return units
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from fractions import Fraction
 
 import numpy as np
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.language import tr
+from prune_gui.language import join_items, tr
 from prune_gui.pruning.coupling import Member
 from prune_gui.recipe.compaction.config import GroupUnits
 from prune_gui.recipe.compaction.removal import Units
@@ -58,6 +60,38 @@ def unloadable(rule: SpaceRule) -> str:
         "{title}: no known program loads fewer. Save the finalized form, in which they are zeros.",
         title=tr(rule.title),
     )
+
+
+def held_spaces(spaces: Mapping[str, SpaceRule], groups: Sequence[GroupUnits]) -> dict[str, str]:
+    """Return the spaces that lose units, but another share than spaces they depend on.
+
+    Args:
+        spaces: the rules by name.
+        groups: all groups, with their removed units.
+
+    Returns:
+        By name of the space, the problem that its units can only be masked, in a line.
+    """
+    shares: dict[str, set[Fraction]] = defaultdict(set)
+    for group, units in groups:
+        if not units.all():  # as in a removed layer
+            shares[group.space].add(Fraction(int((~units).sum()), group.size))
+    held = {}
+    for space, own in shares.items():
+        rule = spaces[space]
+        others = [shares.get(other, {Fraction(1)}) for other in rule.loadable_with]
+        if own == {1} or all(own == other and len(other) == 1 for other in others):
+            continue
+        if not spaces.keys() >= set(rule.loadable_with):
+            held[space] = unloadable(rule)
+        else:
+            held[space] = tr(
+                "{title}: programs load fewer only with the same share of the {others}. Keep the "
+                "same share of both, or save the finalized form, in which they are zeros.",
+                title=tr(rule.title),
+                others=join_items(tr(spaces[other].title) for other in rule.loadable_with),
+            )
+    return held
 
 
 def _is_even(units: Units, runs: int) -> bool:

@@ -22,7 +22,7 @@ MAX_ROW_ELEMENTS: Final = 1 << 18
 BATCH_ELEMENTS: Final = 1 << 20
 """Elements that are read at once."""
 MAX_GAP_ELEMENTS: Final = 1 << 14
-"""Removed elements that are read together with kept ones around them, because that is faster."""
+"""Removed elements whose masks are computed with those around them, because that is faster."""
 
 
 def sliced_shape(shape: tuple[int, ...], kept: Kept) -> tuple[int, ...]:
@@ -72,47 +72,74 @@ class _Reader:
         self._leading, self._new_leading = shape[:leading], new_shape[:leading]
         self._row_shape, self._row = shape[leading:], _size(shape[leading:])
         self._new_row = _size(new_shape[leading:])
+        self._bits = raw_bits(flat).reshape(_size(self._leading), self._row)
         self._kept_leading = {dim: index for dim, index in kept.items() if dim < leading}
         self._kept_row = {dim - leading: index for dim, index in kept.items() if dim >= leading}
 
     def fill(self, start: int, stop: int, out: Bits) -> None:
         """Write the span [start, stop) of the result to `out`."""
-        last = -(-stop // self._new_row)
-        step = max(1, BATCH_ELEMENTS // self._row)
-        for first in range(start // self._new_row, last, step):
-            rows = self._rows(first, min(first + step, last)).reshape(-1)
-            begin = first * self._new_row
-            lower, upper = max(start, begin), min(stop, begin + len(rows))
-            out[lower - start : upper - start] = rows[lower - begin : upper - begin]
+        for first, last in self._batches(start, stop):
+            begin, end = first * self._new_row, last * self._new_row
+            if start <= begin and end <= stop:
+                self._read(first, last, out[begin - start : end - start])
+                continue
+            row = np.empty(end - begin, out.dtype)
+            self._read(first, last, row)
+            lower, upper = max(start, begin), min(stop, end)
+            out[lower - start : upper - start] = row[lower - begin : upper - begin]
 
-    def _rows(self, first: int, last: int) -> Bits:
-        """Return rows [first, last) of the result."""
+    def _batches(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield spans of rows that cover [start, stop); a row that is partly in it is a span."""
+        first, last = start // self._new_row, -(-stop // self._new_row)
+        full, full_end = -(-start // self._new_row), stop // self._new_row
+        if full > full_end:  # within one row
+            yield first, last
+            return
+        if first < full:
+            yield first, full
+        step = max(1, BATCH_ELEMENTS // self._row)
+        for batch in range(full, full_end, step):
+            yield batch, min(batch + step, full_end)
+        if full_end < last:
+            yield full_end, last
+
+    def _read(self, first: int, last: int, out: Bits) -> None:
+        """Write rows [first, last) of the result to `out`, 1-d."""
         index = list(np.unravel_index(np.arange(first, last), self._new_leading))
         for dim, channels in self._kept_leading.items():
             index[dim] = channels[index[dim]]
         old = np.ravel_multi_index(tuple(index), self._leading)
-        blocks = [self._block(run) for run in self._runs(old)]
-        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-        rows = rows.reshape(len(old), *self._row_shape)
-        for dim, channels in self._kept_row.items():
-            rows = np.take(rows, channels, axis=dim + 1, mode="clip")  # faster than with checks
-        return rows
+        rows = out.reshape(last - first, self._new_row)
+        if not self._steps:
+            self._gather(self._bits, old, rows)
+            return
+        done = 0
+        for run in self._runs(old):
+            start = int(run[0]) * self._row
+            (values,) = masked(self._flat, self._steps, [(start, (int(run[-1]) + 1) * self._row)])
+            block = raw_bits(values).reshape(-1, self._row)
+            self._gather(block, run - run[0], rows[done : done + len(run)])
+            done += len(run)
+
+    def _gather(self, block: Bits, rows: NDArray[np.intp], out: Bits) -> None:
+        """Write the kept channels of some ascending rows of a block to `out`."""
+        if not self._kept_row:
+            np.take(block, rows, axis=0, out=out, mode="clip")  # faster than with checks
+            return
+        first, stop = rows[0], rows[-1] + 1
+        values = block[first:stop] if stop - first == len(rows) else block[rows]
+        values = values.reshape(len(rows), *self._row_shape)
+        *others, (last_dim, last_channels) = self._kept_row.items()
+        for dim, channels in others:
+            values = np.take(values, channels, axis=dim + 1, mode="clip")
+        shape = sliced_shape(values.shape, {last_dim + 1: last_channels})
+        np.take(values, last_channels, axis=last_dim + 1, out=out.reshape(shape), mode="clip")
 
     def _runs(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Divide ascending rows into runs that are read at once."""
+        """Divide ascending rows into runs whose masks are computed at once."""
         gaps = (np.diff(rows) - 1) * self._row > MAX_GAP_ELEMENTS
         blocks = rows * self._row // BATCH_ELEMENTS
         return np.split(rows, np.flatnonzero(gaps | (np.diff(blocks) > 0)) + 1)
-
-    def _block(self, rows: NDArray[np.intp]) -> Bits:
-        """Return the old rows of a run."""
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        start, stop = first * self._row, last * self._row
-        values = self._flat[start:stop]
-        if self._steps:
-            (values,) = masked(self._flat, self._steps, [(start, stop)])
-        block = raw_bits(values).reshape(last - first, self._row)
-        return block if len(rows) == len(block) else block[rows - first]
 
 
 def _size(shape: Sequence[int]) -> int:

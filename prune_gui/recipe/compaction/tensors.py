@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorWriter
 from prune_gui.checkpoint.file_format import FileFormat
@@ -58,14 +60,34 @@ def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int
     return counts
 
 
+def folded_units(plan: CompactPlan) -> dict[str, int]:
+    """Return how many removed units have their constants in each tensor, by the new name."""
+    units = {tensor.name: tensor.units for tensor in plan.folded}
+    return {
+        tensor.keys[0][0]: units[tensor.info.name]
+        for tensor in plan.tensors
+        if tensor.info.name in units
+    }
+
+
 def _pruned(resolution: Resolution, tensor: KeptTensor) -> int:
-    """Return the number of pruned elements; all that are removed are pruned."""
-    pruned = resolution.counts.get(tensor.info.name, (0, 0))[0]
-    return pruned - (tensor.info.numel - math.prod(tensor.shape))
+    """Return the number of pruned elements, without those that become other numbers than 0."""
+    info = tensor.info
+    if tensor.all_pruned and tensor.shift is None:
+        pruned = resolution.counts.get(info.name, (0, 0))[0]
+        return pruned - (info.numel - math.prod(tensor.shape))
+    kept = resolution.mask(info.name)
+    if tensor.shift is not None:
+        kept |= torch.from_numpy(tensor.shift) != 0
+    for dim, channels in tensor.kept.items():
+        kept = kept.index_select(dim, torch.from_numpy(channels))
+    return kept.numel() - int(kept.count_nonzero())
 
 
 def _form_tensor(resolution: Resolution, tensor: KeptTensor) -> FormTensor:
     info, (name, _) = tensor.info, tensor.keys[0]
+    if tensor.shift is not None:
+        return _shifted(resolution, tensor, tensor.shift)
     if not tensor.kept:
         whole = finalized(resolution, info)
         entry = TensorWriter(name, info.dtype, info.shape, whole.entry.chunks, keys=tensor.keys)
@@ -81,8 +103,27 @@ def _form_tensor(resolution: Resolution, tensor: KeptTensor) -> FormTensor:
 def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
     info = tensor.info
     steps = resolution.layers.get(info.name, ()) if _pruned(resolution, tensor) else ()
-    flat = resolution.checkpoint.view(info.name).reshape(-1)
+    flat = resolution.values(info.name).reshape(-1)
     return sliced(flat, info.shape, tensor.kept, steps, spans)
+
+
+def _shifted(resolution: Resolution, tensor: KeptTensor, shift: NDArray[np.float64]) -> FormTensor:
+    """Return a tensor of one dimension that takes over constants; it is small."""
+    info, added = tensor.info, torch.from_numpy(shift)
+
+    def values(spans: Spans) -> Iterator[torch.Tensor]:
+        (old,) = finalized(resolution, info).values([(0, info.numel)])
+        new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))
+        for dim, channels in tensor.kept.items():
+            new = new.index_select(dim, torch.from_numpy(channels))
+        for start, stop in spans:
+            yield new[start:stop]
+
+    units, name = math.prod(tensor.shape), tensor.keys[0][0]
+    entry = TensorWriter(
+        name, info.dtype, tensor.shape, lambda: values(chunks(units)), keys=tensor.keys
+    )
+    return FormTensor(entry, units, values)
 
 
 def _special_error(name: str, special: str) -> RecipeError:

@@ -51,14 +51,21 @@ class TokenSelection:
         )
 
 
-def selected_tokens(method: Tokens, checkpoint: Checkpoint) -> TokenSelection:
+def selected_tokens(
+    method: Tokens, checkpoint: Checkpoint, table: Path | None = None
+) -> TokenSelection:
     """Return the tokens that a method prunes; cached while the files are unchanged.
+
+    Args:
+        method: the method.
+        checkpoint: the checkpoint.
+        table: the table of the architecture of a recipe; None for those of this program.
 
     Raises:
         RecipeError: a file cannot be read, or no token is left to prune.
         Cancelled: the monitor in charge was cancelled.
     """
-    (group,) = coupled_groups(checkpoint, SPACE)
+    (group,) = coupled_groups(checkpoint, SPACE, table)
     vocabulary = read_vocabulary(checkpoint.path.parent, group.size)
     path = Path(method.listed or method.corpus or "")
     return _selected(vocabulary, path, method.listed is not None, stamps([path]))

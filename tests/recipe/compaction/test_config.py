@@ -147,10 +147,21 @@ def test_extra_blocks_are_counted_by_themselves(layers, extra, data):
 
 
 def test_a_number_that_does_not_divide_is_a_problem():
-    field = {"field": "n", "divides": "hidden"}
-    assert not adapted({"n": 4}, [field], [group(4, {0, 1})], {"hidden": 6}).problems
-    [problem] = adapted({"n": 5}, [field], [group(5, {0})], {"hidden": 6}).problems
-    assert "does not divide 6" in problem
+    heads = {"field": "heads", "divides": "hidden"}
+    hidden = {"field": "hidden", "multiple_of": "heads"}
+    for kept_heads in range(1, 5):
+        for kept_hidden in range(1, 9):
+            result = adapted({"heads": 4, "hidden": 8}, [heads], [group(4, range(kept_heads, 4))])
+            result.apply("t", rule(hidden), [group(8, range(kept_hidden, 8))], {})
+            assert not result.problems  # each may still change
+            result.check_ratios(result.content)
+            assert bool(result.problems) == (kept_hidden % kept_heads != 0)
+    result = adapted({"heads": 4, "hidden": 8}, [heads], [group(4, {0})])
+    result.check_ratios(result.content)
+    assert "heads would be 3, which does not divide 8" in result.problems[0]
+    result = adapted({"heads": 4, "hidden": 8}, [hidden], [group(8, {0})])
+    result.check_ratios(result.content)
+    assert "hidden would be 7, which is not a multiple of 4" in result.problems[0]
 
 
 def test_groups_that_keep_different_numbers_change_nothing_and_are_told():
@@ -162,6 +173,20 @@ def test_lists_for_all_layers_need_the_same_units_in_each():
     field = {"field": "types", "value": "list"}
     result = adapted({"types": [1, 2, 3]}, [field], [group(3, {0}), group(3, {1})])
     assert "Remove the same units in each" in result.problems[0]
+
+
+def test_a_field_that_does_not_count_the_units_is_a_problem():
+    result = adapted({"n": 5}, [{"field": "n"}], [group(4, {0})])
+    assert "n is 5, but" in result.problems[0]
+    assert result.changes == {}
+
+
+def test_a_field_is_that_of_its_model_in_a_file_of_several():
+    field = {"field": "n", "section": "vision_config"}
+    config = {"text_config": {"n": 8}, "vision_config": {"n": 4}}
+    result = adapted(config, [field], [group(4, {0})])
+    assert result.content == {"text_config": {"n": 8}, "vision_config": {"n": 3}}
+    assert adapted({"n": 4}, [field], [group(4, {0})]).content == {"n": 3}
 
 
 def test_two_spaces_that_want_different_values_of_a_field_are_a_problem():

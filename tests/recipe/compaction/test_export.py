@@ -28,8 +28,9 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.recipe import Recipe, export, sizes, verify
+from prune_gui.recipe import OutputPath, Recipe, export, sizes, verify
 from prune_gui.recipe.compaction.source import Architecture
+from prune_gui.recipe.contents_note import contents_note
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e4m3fn]
 
@@ -127,6 +128,84 @@ def test_a_folder_has_the_config_that_fits_and_copies_of_the_small_files(tmp_pat
     assert json.loads((source.folder / "config.json").read_text()) == CONFIG
 
 
+def test_folders_of_small_files_are_copied_and_the_others_named(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    inner = {
+        "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}',
+        "2_Dense/config.json": b"{}",
+        "2_Dense/model.safetensors": b"weights",
+        "onnx/model.onnx": b"weights",
+        "large/vocabulary.txt": bytes((1 << 20) + 1),
+        ".cache/state.json": b"{}",
+    }
+    for name, content in inner.items():
+        (source.folder / name).parent.mkdir(exist_ok=True)
+        (source.folder / name).write_bytes(content)
+    architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out"
+    with open_checkpoint(source.folder) as checkpoint:
+        resolution = with_plan(resolved(checkpoint, neurons("*", [0])), architecture)
+        target = OutputPath.of(checkpoint, out, form="compact")
+        for overwrite in (False, True):
+            export(resolution, out, "compact", overwrite=overwrite)
+            found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.*"))
+            assert found == ["1_Pooling/config.json", "config.json", "model.safetensors"]
+            assert (out / found[0]).read_bytes() == inner[found[0]]
+        note = contents_note(resolution, target, "compact", ())
+    assert "not copied: 2_Dense, large, onnx" in note
+
+
+def test_a_folder_with_other_files_in_inner_folders_is_not_replaced(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    (source.folder / "1_Pooling").mkdir()
+    (source.folder / "1_Pooling" / "config.json").write_text("{}")
+    architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out"
+    compacted(source.folder, out, neurons("*", [0]), architecture)
+    (out / "1_Pooling" / "mine.pdf").write_text("precious")
+    before = listing(out)
+    with pytest.raises(CheckpointError, match="1_Pooling"):
+        compacted(source.folder, out, neurons("*", [0]), architecture, overwrite=True)
+    assert listing(out) == before
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_single_file_gets_the_config_that_fits_if_there_is_none(tmp_path, cancelled):
+    source = saved_mlp(tmp_path / "in")
+    architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out" / "small.safetensors"
+    out.parent.mkdir()
+    stop = threading.Event()
+    if cancelled:
+        stop.set()
+        with pytest.raises(Cancelled):
+            compacted(source.folder, out, neurons("*", [0]), architecture, cancel=stop)
+        assert not listing(out.parent)
+        return
+    compacted(source.folder, out, neurons("*", [0]), architecture, cancel=stop)
+    assert sorted(listing(out.parent)) == ["config.json", "small.safetensors"]
+    config = json.loads((out.parent / "config.json").read_text())
+    assert config == {**CONFIG, "intermediate_size": 7}
+
+
+def test_a_config_beside_a_single_file_stays_and_the_note_tells_what_to_change(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    (tmp_path / "config.json").write_text('{"of": "another"}')
+    with open_checkpoint(source.folder) as checkpoint:
+        resolution = with_plan(
+            resolved(checkpoint, neurons("*", [0])), ffn_architecture(config=CONFIG)
+        )
+
+        def note(folder):
+            return sizes(resolution, folder / "small.safetensors")["compact"].note
+
+        assert "intermediate_size: 7" in note(tmp_path)
+        export(resolution, tmp_path / "small.safetensors", "compact", overwrite=True)
+        assert (tmp_path / "config.json").read_text() == '{"of": "another"}'
+        (tmp_path / "new").mkdir()
+        before = note(tmp_path / "new")
+        assert "is saved beside it" in before
+        export(resolution, tmp_path / "new" / "small.safetensors", "compact")
+        assert note(tmp_path / "new") == before
+
+
 def test_the_links_of_a_cache_of_hugging_face_are_followed(tmp_path):
     source = saved_mlp(tmp_path / "in")
     (tmp_path / "hub" / "blobs").mkdir(parents=True)
@@ -187,6 +266,18 @@ def test_the_loader_script_gives_each_layer_its_width_and_is_strict(tmp_path):
     odd.layers[0].up = torch.nn.Embedding(8, 6)
     with pytest.raises(RuntimeError, match=r"layers\.0\.up\.weight of a Embedding cannot"):
         load(odd)
+
+
+def test_the_loader_script_ignores_what_the_model_computes_itself(tmp_path):
+    source = saved_mlp(tmp_path / "in")
+    save_file(source.state | {"ids": torch.arange(4)}, source.folder / "model.safetensors")
+    compacted(source.folder, tmp_path / "out", neurons(0, [1]), ffn_architecture(config=CONFIG))
+    load = script(tmp_path / "out" / "load_model.py").load
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*ids"):
+        load(Mlp())
+    model = Mlp()
+    model.register_buffer("ids", torch.zeros(3), persistent=False)
+    assert load(model).ids.tolist() == [0, 0, 0]
 
 
 def test_the_loader_script_resizes_convolutions_and_batch_norms(tmp_path):
@@ -296,7 +387,7 @@ def test_existing_files_are_unchanged_after_an_error_or_cancel(tmp_path, monkeyp
     def fail(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("prune_gui.checkpoint.write.model_folder.write_bytes", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.write.model_folder.write_files", fail)
     with pytest.raises(CheckpointError, match="disk is full"):
         compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture, overwrite=True)
     assert listing(tmp_path) == before
@@ -344,7 +435,7 @@ def test_a_shard_that_lost_all_of_its_tensors_is_not_written(tmp_path):
 def test_what_would_not_load_is_not_written_unless_asked(tmp_path):
     source = saved_mlp(tmp_path / "in")
     rules = ffn_architecture(minimum="most")
-    architecture = Architecture(rules.spaces, rules.groups, {"most": 8}, {}, CONFIG)
+    architecture = Architecture(rules.spaces, rules.groups, {"most": ("8",)}, {}, CONFIG)
     with pytest.raises(RecipeError, match=r"cannot be made compact: .*at least 8 must"):
         compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture)
     assert not (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +24,8 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.recipe import export
+from prune_gui.recipe import OutputPath, export
+from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import planned
 from prune_gui.recipe.compaction.source import Architecture
 
@@ -121,7 +123,7 @@ def test_numbers_that_no_program_loads_are_problems(tmp_path, gone, rules, messa
     saved_mlp(tmp_path)
     known = ffn_architecture(config=CONFIG, **rules)
     architecture = Architecture(
-        known.spaces, known.groups, {"per_token": 3, "halves": 2}, {}, CONFIG
+        known.spaces, known.groups, {"per_token": ("3",), "halves": ("2",)}, {}, CONFIG
     )
     with open_checkpoint(tmp_path) as checkpoint:
         plan = planned(resolved(checkpoint, neurons("*", gone)), architecture, Monitor())
@@ -176,7 +178,7 @@ def test_experts_count_by_the_share_that_processes_a_token(tmp_path):
     assert plan.after.multiply_adds == 2 * 6 + 2 * 5 * 6
 
 
-def test_the_work_of_convolutions_is_not_stated(tmp_path):
+def test_the_work_of_convolutions_of_unknown_strides_is_not_stated(tmp_path):
     state = {"conv.weight": torch.randn(4, 3, 3, 3), "next.weight": torch.randn(2, 4)}
     save_file(state, tmp_path / "m.safetensors")
     members = (Member("conv.weight", 0), Member("next.weight", 1))
@@ -185,7 +187,20 @@ def test_the_work_of_convolutions_is_not_stated(tmp_path):
     steps = [channels("conv.weight", 0, [1]), channels("next.weight", 1, [1])]
     with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
         plan = planned(resolved(checkpoint, steps), architecture, Monitor())
+        note = plan_note(plan, OutputPath.of(checkpoint, tmp_path / "out.safetensors"))
     assert plan.before.multiply_adds is None
+    assert plan.image_size is None
+    assert "multiply-adds" not in note
+
+
+def test_the_note_states_the_work_per_token_or_per_image(plan_of, tmp_path):
+    with open_checkpoint(tmp_path) as checkpoint:
+        target = OutputPath.of(checkpoint, tmp_path / "out.safetensors")
+    plan = plan_of(neurons("*", [0, 3, 5]))
+    work = " Needs 180 of 288 multiply-adds per"
+    assert f"{work} token. " in plan_note(plan, target)
+    note = plan_note(replace(plan, image_size=96), target)
+    assert f"{work} image of 96 x 96, with the strides of torchvision's networks. " in note
 
 
 def test_a_training_checkpoint_is_refused_in_one_line(tmp_path):

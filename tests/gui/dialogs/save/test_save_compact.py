@@ -48,7 +48,8 @@ def test_what_remains_of_a_compact_checkpoint_is_shown_and_saved_to_a_folder(
     dialog.show()
     shown_sizes(dialog)
     assert "FFN neurons: 16 of 24" in problem(dialog)
-    assert "Save it to a folder" in problem(dialog)
+    assert "Needs 896 of 1,088 multiply-adds per token." in problem(dialog)
+    assert "change these fields in a copy of it: intermediate_size: 8" in problem(dialog)
     dialog._path.setText(str(tmp_path / "smaller"))
     shown = shown_sizes(dialog)["compact"]
     assert "from_pretrained loads the folder" in problem(dialog)

@@ -1,0 +1,319 @@
+"""Units that emit a constant: their removal, and the constants that the next layers take over.
+
+A unit emits a constant if its weights are pruned, and a bias or a norm of it is not. It can be
+removed if all layers that read it add the constant themselves: W[:, units] @ constants is added to
+the bias of a layer, or subtracted from the running mean of the batch norm that follows a layer
+without a bias. What is added is computed in float64, and the sum is rounded once. Masks stay as
+they are: the finalized form keeps such units, and computes the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from prune_gui.architecture.unit_values import Reading, Value
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.language import deferred, listed, tr, trn
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.methods.coupled import DeadUnits
+from prune_gui.pruning.parallel import chunks
+from prune_gui.recipe.compaction.removal import PrunedChannels, Units, pruned_units
+from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
+from prune_gui.recipe.compaction.source import Architecture
+from prune_gui.recipe.compaction.unit_constants import (
+    ACTIVATIONS,
+    constants,
+    functions_of,
+    tensors_of,
+)
+from prune_gui.recipe.resolution import Resolution
+
+DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16"})
+UNKNOWN: Final = deferred("the activation function is not known")
+UNSUPPORTED: Final = deferred("the activation function {names} is not supported")
+PADDED: Final = deferred("a convolution that reads them may pad its input with zeros")
+NO_BIAS: Final = deferred("a layer that reads them has neither a bias nor a batch norm")
+SHARED: Final = deferred("a tensor is shared with other layers")
+NOT_PLAIN: Final = deferred("a tensor is not a plain one of 16, 32 or 64 bits")
+PROTECTED: Final = deferred("the bias to change is protected")
+NOT_FINITE: Final = deferred("the result would not be finite")
+LAST: Final = deferred("the layer would keep too few units")
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Constants that a tensor takes over.
+
+    Attributes:
+        name: the name of the tensor.
+        units: number of removed units whose constants it takes over.
+        changed: number of its elements that change.
+    """
+
+    name: str
+    units: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """Units that emit a constant and stay.
+
+    Attributes:
+        reason: why, in a few words.
+        units: number of units.
+        example: the layer and the number of one of them.
+    """
+
+    reason: str
+    units: int
+    example: str
+
+
+@dataclass(slots=True)
+class Folding:
+    """What folding changes.
+
+    Attributes:
+        shifts: by tensor, what is added to its elements, float64 (elements,).
+        tensors: the names of the tensors with slices of units that are removed but not pruned.
+        folded: the tensors that change.
+        unfolded: the units that stay, by reason.
+    """
+
+    shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    tensors: set[str] = field(default_factory=set)
+    folded: tuple[Folded, ...] = ()
+    unfolded: tuple[Unfolded, ...] = ()
+
+
+class _KeptError(Exception):
+    """Units that must stay; the message is the reason."""
+
+
+def fold_constants(
+    resolution: Resolution,
+    architecture: Architecture,
+    groups: Sequence[CoupledGroup],
+    removed: Sequence[Units],
+    monitor: Monitor,
+) -> Folding:
+    """Mark units that emit a constant as removed, where other layers can take the constant over.
+
+    These are units of the groups that a step `DeadUnits` with `fold_constants` targets.
+
+    Args:
+        resolution: the resolution.
+        architecture: the architecture of the checkpoint.
+        groups: the groups whose units may be removed.
+        removed: the removed units of each group; units are added.
+        monitor: receives the progress.
+
+    Raises:
+        CheckpointError: the file changed while it was read.
+        Cancelled: the monitor was cancelled.
+    """
+    targeted = [
+        outcome.pruned.keys()
+        for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)
+        if isinstance(step.method, DeadUnits) and step.method.fold_constants and step.enabled
+    ]
+    folder = _Folder(resolution, architecture, groups)
+    pruned = PrunedChannels(resolution, monitor)
+    for group, units in zip(groups, removed, strict=True):
+        names = {member.name for member in group.members}
+        if group.is_sliced and any(names <= targets for targets in targeted):
+            producers = [member for member in group.members if member.role == "produces"]
+            monitor.advance(0)  # can cancel
+            folder.fold(group, units, pruned_units(group.size, producers, pruned) & ~units)
+    return folder.result()
+
+
+def unfolded_notes(unfolded: Sequence[Unfolded]) -> list[str]:
+    """Return a sentence for each reason why units that emit a constant stay."""
+    return [
+        trn(
+            "{count:,} unit without weights emits a constant and stays, because {reason} "
+            "({example}).",
+            "{count:,} units without weights emit a constant and stay, because {reason} "
+            "(for example {example}).",
+            one.units,
+            reason=one.reason,
+            example=one.example,
+        )
+        for one in unfolded
+    ]
+
+
+class _Reader(NamedTuple):
+    """A layer that reads units, and the tensor that takes their constants over."""
+
+    member: Member
+    value: Value
+    target: str
+    sign: int
+
+
+class _Folder:
+    """Folds the constants of one group after the other."""
+
+    def __init__(
+        self, resolution: Resolution, architecture: Architecture, groups: Sequence[CoupledGroup]
+    ) -> None:
+        self._resolution = resolution
+        self._architecture = architecture
+        slices = (
+            {(group.space, member.name, member.dim) for member in group.members} for group in groups
+        )
+        self._claims = Counter(one for of_group in slices for one in of_group)
+        self._folding = Folding()
+        self._units: Counter[str] = Counter()
+        self._unfolded: dict[str, list[tuple[str, int]]] = defaultdict(list)
+
+    def fold(self, group: CoupledGroup, removed: Units, units: Units) -> None:
+        """Fold the constants of some units of a group, and mark them as removed."""
+        rule = self._architecture.spaces[group.space]
+        minimum = max(1, self._architecture.counts.get(rule.minimum, 1))
+        numbers = np.flatnonzero(units)
+        if not numbers.size:
+            return
+        try:
+            readers = list(self._readers(group))
+            excess = max(0, min(len(numbers), minimum - int((~removed & ~units).sum())))
+            self._keep(group, numbers[:excess], tr(LAST))
+            numbers = numbers[excess:]
+            shifts = self._shifts(group, readers, numbers) if numbers.size else {}
+        except _KeptError as reason:
+            self._keep(group, numbers, str(reason))
+            return
+        changed = {target: shift for target, shift in shifts.items() if shift.any()}
+        self._folding.shifts.update(changed)
+        self._units.update(dict.fromkeys(changed, len(numbers)))
+        self._folding.tensors |= {member.name for member in group.members}
+        removed[numbers] = True
+
+    def result(self) -> Folding:
+        """Return what changes, after the last group."""
+        self._folding.folded = tuple(
+            Folded(name, self._units[name], int(np.count_nonzero(shift)))
+            for name, shift in self._folding.shifts.items()
+        )
+        self._folding.unfolded = tuple(
+            Unfolded(reason, len(units), tr("{layer}, unit {unit}", layer=layer, unit=unit))
+            for reason, units in self._unfolded.items()
+            for layer, unit in units[:1]
+        )
+        return self._folding
+
+    def _keep(self, group: CoupledGroup, numbers: NDArray[np.intp], reason: str) -> None:
+        if numbers.size:
+            self._unfolded[reason] += [(group.label, int(number)) for number in numbers]
+
+    def _readers(self, group: CoupledGroup) -> Iterator[_Reader]:
+        """Yield the layers that read the units.
+
+        Raises:
+            _KeptError: not all of them can take constants over.
+        """
+        consumers = [member for member in group.members if member.role == "consumes"]
+        if not consumers:
+            raise _KeptError(tr(UNKNOWN))
+        for member in group.members:
+            if self._claims[group.space, member.name, member.dim] > 1:
+                raise _KeptError(tr(SHARED))
+            self._check(member.name)
+        for member in consumers:
+            reading = self._architecture.readings.get(member.name)
+            if reading is None or reading.value is None:
+                raise _KeptError(tr(UNKNOWN))
+            yield self._reader(group, member, reading, reading.value)
+
+    def _reader(
+        self, group: CoupledGroup, member: Member, reading: Reading, value: Value
+    ) -> _Reader:
+        if unknown := functions_of(value) - ACTIVATIONS.keys():
+            raise _KeptError(tr(UNSUPPORTED, names=listed(sorted(unknown))))
+        vectors = Counter(one.name for one in group.members if (one.dim, one.width) == (0, 1))
+        if any(vectors[name] != 1 for name in tensors_of(value)):
+            raise _KeptError(tr(UNKNOWN))
+        if reading.padded:
+            raise _KeptError(tr(PADDED))
+        target = reading.bias or reading.mean
+        if target is None:
+            raise _KeptError(tr(NO_BIAS))
+        self._check(target)
+        if target in self._resolution.protected:
+            raise _KeptError(tr(PROTECTED))
+        return _Reader(member, value, target, 1 if reading.bias else -1)
+
+    def _check(self, name: str) -> None:
+        """Check that a tensor is plain and in one place of the network only."""
+        info = self._info(name)
+        if info.aliases:
+            raise _KeptError(tr(SHARED))
+        if info.not_prunable or info.dtype not in DTYPES:
+            raise _KeptError(tr(NOT_PLAIN))
+
+    def _shifts(
+        self, group: CoupledGroup, readers: Sequence[_Reader], numbers: NDArray[np.intp]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return what is added to each tensor that takes constants of some units over.
+
+        Raises:
+            _KeptError: the sum is not finite, or the layer has other outputs than its bias.
+        """
+        offsets = {one.name: one.offset for one in group.members if (one.dim, one.width) == (0, 1)}
+
+        @cache
+        def vector(name: str) -> torch.Tensor:
+            return self._read(name, {0: offsets[name] + numbers})
+
+        shifts: dict[str, NDArray[np.float64]] = {}
+        for member, value, target, sign in readers:
+            emitted = constants(value, vector, len(numbers))
+            added = sign * self._consumed(member, numbers, emitted).numpy()
+            if added.shape != self._info(target).shape:
+                raise _KeptError(tr(UNKNOWN))
+            before = shifts.get(target, self._folding.shifts.get(target))
+            shifts[target] = added if before is None else before + added
+        for target, shift in shifts.items():
+            old, dtype = self._read(target, {}), getattr(torch, self._info(target).dtype)
+            new = (old + torch.from_numpy(shift)).to(dtype)
+            if not new.isfinite().all():
+                raise _KeptError(tr(NOT_FINITE))
+            shift[(new == old).numpy()] = 0  # no change that the dtype can hold
+        return shifts
+
+    def _consumed(
+        self, member: Member, numbers: NDArray[np.intp], emitted: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what a layer adds up from units that emit constants, float64 (outputs,)."""
+        assert member.dim is not None
+        width = np.arange(member.width)
+        channels = (member.offset + numbers[:, None] * member.width + width).reshape(-1)
+        columns = self._read(member.name, {member.dim: channels}).movedim(member.dim, 0)
+        return emitted.repeat_interleave(member.width) @ columns.reshape(len(channels), -1)
+
+    def _info(self, name: str) -> TensorInfo:
+        return self._resolution.checkpoint.tensors[name]
+
+    def _read(self, name: str, kept: Kept) -> torch.Tensor:
+        """Return some channels of a tensor, float64, with zeros for pruned elements."""
+        info = self._info(name)
+        flat = self._resolution.values(name).reshape(-1)
+        shape = sliced_shape(info.shape, kept)
+        steps = self._resolution.layers.get(name, ())
+        spans = chunks(math.prod(shape))
+        parts = [one.double() for one in sliced(flat, info.shape, kept, steps, spans)]
+        self._resolution.checkpoint.check()
+        return torch.cat(parts).reshape(shape) if parts else torch.empty(shape).double()

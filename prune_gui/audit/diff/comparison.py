@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Final, Literal
 
 import numpy as np
@@ -15,21 +14,25 @@ from prune_gui.audit.raster.cell_grid import CellGrid, Tile
 from prune_gui.audit.raster.code_index import CodeIndex
 from prune_gui.audit.raster.density import Within, count_in_cells
 from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.patterns import followed_by
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.correction.planning import AppliedCorrection
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 RIGHT: Final = 1
 LEFT: Final = 2
 BOTH: Final = LEFT | RIGHT
+CORRECTED: Final = BOTH + 1
 
 Obstacle = Literal["shape", "not_left", "not_right", "not_prunable"]
 """Why a parameter cannot be compared: the shapes differ, one side has no such tensor, or the
 parameter cannot be pruned on one side."""
 
-_CODE_INDEX: Final = CodeIndex((KEPT, RIGHT, LEFT, BOTH), np.arange(256, dtype=np.uint8) % 4)
+_CODES: Final = (KEPT, RIGHT, LEFT, BOTH, CORRECTED)
+_CODE_INDEX: Final = CodeIndex(_CODES, np.arange(256, dtype=np.uint8) % len(_CODES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,14 @@ class Shares:
         both: float32 (cells down, cells across), the share of elements that both prune.
         left: float32, the share that only the left one prunes.
         right: float32, the share that only the right one prunes.
+        corrected: float32, the share that both keep, and that has another value in each because
+            steps correct it.
     """
 
     both: NDArray[np.float32]
     left: NDArray[np.float32]
     right: NDArray[np.float32]
+    corrected: NDArray[np.float32]
 
 
 def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None) -> Resolution:
@@ -86,10 +92,12 @@ def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None
     Args:
         resolution: the resolution after all steps.
         steps: number of steps.
-        names: prunable parameters that the result describes; None for all.
+        names: prunable parameters that the result describes; None for all. It also describes the
+            weights from which corrections of these follow.
     """
     later = resolution.outcomes[steps:]
-    kept_names = resolution.counts if names is None else list(names)
+    corrections = tuple(one for one in resolution.corrections if one.step <= steps)
+    kept_names = resolution.counts if names is None else _with_sources(list(names), corrections)
     return replace(
         resolution,
         recipe=resolution.recipe.with_steps(resolution.recipe.steps[:steps]),
@@ -110,7 +118,19 @@ def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None
             for name in kept_names
         },
         outcomes=resolution.outcomes[:steps],
+        corrections=corrections,
     )
+
+
+def _with_sources(names: list[str], corrections: Sequence[AppliedCorrection]) -> list[str]:
+    """Return names with those of the parameters from which corrections of them follow."""
+    sources = [
+        correction.sources[name].target.name
+        for correction in corrections
+        for name in names
+        if name in correction.sources
+    ]
+    return list(dict.fromkeys(names + sources))
 
 
 def comparable(left: Resolution, right: Resolution, name: str) -> bool:
@@ -163,11 +183,20 @@ def shares(
         for side, code in ((left, LEFT), (right, RIGHT))
         if side is not None and side.layers.get(name)
     ]
-    if sides:
-        within = _classes(sides, name)
+    within = _classes(sides, name)
+    has_corrected = False
+    if left is not None and right is not None and corrects_differently(left, right, name):
+        within, has_corrected = _with_corrected(within, left, right, name), True
+    if sides or has_corrected:
         count_in_cells(within, _CODE_INDEX, grid, take, monitor)
     result.flags.writeable = False
-    return Shares(result[BOTH], result[LEFT], result[RIGHT])
+    return Shares(result[BOTH], result[LEFT], result[RIGHT], result[CORRECTED])
+
+
+def corrects_differently(left: Resolution, right: Resolution, name: str) -> bool:
+    """Return whether steps give the kept elements of a parameter other values on both sides."""
+    same_file = left.checkpoint is right.checkpoint
+    return same_file and left.values_key(name) != right.values_key(name)
 
 
 def overlaps(
@@ -243,11 +272,23 @@ def _classes(sides: Sequence[tuple[Resolution, int]], name: str) -> Within:
     """Return a reader of which sides prune each element: the sum of their codes, or 0."""
 
     def within(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        classes = [
-            np.multiply(side.pruned_by_within(name, start, stop) != KEPT, code, dtype=np.uint8)
-            for side, code in sides
-        ]
-        np.copyto(out, reduce(np.bitwise_or, classes))
+        out[:] = 0
+        for side, code in sides:
+            pruned = side.pruned_by_within(name, start, stop) != KEPT
+            out |= np.multiply(pruned, code, dtype=np.uint8)
         return out
 
     return within
+
+
+def _with_corrected(within: Within, left: Resolution, right: Resolution, name: str) -> Within:
+    """Return a reader of the classes of another, and `CORRECTED` where kept values differ."""
+    readers = [values.bits_reader_of(side.values(name)) for side in (left, right)]
+
+    def read(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        within(start, stop, out)
+        of_left, of_right = (reader(start, stop) for reader in readers)
+        out[(out == 0) & (of_left != of_right)] = CORRECTED
+        return out
+
+    return read

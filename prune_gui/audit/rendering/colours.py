@@ -53,7 +53,7 @@ class Colours:
         """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
         position = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
         low = min(int(position), len(self.scale) - 2)
-        return _mixed(self.scale[low], self.scale[low + 1], position - low)
+        return mixed(self.scale[low], self.scale[low + 1], position - low)
 
     def of(self, code: int, draft: int | None = None) -> str:
         """Return the colour of elements pruned by step `code`.
@@ -76,10 +76,10 @@ class Colours:
 
     def light_of(self, code: int, draft: int | None = None) -> str:
         """Return a light shade of the colour of a code, mixed with the background."""
-        return _mixed(self.background, self.of(code, draft), LIGHT_SHARE)
+        return mixed(self.background, self.of(code, draft), LIGHT_SHARE)
 
 
-def _mixed(start: str, end: str, fraction: float) -> str:
+def mixed(start: str, end: str, fraction: float) -> str:
     """Return a colour between two, interpolated linearly in RGB."""
     pairs = zip(bytes.fromhex(start[1:]), bytes.fromhex(end[1:]), strict=True)
     return f"#{bytes(round(a + fraction * (b - a)) for a, b in pairs).hex()}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.rendering.colours import Colours, mixed
 from prune_gui.audit.rendering.mask_picture import MIN_SHADE
 from prune_gui.audit.rendering.tiles import Pixels, RasterBlock, TileRegion
 from prune_gui.audit.view_data.legend_text import SEPARATOR, counted, unbroken
@@ -31,6 +31,9 @@ OBSTACLES: Final[dict[Obstacle, str]] = {
 }
 """Texts for the numbers of parameters that cannot be compared, by the reason."""
 
+CORRECTED_SHARE: Final = 0.5
+"""The share of another colour in that of corrected elements, which are kept ones above all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shades:
@@ -40,11 +43,13 @@ class Shades:
     both: str
     left: str
     right: str
+    corrected: str
 
     @classmethod
     def of(cls, colours: Colours) -> Shades:
         """Choose the colours from those of the theme."""
-        return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4])
+        corrected = mixed(colours.kept, colours.steps[1], CORRECTED_SHARE)
+        return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4], corrected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,20 @@ class ComparePainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        sides = (None if side is None else side.mask_key for side in (self.left, self.right))
+        sides = (
+            None if side is None else (*side.mask_key, side.resolution.values_key(side.name))
+            for side in (self.left, self.right)
+        )
         return (self.subject.name, *sides, self.colours)
+
+    @property
+    def has_corrected(self) -> bool:
+        """Whether steps give kept elements other values on both sides."""
+        from prune_gui.audit.diff.comparison import corrects_differently  # torch: slow to import
+
+        if self.left is None or self.right is None:
+            return False
+        return corrects_differently(self.left.resolution, self.right.resolution, self.subject.name)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
@@ -84,12 +101,17 @@ class ComparePainter:
         shades = Shades.of(self.colours)
         both = (found.both, shades.both)
         only_left, only_right = (found.left, shades.left), (found.right, shades.right)
-        painted = (
-            paint(shades.kept, both, only_left),
-            paint(shades.kept, both, only_right),
-            paint(shades.kept, both, only_left, only_right),
+        corrected = (found.corrected, shades.corrected)
+        of_left, of_right = (
+            (corrected,) if side is not None and side.is_corrected(self.subject.name) else ()
+            for side in (left, right)
         )
-        differs = (found.left > 0) | (found.right > 0)
+        painted = (
+            paint(shades.kept, *of_left, both, only_left),
+            paint(shades.kept, *of_right, both, only_right),
+            paint(shades.kept, corrected, both, only_left, only_right),
+        )
+        differs = (found.left > 0) | (found.right > 0) | (found.corrected > 0)
         return RasterBlock(np.concatenate(painted, axis=2), (differs,))
 
 
@@ -145,8 +167,14 @@ def _rgb(shade: str) -> NDArray[np.float32]:
     return np.array([int(shade[i : i + 2], 16) for i in (1, 3, 5)], np.float32)
 
 
-def legend(overlap: Overlap, colours: Colours) -> str:
-    """Return the legend of two pictures as rich text."""
+def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:
+    """Return the legend of two pictures as rich text.
+
+    Args:
+        overlap: the numbers of elements.
+        colours: colours of the theme.
+        corrected: whether steps give kept elements other values on both sides.
+    """
     shades = Shades.of(colours)
     parts = (
         (shades.both, tr("pruned in both"), overlap.both),
@@ -160,6 +188,9 @@ def legend(overlap: Overlap, colours: Colours) -> str:
         for colour, title, count in parts
         if count
     ]
+    if corrected:
+        text = unbroken(tr("kept in both, corrected"))
+        entries.append(f'<span style="color: {shades.corrected}">■</span>&nbsp;{text}')
     return SEPARATOR.join([*entries, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
 
 

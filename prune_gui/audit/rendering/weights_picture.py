@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
-Quantity = Literal["value", "size", "score", "margin", "difference"]
+Quantity = Literal["value", "size", "score", "margin", "correction", "difference"]
+VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
+"""The quantities that follow from the values that steps correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,12 @@ QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
         averaged=True,
         profile=deferred("Mean margin"),
         of_step=True,
+    ),
+    "correction": QuantityStyle(
+        deferred("Change by corrections"),
+        signed=True,
+        averaged=False,
+        profile=deferred("Mean |change|"),
     ),
     "difference": QuantityStyle(
         deferred("Difference to a file"),
@@ -153,7 +161,9 @@ class WeightsPainter:
         """A key that is equal for equal numbers."""
         checkpoint, name, steps = self.subject.mask_key
         of_step = (steps, self.step) if self.style.of_step else ()
-        return checkpoint, name, self.quantity, of_step, self.path
+        of_values = self.quantity in VALUES
+        corrected = self.subject.resolution.values_key(self.subject.name) if of_values else ()
+        return checkpoint, name, self.quantity, of_step, corrected, self.path
 
     @property
     def key(self) -> Hashable:
@@ -210,6 +220,12 @@ class WeightsPainter:
             return element_values.scores(resolution, name, self.step)
         if self.quantity == "margin":
             return element_values.margins(resolution, name, self.step)
+        if self.quantity == "correction":
+            if not resolution.is_corrected(name):
+                raise PruneGuiError(
+                    tr("No step corrects {name}.\nAdd or preview one that does.", name=name)
+                )
+            return element_values.corrections(resolution, name)
         if self.quantity == "difference":
             return element_values.difference(resolution, name, self.files, self.path)
         return (
@@ -241,7 +257,7 @@ class WeightsPainter:
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
             if self.quantity in ("value", "size"):
-                reach = max_weight_magnitude(subject.resolution.checkpoint, subject.name, monitor)
+                reach = max_weight_magnitude(subject.resolution, subject.name, monitor)
             else:
                 reach = reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)

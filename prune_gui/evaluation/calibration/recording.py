@@ -1,0 +1,313 @@
+"""Recording statistics of a network while the user's own loop runs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import UninitializedParameter
+
+from prune_gui.errors import RecordingError
+from prune_gui.evaluation.calibration.device_sums import DeviceSums
+from prune_gui.evaluation.calibration.input_rows import has_rows, second_moments
+from prune_gui.evaluation.calibration.layer_inputs import InputChannels, input_channels
+from prune_gui.evaluation.calibration.parameter_names import (
+    RUNNING_MEAN,
+    RUNNING_VAR,
+    batch_norm_names,
+    parameter_names,
+    weight_of,
+)
+from prune_gui.evaluation.calibration.scores_file import write_scores
+from prune_gui.evaluation.calibration.statistics import (
+    BATCH_NORM,
+    MEANS,
+    OF_GRADIENTS,
+    OF_INPUTS,
+    OF_SQUARED_GRADIENTS,
+    OF_SQUARES,
+    RIA,
+    SECOND_MOMENTS,
+    STATISTICS,
+    TAYLOR,
+    ChannelSums,
+    LazyTensor,
+    WeightSums,
+    activation_scores,
+    batch_norm_means,
+    gradient_scores,
+    input_means,
+    input_second_moments,
+)
+from prune_gui.language import deferred, join_items, tr
+from prune_gui.pruning.selection.scores import wide_dtype
+
+SUFFIX: Final = ".safetensors"
+NO_INPUTS: Final = deferred(
+    "Nothing was recorded for {statistic}: no layer of a known type ran. Run the model inside the "
+    "with block."
+)
+NO_GRADIENTS: Final = deferred(
+    "Nothing was recorded for {statistic}: no parameter received a gradient. Call backward() of "
+    "the loss inside the with block."
+)
+
+
+@contextmanager
+def record(model: nn.Module, *statistics: str) -> Iterator[Recording]:
+    """Record statistics of a model while the block runs it, for `Recording.save`.
+
+    Example::
+
+        with prune_gui.record(model, "activations", "obd") as recording:
+            for batch in batches:
+                model(**batch).loss.backward()
+                model.zero_grad()
+        recording.save("statistics")
+
+    "activations" (Wanda), "ria" and "means" come from the inputs of `Linear`, `Conv`,
+    `ConvTranspose` and `Embedding` modules, and of the `Conv1D` of transformers. Every vector
+    counts, also that of a padding token. Embeddings have no means, and "second_moments" are those
+    of `Linear`, `Conv` and `Conv1D`. "batch_norm" has the running means and variances of batch
+    norms, as `torch.optim.swa_utils.update_bn` computes them, if the model is in training mode; in
+    evaluation mode, each follows from batch norms with the old ones. "fisher", "obd" and "taylor"
+    come from backward passes, each of which counts as one sample; see `gradient_scores`. Modules
+    that `torch.compile` compiled run uncompiled in the block. Forward passes that activation
+    checkpointing repeats do not count twice.
+
+    Sums are kept on the device of what they add up: 8 bytes per input channel, 4 bytes per weight
+    for fisher and obd together and for taylor, and 4 bytes times the square of the columns of each
+    weight for second_moments.
+
+    Args:
+        model: the model whose names of parameters the files should have, as `state_dict` does.
+        statistics: names from `STATISTICS`.
+
+    Raises:
+        RecordingError: a statistic is unknown, or nothing in the model can be recorded.
+    """
+    recording = Recording(model, statistics)
+    with ExitStack() as hooks:
+        recording._attach(hooks)
+        yield recording
+    recording._is_complete = True
+
+
+class Recording:
+    """The statistics of a model that a `record` block recorded.
+
+    Args:
+        model: the model.
+        statistics: their names.
+
+    Raises:
+        RecordingError: a statistic is unknown, or nothing in the model can be recorded.
+    """
+
+    def __init__(self, model: nn.Module, statistics: tuple[str, ...]) -> None:
+        _check(statistics)
+        self._statistics = tuple(dict.fromkeys(statistics))
+        self._model = model
+        self._names = parameter_names(model)
+        self._batch_norms = batch_norm_names(model)
+        self._transposed: set[str] = set()
+        if any(isinstance(parameter, UninitializedParameter) for parameter in self._names):
+            raise RecordingError(
+                tr(
+                    "The model has lazy layers without weights, which get them from their first "
+                    "input. Run it once before the recording."
+                )
+            )
+        self._is_complete = False
+        self._squares: ChannelSums = DeviceSums()
+        self._sums: ChannelSums = DeviceSums()
+        self._second_moments: WeightSums = DeviceSums()
+        self._batches: WeightSums = DeviceSums()
+        self._squared_gradients: WeightSums = DeviceSums()
+        self._products: WeightSums = DeviceSums()
+        trained = [one for one in self._names if one.requires_grad]
+        if not trained and not OF_GRADIENTS.isdisjoint(statistics):
+            raise RecordingError(
+                tr(
+                    "No parameter of the model requires a gradient, so that {statistic} cannot be "
+                    "recorded. Call requires_grad_() of those to record.",
+                    statistic=join_items(name for name in statistics if name in OF_GRADIENTS),
+                )
+            )
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> list[Path]:
+        """Write one file of float32 tensors for each statistic, and return their paths.
+
+        Scores are computed with the weights that the model has now. Each file is written beside its
+        target, read back, and only then renamed.
+
+        Args:
+            path: a folder, made if necessary, for files such as ``activations.safetensors``; or,
+                of a single statistic, a file whose name ends in ``.safetensors``.
+            overwrite: whether existing files may be replaced.
+
+        Raises:
+            RecordingError: the block has not ended or raised an error, or recorded nothing; or the
+                folder cannot be made.
+            CheckpointError: a file cannot be written.
+        """
+        if not self._is_complete:
+            raise RecordingError(
+                tr(
+                    "The recording cannot be saved: its with block has not ended, or ended with an "
+                    "error. Save after the block."
+                )
+            )
+        path = Path(path)
+        is_file = path.suffix == SUFFIX
+        if is_file and len(self._statistics) > 1:
+            raise RecordingError(
+                tr(
+                    "{path} is one file, but the recording has several statistics: {names}. Name a "
+                    "folder, in which each becomes a file.",
+                    path=str(path),
+                    names=join_items(self._statistics),
+                )
+            )
+        weights = {names[0]: weight for weight, names in self._names.items()}
+        paths = []
+        for statistic in self._statistics:
+            tensors, counts = self._finished(statistic, weights)
+            target = path if is_file else path / (statistic + SUFFIX)
+            _make_folder(target.parent)
+            write_scores(
+                target,
+                tensors,
+                statistic=statistic,
+                counts=counts,
+                model=type(self._model),
+                names={**self._names, **self._batch_norms},
+                transposed=self._transposed,
+                overwrite=overwrite,
+            )
+            paths.append(target)
+        return paths
+
+    def _finished(
+        self, statistic: str, weights: dict[str, Tensor]
+    ) -> tuple[dict[str, LazyTensor], dict[str, int]]:
+        """Return the tensors of a statistic by name, and what was counted for them."""
+        counts: Collection[int]
+        if statistic in OF_SQUARES:
+            relative = statistic == RIA
+            tensors = activation_scores(self._squares, weights, relative=relative)
+            counts = self._squares.counts.values()
+        elif statistic == MEANS:
+            tensors, counts = input_means(self._sums), self._sums.counts.values()
+        elif statistic == SECOND_MOMENTS:
+            tensors = input_second_moments(self._second_moments)
+            counts = self._second_moments.counts.values()
+        elif statistic == BATCH_NORM:
+            tensors, counts = batch_norm_means(self._batches), self._batches.counts.values()
+        else:
+            sums = self._products if statistic == TAYLOR else self._squared_gradients
+            tensors, counts = gradient_scores(statistic, sums, weights), sums.counts.values()
+        if not tensors:
+            message = NO_INPUTS if statistic in OF_INPUTS else NO_GRADIENTS
+            raise RecordingError(tr(message, statistic=statistic))
+        unit = "vectors" if statistic in OF_INPUTS else "backward_passes"
+        if statistic == BATCH_NORM:
+            unit = "batches"
+        return tensors, {unit: max(counts)}
+
+    def _attach(self, hooks: ExitStack) -> None:
+        """Add the hooks to the model; closing `hooks` removes them."""
+        if not OF_INPUTS.isdisjoint(self._statistics):
+            for module in self._model.modules():
+                weight, channels = weight_of(module), input_channels(module)
+                if channels is not None and weight is not None and weight in self._names:
+                    hook = partial(self._add_inputs, self._names[weight][0], channels)
+                    hooks.enter_context(module.register_forward_hook(hook, with_kwargs=True))
+                    if channels.weight_dim == 0:
+                        self._transposed.add(self._names[weight][0])
+        if BATCH_NORM in self._statistics:
+            for module in self._model.modules():
+                if isinstance(module, _BatchNorm) and module.running_mean is not None:
+                    hooks.enter_context(module.register_forward_hook(self._add_batch))
+        if not OF_GRADIENTS.isdisjoint(self._statistics):
+            for parameter, names in self._names.items():
+                if parameter.requires_grad:
+                    # runs once for each backward pass, with the sum over all uses
+                    add = partial(self._add_gradient, names[0], parameter)
+                    handle = parameter.register_hook(add)  # type: ignore[no-untyped-call]
+                    hooks.callback(handle.remove)
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled, and importing it takes long
+            hooks.enter_context(torch.compiler.set_stance("force_eager"))
+
+    def _add_inputs(
+        self,
+        name: str,
+        channels: InputChannels,
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: object,
+    ) -> None:
+        if torch._C._current_graph_task_id() != -1:
+            return  # a backward pass repeats the forward pass
+        inputs: Tensor = next(iter((*args, *kwargs.values()))).detach()
+        count = channels.vectors(inputs)
+        if not OF_SQUARES.isdisjoint(self._statistics):
+            self._squares.add((name, channels), channels.squares(inputs), count)
+        if MEANS in self._statistics and channels.input_dim is not None:
+            self._sums.add((name, channels), channels.sums(inputs), count)
+        if SECOND_MOMENTS in self._statistics and count and has_rows(module):
+            with torch.autocast(inputs.device.type, enabled=False):
+                moments = second_moments(module, inputs)
+            self._second_moments.add(name, moments, count)
+
+    def _add_batch(self, module: nn.Module, args: tuple[Tensor, ...], output: object) -> None:
+        inputs = args[0].detach()
+        if torch._C._current_graph_task_id() != -1 or inputs.numel() <= inputs.shape[1]:
+            return  # a backward pass repeats the forward pass; or there is no variance
+        variance, mean = torch.var_mean(
+            inputs.to(wide_dtype(inputs.dtype)), [dim for dim in range(inputs.dim()) if dim != 1]
+        )
+        for key, value in ((RUNNING_MEAN, mean), (RUNNING_VAR, variance)):
+            self._batches.add(self._batch_norms[module.get_buffer(key)][0], value)
+
+    def _add_gradient(self, name: str, weight: Tensor, gradient: Tensor) -> None:
+        if gradient.layout != torch.strided:
+            gradient = gradient.to_dense()
+        wide = gradient.detach().float()
+        if not OF_SQUARED_GRADIENTS.isdisjoint(self._statistics):
+            self._squared_gradients.add(name, wide.square())
+        if TAYLOR in self._statistics:
+            self._products.add(name, (wide * weight.detach().float()).abs())
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordingError(
+            tr(
+                "The folder {path} cannot be made: {reason}. Save to another folder.",
+                path=str(folder),
+                reason=error.strerror or str(error),
+            )
+        ) from error
+
+
+def _check(statistics: tuple[str, ...]) -> None:
+    names = join_items(STATISTICS)
+    if not statistics:
+        raise RecordingError(tr("Name at least one statistic of: {names}.", names=names))
+    unknown = [name for name in statistics if name not in STATISTICS]
+    if unknown:
+        raise RecordingError(
+            tr("There is no statistic {name!r}. Use: {names}.", name=unknown[0], names=names)
+        )

@@ -1,0 +1,175 @@
+"""Correcting the kept weights of a model in memory, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from prune_gui.checkpoint.parameters import MASK_SUFFIX
+from prune_gui.errors import RecordingError
+from prune_gui.evaluation.calibration.device_sums import DeviceSums
+from prune_gui.evaluation.calibration.input_rows import has_rows, second_moments
+from prune_gui.evaluation.calibration.layer_inputs import is_transposed_linear
+from prune_gui.evaluation.calibration.parameter_names import parameter_names, weight_of
+from prune_gui.language import tr
+from prune_gui.recipe.correction.values import refitted
+
+
+def refit(
+    model: nn.Module,
+    masks: Mapping[str, Tensor] | None,
+    batches: Iterable[Any],
+    *,
+    forward: Callable[[nn.Module, Any], object] | None = None,
+    damping: float = 0.01,
+) -> dict[str, str]:
+    """Prune a model in place, and correct the kept weights of each layer by least squares.
+
+    Layers are corrected in the order in which they run. For each, all batches run once, so that its
+    inputs X are those that the pruned and corrected layers before it give. The kept weights are
+    w_S = H_SS^-1 H_S: w with H = X^T X + damping * mean(diag X^T X) * I, for which the outputs of
+    the layer are closest to those of the dense weight w on the same inputs. Formula and sources are
+    in `prune_gui.recipe.correction.least_squares`: OBS (Hassibi and Stork 1993), AdaPrune (Hubara
+    et al. 2021). SparseGPT (Frantar and Alistarh 2023) also goes from layer to layer. The method
+    `refit` of recipes corrects all layers at once for the inputs of the dense model.
+
+    Example::
+
+        with prune_gui.open_checkpoint(path) as checkpoint:
+            resolution = prune_gui.resolve(recipe, checkpoint)
+            masks = {name: resolution.mask(name) for name in resolution.layers}
+        prune_gui.refit(model, masks, batches, forward=lambda model, batch: model(**batch))
+
+    Args:
+        model: the dense model, or one whose modules `torch.nn.utils.prune` has pruned. It runs as
+            it is: call eval() first for inference.
+        masks: by name of a parameter in the state dict, bool of its shape, True where kept. None:
+            the masks of pruned modules, which stay pruned and get other values in `weight_orig`.
+        batches: inputs, for example a DataLoader without shuffling; they are iterated once for
+            each layer.
+        forward: runs the model on a batch; by default ``model(batch)``.
+        damping: see above; at least 0. It is raised where H is not positive definite.
+
+    Returns:
+        By name of each corrected weight of a `Linear`, `Conv` or `Conv1D`, a note on the solution,
+        or "".
+
+    Raises:
+        RecordingError: no layer with a mask ran, or a mask does not fit its parameter.
+    """
+    run = forward or (lambda model, batch: model(batch))
+    inputs = list(batches) if isinstance(batches, Iterator) else batches
+    names = parameter_names(model)
+    _check_masks(masks or {}, names)
+    layers: dict[Tensor, list[nn.Module]] = {}
+    for module in model.modules():
+        weight = weight_of(module)
+        if weight is None or weight not in names or not has_rows(module):
+            continue
+        if _mask(module, names[weight], masks) is not None:
+            layers.setdefault(weight, []).append(module)
+    notes = {}
+    with torch.no_grad():
+        order = _in_order(model, layers, inputs, run)
+        for parameter, every in names.items():
+            given = _given(every, masks)
+            if given is not None and parameter not in order:
+                parameter.masked_fill_(~given.to(parameter.device, torch.bool), 0.0)
+        for parameter in order:
+            module = layers[parameter][0]
+            mask = _mask(module, names[parameter], masks)
+            assert mask is not None
+            kept = mask.detach().bool().cpu()
+            corrected, note = refitted(
+                parameter.detach().cpu(),
+                kept,
+                _moments(model, layers[parameter], inputs, run),
+                damping,
+                transposed=is_transposed_linear(module),
+            )
+            parameter.copy_(corrected if masks is None else corrected.masked_fill(~kept, 0.0))
+            notes[names[parameter][0]] = note
+    if not notes:
+        raise RecordingError(
+            tr("No layer with a mask ran: give masks by the names of the weights, and batches.")
+        )
+    return notes
+
+
+def _check_masks(masks: Mapping[str, Tensor], names: Mapping[Tensor, list[str]]) -> None:
+    shapes = {name: weight.shape for weight, every in names.items() for name in every}
+    for name, mask in masks.items():
+        if mask.shape != shapes.get(name):
+            found = list(shapes[name]) if name in shapes else None
+            raise RecordingError(
+                tr(
+                    "The mask of {name} has shape {shape}, but the parameter of the model has "
+                    "{found}.",
+                    name=name,
+                    shape=list(mask.shape),
+                    found=found,
+                )
+            )
+
+
+def _given(names: Iterable[str], masks: Mapping[str, Tensor] | None) -> Tensor | None:
+    return next((masks[name] for name in names if name in masks), None) if masks else None
+
+
+def _mask(
+    module: nn.Module, names: Iterable[str], masks: Mapping[str, Tensor] | None
+) -> Tensor | None:
+    """Return the mask of the weight of a module; None if it has none."""
+    if masks is None:
+        return module._buffers.get("weight" + MASK_SUFFIX)
+    return _given(names, masks)
+
+
+def _in_order(
+    model: nn.Module,
+    layers: Mapping[Tensor, list[nn.Module]],
+    batches: Iterable[Any],
+    run: Callable[[nn.Module, Any], object],
+) -> dict[Tensor, None]:
+    """Return the weights that a first batch meets, in the order in which they are used."""
+    order: dict[Tensor, None] = {}
+
+    def note(weight: Tensor, *_: object) -> None:
+        order.setdefault(weight)
+
+    with ExitStack() as hooks:
+        for weight, modules in layers.items():
+            for module in modules:
+                hooks.enter_context(module.register_forward_pre_hook(partial(note, weight)))
+        for batch in batches:
+            run(model, batch)
+            break
+    return order
+
+
+def _moments(
+    model: nn.Module,
+    modules: Iterable[nn.Module],
+    batches: Iterable[Any],
+    run: Callable[[nn.Module, Any], object],
+) -> Tensor:
+    """Return X^T X of the inputs of modules with the same weight, on the CPU."""
+    sums: DeviceSums[None] = DeviceSums()
+
+    def add(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        inputs: Tensor = next(iter((*args, *kwargs.values()))).detach()
+        if inputs.numel():
+            with torch.autocast(inputs.device.type, enabled=False):
+                sums.add(None, second_moments(module, inputs))
+
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.enter_context(module.register_forward_pre_hook(add, with_kwargs=True))
+        for batch in batches:
+            run(model, batch)
+    return sums.total(None)

@@ -1,0 +1,197 @@
+"""Which parameters a step corrects, and with which tensors of its recording."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.methods.correction import BiasCorrection, CorrectionMethod, Refit
+from prune_gui.recipe.correction.weight_rows import means_fit, moments_fit
+from prune_gui.recipe.recorded_scores import RecordedScores, recorded_tensor
+
+WEIGHT, BIAS = "weight", "bias"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a corrected parameter is computed from.
+
+    Attributes:
+        target: the parameter that the recording is about; of a bias, the weight beside it.
+        tensor: the tensor of the recording.
+        transposed: whether the input channels are dimension 0 of the weight.
+    """
+
+    target: TensorInfo
+    tensor: TensorInfo
+    transposed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class AppliedCorrection:
+    """A step that corrects kept weights.
+
+    Attributes:
+        step: the number of the step, from 1.
+        method: its method.
+        file: the recording.
+        sources: by name of each corrected parameter.
+        remarks: by name of a target, why it is not corrected.
+        notes: by name of a corrected parameter, a note on its values; it grows while these are
+            computed.
+    """
+
+    step: int
+    method: CorrectionMethod
+    file: Checkpoint
+    sources: Mapping[str, Source]
+    remarks: Mapping[str, str]
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use.
+
+        Raises:
+            RecipeError: the file cannot be read.
+        """
+        try:
+            with self.file.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise RecipeError(
+                tr(
+                    "{path} cannot be read: {reason}.",
+                    path=str(self.file.path),
+                    reason=error.strerror or str(error),
+                )
+            ) from error
+
+
+def check_uncorrected(corrections: Sequence[AppliedCorrection]) -> None:
+    """Check that there are no corrections, for outputs that cannot contain them.
+
+    Raises:
+        RecipeError: there is one.
+    """
+    if corrections:
+        raise RecipeError(
+            tr(
+                "Step {number} corrects kept weights, which only the finalized and the compact "
+                "form contain. Save as one of these, or disable the step.",
+                number=corrections[0].step,
+            )
+        )
+
+
+def plan_correction(
+    step: int,
+    method: CorrectionMethod,
+    targets: Iterable[TensorInfo],
+    checkpoint: Checkpoint,
+    file: Checkpoint,
+    protected: Collection[str],
+) -> AppliedCorrection:
+    """Find the parameters that a step corrects. Reads no values.
+
+    Args:
+        step: the number of the step, from 1.
+        method: its method.
+        targets: its targets.
+        checkpoint: the checkpoint that has them.
+        file: the recording.
+        protected: the names of parameters that no step changes.
+
+    Raises:
+        RecipeError: the file is no recording of the statistic, or was recorded for another model,
+            or has nothing about the targets.
+    """
+    recorded = _recording(file, method.statistic)
+    sources: dict[str, Source] = {}
+    remarks: dict[str, str] = {}
+    found = False
+    for target in targets:
+        tensor = recorded_tensor(file, recorded, target)
+        if tensor is None:
+            if len(target.shape) > 1:
+                remarks[target.name] = tr("not corrected: it is not in the recording")
+            continue
+        found = True
+        source = Source(target, tensor, tensor.name in recorded.transposed)
+        corrected: str | None = target.name
+        if isinstance(method, BiasCorrection):
+            corrected, remark = _bias_of(target, checkpoint, protected)
+            if source.transposed and len(target.shape) > 2:
+                corrected, remark = None, tr("not corrected: it is of a transposed convolution")
+            if corrected is None:
+                remarks[target.name] = remark
+                continue
+        _check_shape(method, source, file)
+        sources[corrected or target.name] = source
+    if not found:
+        raise RecipeError(
+            tr(
+                "{path} has nothing about the targets of the step. Record the statistics of this "
+                "model, or change the targets.",
+                path=str(file.path),
+            )
+        )
+    return AppliedCorrection(step, method, file, sources, remarks)
+
+
+def _recording(file: Checkpoint, statistic: str) -> RecordedScores:
+    recorded = RecordedScores.of(file)
+    if recorded is None or recorded.statistic != statistic:
+        raise RecipeError(
+            tr(
+                "{path} is not a recording of {statistic}. Write one with "
+                'prune_gui.record(model, "{statistic}"); see prune-gui record --example.',
+                path=str(file.path),
+                statistic=statistic,
+            )
+        )
+    return recorded
+
+
+def _bias_of(
+    weight: TensorInfo, checkpoint: Checkpoint, protected: Collection[str]
+) -> tuple[str | None, str]:
+    """Return the name of the bias beside a weight, or None and the reason why it has none."""
+    module, dot, _ = weight.name.rpartition(".")
+    info = checkpoint.tensors.get(module + dot + BIAS)
+    if info is None or info.not_prunable:
+        return None, tr("not corrected: the layer has no bias in the file")
+    if info.name in protected:
+        return None, tr("not corrected: {name} is protected", name=info.name)
+    return info.name, ""
+
+
+def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> None:
+    """Check that a tensor of a recording has the shape that follows from that of its parameter.
+
+    Raises:
+        RecipeError: it has another.
+    """
+    shape, found = source.target.shape, source.tensor.shape
+    if isinstance(method, Refit):
+        fits = moments_fit(shape, found, transposed=source.transposed)
+    elif isinstance(method, BiasCorrection):
+        fits = means_fit(shape, found, transposed=source.transposed)
+    else:
+        fits = shape == found
+    if not fits or source.tensor.not_prunable:
+        raise RecipeError(
+            tr(
+                "{path}: {name} has shape {found}, which does not fit a parameter of shape "
+                "{shape}. Record the statistics again.",
+                path=str(file.path),
+                name=source.tensor.name,
+                found=list(found),
+                shape=list(shape),
+            )
+        )

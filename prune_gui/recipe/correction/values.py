@@ -1,0 +1,176 @@
+"""The values of corrected parameters: computed on first use from the masks of all steps, cached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import torch
+from cachetools import LRUCache
+from torch import Tensor
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.methods.correction import BiasCorrection, Refit
+from prune_gui.pruning.selection.scores import wide_dtype
+from prune_gui.recipe.correction.least_squares import TOLERANCE, fit_rows
+from prune_gui.recipe.correction.planning import AppliedCorrection, Source
+from prune_gui.recipe.correction.weight_rows import from_rows, mean_outputs, rows_of
+
+if TYPE_CHECKING:
+    from prune_gui.recipe.resolution import Resolution
+
+CACHE_BYTES: Final = 1 << 30
+"""Limit on the bytes of the cached parameters; one is cached whatever its size."""
+
+
+class CorrectedValues:
+    """An LRU cache of corrected parameters, shared by the resolutions of a checkpoint.
+
+    Thread-safe. A parameter that several threads ask for is computed once.
+    """
+
+    def __init__(self) -> None:
+        self._cached: LRUCache[Hashable, _LazyValues] = LRUCache(
+            CACHE_BYTES, lambda values: min(values.nbytes, CACHE_BYTES)
+        )
+        self._lock = threading.Lock()
+
+    def get(self, resolution: Resolution, name: str, before: int | None = None) -> Tensor:
+        """Return the values of a parameter; see `Resolution.values`.
+
+        If several steps correct it, the last one does: each begins with the weights of the file.
+
+        Args:
+            resolution: the resolution.
+            name: name of the parameter.
+            before: the number of a step, of which and after which no correction counts.
+        """
+        last = _last(resolution, name, before)
+        if last is None:
+            return resolution.checkpoint.view(name)
+        key = values_key(resolution, name, before)
+        with self._lock:
+            values = self._cached.get(key)
+            if values is None:
+                nbytes = resolution.checkpoint.tensors[name].nbytes
+                values = _LazyValues(nbytes, partial(self._computed, resolution, name, last))
+                self._cached[key] = values
+        return values()
+
+    def _computed(self, resolution: Resolution, name: str, last: AppliedCorrection) -> Tensor:
+        source = last.sources[name]
+        recording = last.file.read(source.tensor.name)
+        if not recording.isfinite().all():
+            raise RecipeError(
+                tr(
+                    "{path}: {name} has values that are not finite. Record the statistics again, "
+                    "with inputs that are finite and not too large for the dtype of the model.",
+                    path=str(last.file.path),
+                    name=source.tensor.name,
+                )
+            )
+        values, mask = resolution.checkpoint.view(name).detach(), resolution.mask(name)
+        if isinstance(last.method, Refit):
+            corrected, note = refitted(
+                values, mask, recording, last.method.damping, transposed=source.transposed
+            )
+            last.notes.pop(name, None)
+            last.notes.update({name: note} if note else {})
+        else:
+            shifted = recording.double()
+            if isinstance(last.method, BiasCorrection):
+                shifted = values.double() + self._lost_means(resolution, last, source, recording)
+            corrected = torch.where(mask, _rounded(shifted, values.dtype), values)
+        last.file.check()
+        resolution.checkpoint.check()
+        return corrected
+
+    def _lost_means(
+        self, resolution: Resolution, bias_step: AppliedCorrection, source: Source, means: Tensor
+    ) -> Tensor:
+        """Return the mean outputs of the dense layer minus those of the pruned one, (rows,)."""
+        name = source.target.name
+        dense = resolution.checkpoint.view(name).detach().double()
+        now = self.get(resolution, name, before=bias_step.step).detach().double()
+        lost = torch.where(resolution.mask(name), dense - now, dense)
+        return mean_outputs(lost, means, transposed=source.transposed)
+
+
+class _LazyValues(Lazy[Tensor]):
+    def __init__(self, nbytes: int, work: partial[Tensor]) -> None:
+        super().__init__(work)
+        self.nbytes = nbytes
+
+
+def refitted(
+    weight: Tensor, kept: Tensor, moments: Tensor, damping: float, *, transposed: bool
+) -> tuple[Tensor, str]:
+    """Return a weight with its kept elements solved by least squares, and a note or "".
+
+    Pruned elements, rows without pruned elements, and columns whose input was always 0, are
+    unchanged. The result has the dtype of the weight.
+
+    Args:
+        weight: the dense weight, of any floating point dtype.
+        kept: bool, of its shape.
+        moments: (columns, columns), or (groups, columns, columns); see `rows_of`.
+        damping: see `fit_rows`.
+        transposed: see `rows_of`.
+
+    Raises:
+        Cancelled: the work should stop; see `check_cancelled`.
+    """
+    moments = moments if moments.dim() == 3 else moments[None]
+    groups = moments.shape[0]
+    wide = weight.to(wide_dtype(weight.dtype))
+    rows = rows_of(wide, groups, transposed=transposed)
+    mask = rows_of(kept, groups, transposed=transposed)
+    fits = [fit_rows(*one, damping) for one in zip(rows, mask, moments, strict=True)]
+    delta = from_rows(torch.stack([fit.delta for fit in fits]), weight.shape, transposed=transposed)
+    corrected = torch.where(delta == 0, wide, wide + delta)
+    return _rounded(corrected, weight.dtype), _note(
+        max(fit.damping for fit in fits), max(fit.residual for fit in fits), damping
+    )
+
+
+def _note(damping: float, residual: float, wanted: float) -> str:
+    if damping > wanted:
+        return tr(
+            "damping raised to {damping:g}: the recorded moments are not positive definite",
+            damping=damping,
+        )
+    if residual > TOLERANCE:
+        return tr(
+            "not solved exactly: {residual:.1g} of the gradient is left; raise the damping",
+            residual=residual,
+        )
+    return ""
+
+
+def _rounded(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return values in a dtype; finite ones stay finite."""
+    limits = torch.finfo(dtype)
+    return torch.where(values.isfinite(), values.clamp(limits.min, limits.max), values).to(dtype)
+
+
+def _last(resolution: Resolution, name: str, before: int | None) -> AppliedCorrection | None:
+    """Return the last correction of a parameter by a step before a number."""
+    for correction in reversed(resolution.corrections):
+        if name in correction.sources and (before is None or correction.step < before):
+            return correction
+    return None
+
+
+def values_key(resolution: Resolution, name: str, before: int | None = None) -> Hashable:
+    """Return a key that is equal for equal `CorrectedValues.get`, of one checkpoint."""
+    last = _last(resolution, name, before)
+    masks = tuple(applied.predicate for applied in resolution.layers.get(name, ()))
+    if last is None:
+        return name, masks
+    source = last.sources[name].target.name
+    of_source = values_key(resolution, source, last.step) if source != name else ()
+    return name, masks, last.method, last.file, of_source

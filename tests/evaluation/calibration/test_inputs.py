@@ -1,0 +1,248 @@
+"""Statistics of layer inputs against sums by hand."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from recorded_networks import TiedNetwork, recorded
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from transformers.pytorch_utils import Conv1D
+
+import prune_gui
+
+
+@pytest.mark.parametrize("shape", [(6,), (5, 6), (2, 5, 6)])
+def test_norms_of_a_linear_layer_are_those_of_its_input_columns(shape, tmp_path):
+    layer, x = nn.Linear(6, 3), torch.randn(shape)
+    found = recorded(layer, "activations", lambda: layer(x), tmp_path)
+    assert list(found) == ["weight"]
+    torch.testing.assert_close(found["weight"], x.reshape(-1, 6).square().sum(0).sqrt())
+
+
+def test_inputs_of_all_batches_and_calls_are_added_up(tmp_path):
+    layer, x, y = nn.Linear(6, 6), torch.randn(5, 6), torch.randn(2, 6)
+
+    def run():
+        layer(layer(x))  # a shared module that runs twice
+        layer(input=y)
+
+    inputs = torch.cat([x, layer(x).detach(), y])
+    norms = recorded(layer, "activations", run, tmp_path)["weight"]
+    torch.testing.assert_close(norms, inputs.norm(dim=0))
+    means = recorded(layer, "means", run, tmp_path)["weight"]
+    torch.testing.assert_close(means, inputs.mean(0))
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Conv1d(4, 6, 3, stride=2, padding=1), (2, 4, 9)),
+        (nn.Conv2d(4, 6, 3, dilation=2, padding_mode="circular", padding=1), (2, 4, 9, 8)),
+        (nn.Conv2d(4, 6, 3, padding="same"), (4, 9, 8)),  # without a batch dimension
+        (nn.Conv3d(4, 6, 2), (2, 4, 5, 5, 5)),
+    ],
+)
+def test_norms_of_a_convolution_are_those_of_its_input_channels(layer, shape, tmp_path):
+    x = torch.randn(shape)
+    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
+    channels = x.movedim(-1 - len(layer.kernel_size), 0).reshape(4, -1)
+    torch.testing.assert_close(found, channels.norm(dim=1))
+
+
+def test_each_group_of_a_convolution_has_its_own_channels(tmp_path):
+    layer, x = nn.Conv2d(6, 4, 3, groups=2), torch.randn(2, 6, 8, 8)
+    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
+    norms = x.movedim(1, 0).reshape(6, -1).norm(dim=1)
+    expected = torch.empty_like(layer.weight)
+    for row in range(4):
+        for column in range(3):
+            channel = 3 * (row // 2) + column
+            expected[row, column] = layer.weight.detach()[row, column].abs() * norms[channel]
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (Conv1D(5, 4), (2, 3, 4)),
+        (nn.ConvTranspose1d(4, 6, 3), (2, 4, 7)),
+        (nn.ConvTranspose2d(4, 6, 3, groups=2), (2, 4, 7, 7)),
+    ],
+)
+def test_input_channels_in_rows_of_the_weight_give_scores_of_its_shape(layer, shape, tmp_path):
+    x = torch.randn(shape)
+    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
+    axis = -1 if isinstance(layer, Conv1D) else 1
+    norms = x.movedim(axis, 0).reshape(4, -1).norm(dim=1)
+    expected = layer.weight.detach().abs() * norms.view(-1, *[1] * (layer.weight.dim() - 1))
+    torch.testing.assert_close(found, expected)
+
+
+def test_rows_of_an_embedding_count_their_tokens(tmp_path):
+    layer, tokens = nn.Embedding(5, 3), torch.tensor([[0, 3, 3], [3, 1, 0]])
+    found = recorded(layer, "activations", lambda: layer(tokens), tmp_path)["weight"]
+    roots = torch.tensor([2.0, 1.0, 0.0, 3.0, 0.0]).sqrt()
+    torch.testing.assert_close(found, layer.weight.detach().abs() * roots[:, None])
+
+
+def test_both_uses_of_a_tied_weight_count(tmp_path):
+    model, tokens = TiedNetwork(), torch.tensor([1, 1, 4])
+    found = recorded(model, "activations", lambda: model(tokens), tmp_path)
+    counts = torch.bincount(tokens, minlength=7)
+    hidden = model.body(model.embed(tokens)).detach()
+    energy = counts[:, None] + hidden.square().sum(0)
+    torch.testing.assert_close(
+        found["embed.weight"], model.embed.weight.detach().abs() * energy.sqrt()
+    )
+    assert set(found) == {"embed.weight", "body.weight"}
+
+
+def test_bfloat16_inputs_are_summed_in_higher_precision(tmp_path):
+    layer = nn.Linear(2, 2).bfloat16()
+    x = torch.ones(4096, 2, dtype=torch.bfloat16)
+    found = recorded(layer, "activations", lambda: [layer(x) for _ in range(9)], tmp_path)
+    assert found["weight"].tolist() == [192.0, 192.0]
+
+
+def test_float16_squares_do_not_overflow(tmp_path):
+    layer, x = nn.Linear(2, 2).half(), torch.full((4, 2), 6e4, dtype=torch.float16)
+    found = recorded(layer, "activations", lambda: layer(x), tmp_path)
+    torch.testing.assert_close(found["weight"], x.double().norm(dim=0).float())
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_repeated_forward_passes_of_activation_checkpointing_count_once(use_reentrant, tmp_path):
+    layer, x = nn.Linear(3, 3), torch.randn(4, 3, requires_grad=True)
+
+    def run():
+        checkpoint(layer, x, use_reentrant=use_reentrant).sum().backward()
+
+    found = recorded(layer, "activations", run, tmp_path)
+    torch.testing.assert_close(found["weight"], x.detach().norm(dim=0))
+
+
+def test_inference_mode_may_change_between_batches(tmp_path):
+    layer, x = nn.Linear(3, 3), torch.randn(4, 3)
+
+    def run():
+        with torch.inference_mode():
+            layer(x)
+        layer(x).sum().backward()
+        with torch.inference_mode():
+            layer(x)
+
+    found = recorded(layer, "activations", run, tmp_path)
+    torch.testing.assert_close(found["weight"], (3**0.5 * x).norm(dim=0))
+
+
+def test_threads_add_to_the_same_sums(tmp_path):
+    layer, x = nn.Linear(3, 3), torch.randn(4, 3)
+
+    def run():
+        threads = [threading.Thread(target=lambda: [layer(x) for _ in range(50)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    found = recorded(layer, "activations", run, tmp_path)
+    torch.testing.assert_close(found["weight"], (200**0.5 * x).norm(dim=0))
+
+
+def test_layers_that_did_not_run_are_left_out(tmp_path):
+    model = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+    found = recorded(model, "activations", lambda: model[1](torch.randn(2, 3)), tmp_path)
+    assert list(found) == ["1.weight"]
+
+
+@pytest.mark.slow  # importing the compiler takes seconds
+def test_compiled_modules_are_recorded_under_their_plain_names(tmp_path):
+    inner = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    model, x = torch.compile(inner, backend="eager"), torch.randn(4, 3)
+    model(x)  # compiled before the recording
+    found = recorded(model, "activations", lambda: model(x), tmp_path)
+    torch.testing.assert_close(found["0.weight"], x.norm(dim=0))
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        model(x)  # the compiled code is used again
+
+
+def test_an_exception_in_the_block_removes_the_hooks_and_nothing_can_be_saved(tmp_path):
+    layer, recordings = nn.Linear(3, 3), []
+
+    def run():
+        with prune_gui.record(layer, "activations", "obd") as recording:
+            recordings.append(recording)
+            layer(torch.randn(2, 3)).sum().backward()
+            assert layer._forward_hooks
+            assert layer.weight._backward_hooks
+            layer(torch.randn(2, 4))
+
+    with pytest.raises(RuntimeError):
+        run()
+    assert not layer._forward_hooks
+    assert not layer.weight._backward_hooks
+    with pytest.raises(prune_gui.PruneGuiError, match="ended with an error"):
+        recordings[0].save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(6, 3), nn.Conv2d(6, 3, 2), Conv1D(3, 6)])
+def test_ria_adds_the_shares_of_row_and_column(layer, tmp_path):
+    shape = (2, 6, 5, 5) if isinstance(layer, nn.Conv2d) else (5, 6)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        layer.weight[0] = 0
+    found = recorded(layer, "ria", lambda: layer(x), tmp_path)["weight"]
+    w = layer.weight.detach().abs()
+    norms = x.movedim(-1 if x.dim() == 2 else 1, 0).reshape(6, -1).norm(dim=1)
+    for index in ((1, 2), (2, 1), (0, 0)):
+        row, column = index
+        channel = row if isinstance(layer, Conv1D) else column
+        parts = 0 if row == 0 else w[index] / w[row].sum() + w[index] / w[:, column].sum()
+        expected = torch.as_tensor(parts * norms[channel].sqrt()).expand_as(w[index])
+        torch.testing.assert_close(found[index], expected)
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 24])
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Linear(6, 3), (2, 5, 6)),
+        (Conv1D(3, 6), (2, 5, 6)),
+        (nn.Conv1d(6, 4, 3, stride=2, padding=1, dilation=2), (2, 6, 9)),
+        (nn.Conv1d(6, 4, 3, padding="same", padding_mode="reflect"), (6, 9)),
+        (nn.Conv2d(6, 4, (3, 2), stride=(1, 2), groups=2, padding=(2, 1)), (3, 6, 7, 8)),
+        (nn.Conv2d(6, 6, 3, groups=6, padding_mode="circular", padding=1), (3, 6, 7, 8)),
+        (nn.Conv3d(6, 4, 2, dilation=(1, 2, 1)), (2, 6, 4, 5, 3)),
+    ],
+)
+def test_second_moments_give_the_squared_norm_of_the_output(
+    layer, shape, chunk, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("prune_gui.evaluation.calibration.input_rows.MAX_ELEMENTS", chunk)
+    x = torch.randn(shape)
+    layer.bias.data.zero_()
+    h = recorded(layer, "second_moments", lambda: layer(x), tmp_path)["weight"]
+    w = layer.weight.detach()
+    w = w.T if isinstance(layer, Conv1D) else w.flatten(1)
+    y = layer(x).detach()
+    channel = {nn.Conv1d: -2, nn.Conv2d: -3, nn.Conv3d: -4}.get(type(layer), -1)
+    groups = getattr(layer, "groups", 1)
+    w, h = w.view(groups, -1, w.shape[1]), h.view(groups, *h.shape[-2:])
+    products = (w @ h @ w.mT).diagonal(dim1=1, dim2=2).flatten()  # w X^T X w^T of each output
+    outputs = y.movedim(channel, 0).flatten(1)
+    torch.testing.assert_close(products, outputs.square().sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_second_moments_are_those_of_the_inputs_under_autocast_too(tmp_path):
+    layer, x = nn.Linear(3, 3), torch.full((1, 3), 1.0009765625)  # no bfloat16 number
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16):
+            layer(x)
+
+    found = recorded(layer, "second_moments", run, tmp_path)["weight"]
+    assert found.unique().tolist() == [1.0009765625**2]

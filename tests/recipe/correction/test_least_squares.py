@@ -1,0 +1,104 @@
+"""Kept weights by least squares, compared with `numpy.linalg.lstsq` on the inputs themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.recipe.correction import least_squares
+from prune_gui.recipe.correction.least_squares import fit_rows
+
+
+def problem(
+    rows: int, columns: int, samples: int, seed: int, density: float = 0.5
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return inputs (samples, columns), weights (rows, columns) and a mask; the first is whole."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(samples, columns, generator=generator, dtype=torch.float64)
+    inputs *= torch.rand(columns, generator=generator, dtype=torch.float64) + 0.1
+    weights = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    kept = torch.rand(rows, columns, generator=generator) < density
+    kept[0] = True
+    return inputs, weights, kept
+
+
+def by_lstsq(
+    inputs: torch.Tensor, row: torch.Tensor, kept: torch.Tensor, damping: float
+) -> np.ndarray:
+    """Return the row that minimizes |X (v - w)|^2 + damping * mean(diag X^T X) * |v - w|^2."""
+    ridge = (damping * inputs.square().sum(0).mean()).sqrt() * torch.eye(inputs.shape[1])
+    design = torch.cat([inputs, ridge.double()]).numpy()
+    solved = np.zeros(len(row))
+    outputs = design @ row.numpy()
+    solved[kept.numpy()] = np.linalg.lstsq(design[:, kept.numpy()], outputs, rcond=None)[0]
+    return solved
+
+
+@pytest.mark.parametrize("factor_cost", [0.4, 1e9], ids=["factorized", "iterated"])
+@given(
+    rows=st.integers(1, 6),
+    columns=st.integers(1, 12),
+    density=st.floats(0, 1),
+    damping=st.sampled_from([0.0, 0.01, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_each_row_is_the_least_squares_solution_for_its_mask(
+    factor_cost, rows, columns, density, damping, seed
+):
+    inputs, weights, kept = problem(rows, columns, 3 * columns, seed, density)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(least_squares, "FACTOR_COST", factor_cost)
+        patch.setattr(least_squares, "TOLERANCE", 1e-12)
+        fit = fit_rows(weights, kept, inputs.T @ inputs, damping)
+    assert fit.damping == damping
+    assert (fit.delta[~kept] == 0).all()
+    for row, mask, delta in zip(weights, kept, fit.delta, strict=True):
+        expected = by_lstsq(inputs, row, mask, damping)
+        np.testing.assert_allclose((row * mask + delta).numpy(), expected, atol=1e-8)
+
+
+def test_conjugate_gradients_leave_at_most_the_tolerance(monkeypatch):
+    inputs, weights, kept = problem(8, 60, 200, 0)
+    moments = inputs.T @ inputs
+    exact = fit_rows(weights, kept, moments, 0.01)
+    monkeypatch.setattr(least_squares, "FACTOR_COST", 1e9)
+    iterated = fit_rows(weights, kept, moments, 0.01)
+    assert exact.residual == 0
+    assert 0 < iterated.residual <= least_squares.TOLERANCE
+    excess = inputs @ (iterated.delta - exact.delta).T
+    error = inputs @ (weights * ~kept - exact.delta).T
+    assert excess.square().sum() < 1e-6 * error.square().sum()
+
+
+def test_rows_without_pruned_weights_and_dead_columns_are_unchanged():
+    inputs, weights, kept = problem(4, 10, 30, 1)
+    inputs[:, 3] = 0
+    for damping in (0.0, 0.01):
+        delta = fit_rows(weights, kept, inputs.T @ inputs, damping).delta
+        assert (delta[0] == 0).all()
+        assert (delta[:, 3] == 0).all()
+        assert (delta[1:] != 0).any()
+
+
+@pytest.mark.parametrize("factor_cost", [0.4, 1e9], ids=["factorized", "iterated"])
+def test_damping_is_raised_until_the_moments_are_positive_definite(monkeypatch, factor_cost):
+    monkeypatch.setattr(least_squares, "FACTOR_COST", factor_cost)
+    inputs, weights, kept = problem(3, 10, 40, 2)
+    moments = inputs.T @ inputs
+    moments -= 1.5 * torch.linalg.eigvalsh(moments)[-1] * torch.eye(10) / 10  # some are negative
+    fit = fit_rows(weights, kept, moments, 0.0)
+    assert fit.damping > 0
+    assert fit.delta.isfinite().all()
+
+
+def test_a_pruned_nan_counts_as_zero():
+    inputs, weights, kept = problem(2, 5, 20, 3)
+    kept[1] = torch.tensor([True, False, True, True, False])
+    as_zero = weights.clone()
+    weights[1, 1], as_zero[1, 1] = torch.nan, 0.0
+    moments = inputs.T @ inputs
+    found, expected = (fit_rows(one, kept, moments, 0.0).delta for one in (weights, as_zero))
+    torch.testing.assert_close(found, expected)

@@ -1,0 +1,236 @@
+"""Corrections of recipes: compared with least squares on the inputs, in every layer and dtype."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional
+
+import prune_gui
+from prune_gui.errors import PruneGuiError
+from prune_gui.recipe.script import python_script
+
+HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
+
+
+def solved(inputs: torch.Tensor, weight: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Return weight (rows, columns) with each row solved for inputs (samples, columns)."""
+    result = torch.zeros_like(weight, dtype=torch.float64)
+    for i, mask in enumerate(kept):
+        outputs = inputs.double() @ weight[i].double()
+        solution = np.linalg.lstsq(inputs.double()[:, mask].numpy(), outputs.numpy(), rcond=None)
+        result[i, mask] = torch.from_numpy(solution[0])
+    return result
+
+
+def test_a_linear_layer_is_refitted_and_zeros_stay_positive_zero(linear):
+    (before, _), (after, notes) = (
+        linear.finalized(*steps) for steps in ([HALF], [HALF, linear.step("refit", damping=0.0)])
+    )
+    weight = linear.network[0].weight.detach()
+    expected = solved(linear.inputs, weight, before["0.weight"] != 0)
+    torch.testing.assert_close(after["0.weight"].double(), expected, rtol=1e-4, atol=1e-5)
+    pruned = before["0.weight"] == 0
+    assert (after["0.weight"].view(torch.int32)[pruned] == 0).all()
+    torch.testing.assert_close(after["0.bias"], before["0.bias"], rtol=0, atol=0)
+    assert notes == [{}, {}]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_convolution_is_refitted(recorded_network, groups):
+    torch.manual_seed(0)
+    layer = nn.Conv2d(4, 6, 3, groups=groups, padding=1, stride=2)
+    network = recorded_network(nn.Sequential(layer), torch.randn(20, 4, 7, 7))
+    before, _ = network.finalized(HALF)
+    after, _ = network.finalized(HALF, network.step("refit", damping=0.0))
+    patches = functional.unfold(network.inputs, 3, padding=1, stride=2).mT.flatten(0, 1)
+    rows = 6 // groups
+    for group, inputs in enumerate(patches.chunk(groups, dim=1)):
+        own = slice(group * rows, (group + 1) * rows)
+        kept = before["0.weight"][own].flatten(1) != 0
+        expected = solved(inputs, layer.weight.detach()[own].flatten(1), kept)
+        found = after["0.weight"][own].flatten(1).double()
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_the_transposed_weight_of_gpt2_is_refitted_although_it_is_square(recorded_network):
+    class Conv1D(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(8, 8))
+            self.bias = nn.Parameter(torch.randn(8))
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs @ self.weight + self.bias
+
+    Conv1D.__module__ = "transformers.pytorch_utils"
+    torch.manual_seed(0)
+    layer = Conv1D()
+    network = recorded_network(nn.Sequential(layer), torch.randn(50, 8) + 1)
+    before, _ = network.finalized(HALF)
+    steps = network.step("refit", damping=0.0), network.step("bias_correction")
+    after, _ = network.finalized(HALF, *steps)
+    expected = solved(network.inputs, layer.weight.detach().T, before["0.weight"].T != 0).T
+    torch.testing.assert_close(after["0.weight"].double(), expected, rtol=1e-3, atol=1e-4)
+    means = network.inputs.mean(0)
+    shift = means @ (layer.weight.detach() - after["0.weight"])
+    torch.testing.assert_close(after["0.bias"], layer.bias.detach() + shift)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_values_are_rounded_once_to_the_dtype_of_the_file(linear, dtype):
+    weight = linear.network[0].weight.detach().to(dtype)
+    save_file({"0.weight": weight}, linear.path)
+    before, _ = linear.finalized(HALF)
+    after, _ = linear.finalized(HALF, linear.step("refit", damping=0.0))
+    expected = solved(linear.inputs, weight, before["0.weight"] != 0)
+    spacing = torch.finfo(dtype if dtype.itemsize == 2 else torch.float32).eps
+    torch.testing.assert_close(after["0.weight"].double(), expected, rtol=spacing, atol=1e-4)
+    assert after["0.weight"].dtype == dtype
+
+
+def test_corrections_follow_from_the_masks_of_all_steps_in_any_order(linear):
+    refit = linear.step("refit")
+    after, _ = linear.finalized(HALF, refit)
+    before, _ = linear.finalized(refit, HALF)
+    assert torch.equal(after["0.weight"], before["0.weight"])
+
+
+def test_a_disabled_correction_leaves_the_bytes_of_the_file(linear):
+    pruned, _ = linear.finalized(HALF)
+    disabled, _ = linear.finalized(HALF, linear.step("refit", enabled=False))
+    alone, _ = linear.finalized(linear.step("refit"))
+    assert torch.equal(disabled["0.weight"], pruned["0.weight"])
+    assert torch.equal(alone["0.weight"], linear.network[0].weight)
+
+
+def test_a_bias_correction_restores_the_mean_outputs(linear):
+    after, notes = linear.finalized(HALF, linear.step("bias_correction"))
+    pruned = functional.linear(linear.inputs, after["0.weight"], after["0.bias"])
+    torch.testing.assert_close(pruned.mean(0), linear.network(linear.inputs).mean(0))
+    assert notes == [{}, {}]
+
+
+def test_a_bias_correction_after_a_refit_corrects_what_that_leaves(linear):
+    steps = HALF, linear.step("refit"), linear.step("bias_correction")
+    after, _ = linear.finalized(*steps)
+    pruned = functional.linear(linear.inputs, after["0.weight"], after["0.bias"])
+    torch.testing.assert_close(pruned.mean(0), linear.network(linear.inputs).mean(0))
+    twice, _ = linear.finalized(*steps, linear.step("bias_correction"))
+    assert torch.equal(twice["0.bias"], after["0.bias"])
+
+
+def test_a_bias_correction_of_a_convolution_with_groups(recorded_network):
+    torch.manual_seed(0)
+    layer = nn.Conv1d(4, 6, 3, groups=2, padding=1, padding_mode="circular")
+    network = recorded_network(nn.Sequential(layer), torch.randn(20, 4, 9) + 1)
+    after, _ = network.finalized(HALF, network.step("bias_correction"))
+    dense = network.network(network.inputs).mean((0, 2))
+    layer.load_state_dict({"weight": after["0.weight"], "bias": after["0.bias"]})
+    torch.testing.assert_close(network.network(network.inputs).mean((0, 2)), dense)
+
+
+def test_layers_without_bias_are_named(linear):
+    save_file({"0.weight": linear.network[0].weight.detach()}, linear.path)
+    _, notes = linear.finalized(HALF, linear.step("bias_correction"))
+    assert notes[1] == {"0.weight": "not corrected: the layer has no bias in the file"}
+
+
+def test_batch_norm_statistics_are_those_of_update_bn(recorded_network, tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4))
+    batches = [torch.randn(5, 2, 6, 6) * i for i in range(1, 4)]
+    network = recorded_network(model, batches[0])
+    model.train()
+    with prune_gui.record(model, "batch_norm") as recording:
+        for batch in batches:
+            model(batch)
+    (path,) = recording.save(tmp_path / "batch_norm.safetensors")
+    torch.optim.swa_utils.update_bn(batches, model)
+    step = network.step("batch_norm_statistics", statistics=str(path), targets=["*running*"])
+    after, _ = network.finalized(step)
+    for name in ("1.running_mean", "1.running_var", "3.running_mean", "3.running_var"):
+        torch.testing.assert_close(after[name], model.state_dict()[name])
+
+
+def test_the_checksum_of_the_recording_is_in_the_metadata(linear):
+    step = linear.step("refit")
+    linear.finalized(HALF, step)
+    with safe_open(linear.folder / "out.safetensors", "pt") as file:
+        recordings = json.loads(file.metadata()["prune_gui.recordings"])
+    content = (linear.folder / "second_moments.safetensors").read_bytes()
+    assert recordings == {step["moments"]: hashlib.sha256(content).hexdigest()}
+    assert prune_gui.recipe.verify(linear.folder / "out.safetensors").problems == []
+
+
+@pytest.mark.parametrize("form", ["reparametrized", "masks"])
+def test_forms_without_room_for_corrections_name_those_that_have(linear, form):
+    with pytest.raises(PruneGuiError, match="Step 2 corrects kept weights, which only the final"):
+        linear.finalized(HALF, linear.step("refit"), form=form)
+
+
+def test_values_are_computed_once_while_the_masks_are_the_same(linear):
+    recipe = {"steps": [HALF, linear.step("refit")]}
+    with prune_gui.open_checkpoint(linear.path) as checkpoint:
+        resolution = prune_gui.resolve(
+            prune_gui.Recipe.validated(recipe, "recipe", None), checkpoint
+        )
+        assert resolution.is_corrected("0.weight")
+        assert not resolution.is_corrected("0.bias")
+        assert resolution.values("0.weight") is resolution.values("0.weight")
+        assert torch.equal(resolution.values("0.bias"), checkpoint.read("0.bias"))
+        pruned = ~resolution.mask("0.weight")
+        dense = checkpoint.read("0.weight")
+        assert torch.equal(resolution.values("0.weight")[pruned], dense[pruned])
+        assert (resolution.values("0.weight") != dense).any()
+
+
+class TestUnusableRecordings:
+    def test_of_another_statistic(self, linear):
+        moments = str(linear.folder / "means.safetensors")
+        with pytest.raises(PruneGuiError, match=r"means.safetensors is not a recording of second"):
+            linear.finalized(HALF, linear.step("refit", moments=moments))
+
+    def test_of_another_model(self, linear):
+        save_file({"0.weight": torch.randn(6, 5)}, linear.path)
+        with pytest.raises(PruneGuiError, match=r"second_moments.* for another model: there 0.wei"):
+            linear.finalized(HALF, linear.step("refit"))
+
+    def test_of_other_parameters(self, linear):
+        save_file({"other.weight": torch.randn(6, 12)}, linear.path)
+        with pytest.raises(PruneGuiError, match="has nothing about the targets"):
+            linear.finalized(HALF, linear.step("refit"))
+
+    def test_that_are_not_finite(self, recorded_network):
+        network = recorded_network(nn.Sequential(nn.Linear(3, 2)), torch.full((4, 3), torch.inf))
+        with pytest.raises(PruneGuiError, match=r"second_moments.*0.weight has values that are no"):
+            network.finalized(HALF, network.step("refit"))
+
+
+def test_a_script_with_torch_is_refused(linear, tmp_path):
+    recipe = prune_gui.Recipe.validated({"steps": [linear.step("refit")]}, "recipe", None)
+    with prune_gui.open_checkpoint(linear.path) as checkpoint:
+        resolution = prune_gui.resolve(recipe, checkpoint)
+        with pytest.raises(PruneGuiError, match="Step 1 corrects kept weights"):
+            python_script(resolution, tmp_path / "out.safetensors")
+
+
+def test_the_compact_form_computes_what_the_finalized_form_does(recorded_network):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    network = recorded_network(model, torch.randn(200, 8))
+    units = {"method": "coupled", "space": "channels", "targets": ["*"], "amount": 0.5}
+    steps = units, HALF, network.step("refit"), network.step("bias_correction")
+    finalized, _ = network.finalized(*steps)
+    compact, _ = network.finalized(*steps, form="compact")
+    small = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+    small.load_state_dict(compact)
+    model.load_state_dict(finalized)
+    torch.testing.assert_close(small(network.inputs), model(network.inputs))

@@ -71,8 +71,16 @@ class StepError(RecipeError):
         self.reason = one_line(reason)
 
 
+class RecordingError(PruneGuiError):
+    """Statistics of a model cannot be recorded or saved."""
+
+
 class PluginError(PruneGuiError):
     """A plug-in cannot be loaded or defines no pruning method."""
+
+
+class EvaluationError(PruneGuiError):
+    """An evaluator cannot be run, or its result cannot be used."""
 
 
 class Cancelled(PruneGuiError):  # noqa: N818 - an outcome, not an error

@@ -12,6 +12,8 @@ from prune_gui.errors import Cancelled
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), both in bytes; the total may grow while the work runs."""
+Report = Callable[[object], None]
+"""Called with a result that is known before the work ends."""
 
 
 class CancelFlag(Protocol):
@@ -41,19 +43,31 @@ class Monitor:
     Args:
         progress: never called from two threads at once.
         cancel: checked by every `advance`, which raises once it is set.
+        report: gets what is passed to `report`.
     """
 
     def __init__(
         self,
         progress: Progress | None = None,
         cancel: CancelFlag | None = None,
+        report: Report | None = None,
     ) -> None:
         self._progress = progress
         self._cancel = cancel
+        self._report = report
         self._lock = threading.Lock()
         self._done = 0
         self._total = 0
         self._in_plan = False
+
+    def is_set(self) -> bool:
+        """Return whether the work should stop, so that a monitor can be a `CancelFlag`."""
+        return self._cancel is not None and self._cancel.is_set()
+
+    def report(self, found: object) -> None:
+        """Pass on a result that is known before the work ends."""
+        if self._report is not None:
+            self._report(found)
 
     def expect(self, amount: int) -> None:
         """Add `amount` bytes to the total, unless a `plan` block already includes them."""
@@ -81,12 +95,16 @@ class Monitor:
         Raises:
             Cancelled: the cancel flag is set.
         """
-        if self._cancel is not None and self._cancel.is_set():
+        if self.is_set():
             raise Cancelled
         with self._lock:
             self._done += amount
             if self._progress is not None:
                 self._progress(self._done, max(self._total, self._done))
+
+    def stopped_by(self, flag: CancelFlag) -> Monitor:
+        """Return a monitor that counts into this one, and is cancelled by a flag, too."""
+        return _StoppedBy(self, flag)
 
     @contextmanager
     def in_charge(self) -> Iterator[None]:
@@ -99,3 +117,16 @@ class Monitor:
             yield
         finally:
             _cancel.reset(token)
+
+
+class _StoppedBy(Monitor):
+    def __init__(self, outer: Monitor, flag: CancelFlag) -> None:
+        super().__init__(None, flag)
+        self._outer = outer
+
+    def expect(self, amount: int) -> None:
+        self._outer.expect(amount)
+
+    def advance(self, amount: int = 0) -> None:
+        super().advance()
+        self._outer.advance(amount)

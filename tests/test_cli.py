@@ -51,7 +51,8 @@ def test_apply_prints_one_json_object_and_nothing_else(demo_checkpoint, recipe, 
     result = prune_gui("apply", recipe, demo_checkpoint, "-o", out, "--form", form, "--json")
     printed = json.loads(result.stdout)
     assert result.returncode == 0
-    assert printed["files"] == [{"path": str(out), "form": form, "bytes": out.stat().st_size}]
+    file = {"path": str(out), "form": form, "bytes": out.stat().st_size, "note": ""}
+    assert printed["files"] == [file]
     assert (
         printed["pruned"]
         == printed["steps"][0]["pruned"]

@@ -68,3 +68,21 @@ def test_check_cancelled_uses_the_innermost_monitor_with_a_cancel_flag():
     inner.clear()
     outer.set()
     check_cancelled()
+
+
+def test_a_monitor_is_a_cancel_flag_of_further_work():
+    flag = threading.Event()
+    outer = Monitor(cancel=flag)
+    inner = Monitor(cancel=outer)
+    inner.advance()
+    flag.set()
+    assert outer.is_set()
+    with pytest.raises(Cancelled):
+        inner.advance()
+
+
+def test_reports_are_passed_on_at_once():
+    found = []
+    Monitor(report=found.append).report("one")
+    Monitor().report("nobody listens")
+    assert found == ["one"]

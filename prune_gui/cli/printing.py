@@ -7,10 +7,11 @@ output goes through this module, which escapes them.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -74,8 +75,12 @@ class Interrupted(PruneGuiError):  # noqa: N818 - an outcome, not an error
 
 
 @contextmanager
-def job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
+def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None, threading.Event]]:
     """Run a block as a job with progress and cancellation.
+
+    Args:
+        title: shown beside the bar.
+        with_bar: whether there is a progress bar.
 
     Yields:
         A function that shows progress on standard error, or None if that is not a terminal; and an
@@ -97,12 +102,34 @@ def job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
 
     with end_signals(interrupt):
         try:
-            with _progress_bar(title) as progress:
+            with _progress_bar(title) if with_bar else nullcontext() as progress:
                 yield progress, stop
         except (Cancelled, KeyboardInterrupt):
             raise Interrupted(code, str(Cancelled())) from None
         if stop.is_set():
             raise Interrupted(code, f"Interrupted after this was completed: {title}.")
+
+
+class StatusLine:
+    """A line on standard error that is replaced by each text; nothing if that is no terminal."""
+
+    def __init__(self) -> None:
+        self._is_shown = bool(sys.stderr and sys.stderr.isatty())
+        self._length = 0
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self._is_shown:
+            columns = shutil.get_terminal_size().columns - 1
+            line = one_line(text, MAX_LINE_LENGTH)[:columns]
+            click.echo("\r" + line.ljust(self._length), err=True, nl=False)
+            self._length = len(line)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._length:
+            click.echo("\r" + " " * self._length + "\r", err=True, nl=False)
+            self._length = 0
 
 
 @contextmanager

@@ -15,10 +15,14 @@ import click
 from prune_gui.cli.apply import apply
 from prune_gui.cli.compact import compact
 from prune_gui.cli.diff import diff
+from prune_gui.cli.evaluate import evaluate
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
 from prune_gui.cli.printing import Interrupted
+from prune_gui.cli.record import record
 from prune_gui.cli.report import report
+from prune_gui.cli.scan import scan
+from prune_gui.cli.search import search
 from prune_gui.cli.verify import verify
 from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
@@ -52,7 +56,10 @@ def cli() -> None:
     """
 
 
-COMMANDS: Final = (open_window, inspect, apply, diff, compact, report, verify, methods, demo)
+COMMANDS: Final = (
+    *(open_window, inspect, apply, diff, compact, report, verify, methods, demo),
+    *(evaluate, record, scan, search),
+)
 """All commands, in no particular order: help lists them by name."""
 
 for command in COMMANDS:

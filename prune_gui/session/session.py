@@ -11,6 +11,7 @@ from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
+from prune_gui.recipe.correction.recordings import correction_beside
 from prune_gui.recipe.provenance import Provenance
 from prune_gui.recipe.recipe_match import most_targeted
 from prune_gui.session.file_stamps import FileStamps
@@ -41,6 +42,7 @@ class Session:
         remarks: warnings about the checkpoint, one sentence each.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
         most_targeted: the parameter that most steps of the first recipe target, or None.
+        correction: a step that uses a recording beside the checkpoint; None if there is none.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Session:
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
+        self.correction = correction_beside(checkpoint)
 
     @property
     def recipe(self) -> Recipe:
@@ -127,6 +130,16 @@ class Session:
         recipe = self.recipe.model_copy(update={"start": "zeros" if on else "dense"})
         self.history = self.history.act(tr(label), recipe)
 
+    def use_table(self, table: Path | None) -> None:
+        """Take the coupled units from a table of the architecture; None for the built-in ones."""
+        folder = (self.recipe_path or self.checkpoint.path).parent
+        label = (
+            tr("Use architecture table {name}", name=table.name)
+            if table is not None
+            else tr("Use built-in architecture table")
+        )
+        self.history = self.history.act(label, self.recipe.with_table(table, folder))
+
     def take_over(self, other: Session) -> None:
         """Take the history, named states and recipe file of another session.
 
@@ -155,6 +168,10 @@ class Session:
     def add_preset(self, name: str, steps: Sequence[Step]) -> None:
         """Append the steps of a preset, as one undo entry."""
         self._set_steps(tr("Add preset {name}", name=name), (*self.steps, *steps))
+
+    def take_steps(self, steps: Sequence[Step]) -> None:
+        """Replace all steps by those of a recipe that was evaluated."""
+        self._set_steps(tr("Take evaluated recipe"), steps)
 
     def replace(self, index: int, step: Step) -> None:
         """Replace the step at `index`."""

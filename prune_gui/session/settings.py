@@ -10,6 +10,7 @@ from zlib import crc32
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
+from prune_gui.session.evaluations.choice import EvaluatorChoice
 from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
 MAX_RECENT = 10
@@ -36,8 +37,10 @@ class Settings(BaseModel):
         form: the form preselected in the dialog that saves a pruned checkpoint.
         square_cells: whether maps show rows as high as columns are wide.
         more_fields: whether the form of a step shows its fields below *More*.
+        group_by: what the tree shows the parameters below: their modules, or the kinds of units.
         list_biases: whether the view Layers lists biases and norms of which nothing is pruned.
         keep_unsaved: whether unsaved steps are kept on disk, to restore them after a crash.
+        evaluators: recently used evaluators, latest first.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -53,8 +56,10 @@ class Settings(BaseModel):
     form: Literal["finalized", "reparametrized", "masks", "compact"] = "finalized"
     square_cells: bool = False
     more_fields: bool = False
+    group_by: Literal["module", "space"] = "module"
     list_biases: bool = False
     keep_unsaved: bool = True
+    evaluators: Annotated[tuple[EvaluatorChoice, ...], Field(max_length=100)] = ()
 
     @field_validator("window", mode="before")
     @classmethod
@@ -72,6 +77,11 @@ class Settings(BaseModel):
     @field_serializer("window")
     def _write_window(self, window: tuple[str, str] | None) -> list[str | int] | None:
         return window and [*window, _checksum(*window)]
+
+    def with_evaluator(self, choice: EvaluatorChoice) -> Self:
+        """Return settings with an evaluator first, in place of an earlier one of the same text."""
+        others = [other for other in self.evaluators if other.text != choice.text]
+        return self.model_copy(update={"evaluators": (choice, *others)[:MAX_RECENT]})
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:

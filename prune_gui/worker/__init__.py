@@ -8,7 +8,18 @@ from prune_gui.worker.engine import (
     Finished,
     Job,
     Progressed,
+    Reported,
     Started,
 )
 
-__all__ = ["Dropped", "Engine", "Event", "Failed", "Finished", "Job", "Progressed", "Started"]
+__all__ = [
+    "Dropped",
+    "Engine",
+    "Event",
+    "Failed",
+    "Finished",
+    "Job",
+    "Progressed",
+    "Reported",
+    "Started",
+]

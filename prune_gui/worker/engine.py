@@ -1,7 +1,8 @@
-"""The engine: three worker threads with a job queue. It does not depend on the GUI.
+"""The engine: four worker threads with a job queue. It does not depend on the GUI.
 
-Pictures and resolving must not wait for a save that takes half a minute. Each thread therefore runs
-the jobs of one kind: quick jobs, long jobs, and idle jobs.
+Pictures and resolving must not wait for a save that takes half a minute, or for an evaluation
+that takes an hour. Each thread therefore runs the jobs of one kind: quick jobs, long jobs, idle
+jobs, and evaluations.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Job:
             before it and are not idle.
         idle: starts when there are no other jobs, after `IDLE_DELAY_S`, and runs beside later ones.
         writes: writes files, so that `Engine.close` waits for it even in a hurry.
+        evaluates: runs an evaluator. It has the lowest priority, runs beside all other jobs, and
+            delays none of them.
     """
 
     title: str
@@ -64,6 +67,7 @@ class Job:
     long: bool = False
     idle: bool = False
     writes: bool = False
+    evaluates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,13 @@ class Progressed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Reported(Event):
+    """The job has found something, and continues; see `Monitor.report`."""
+
+    found: object
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Event):
     """The job has returned a result."""
 
@@ -108,6 +119,8 @@ class Dropped(Event):
 
 NICENESS = 10
 """Nice value of the engine's threads: about a tenth of the processor time of a thread at 0."""
+EVALUATION_NICENESS = 15
+"""Nice value of the thread for evaluations, and of the processes that it starts."""
 
 
 class _Kind(Enum):
@@ -116,11 +129,18 @@ class _Kind(Enum):
     QUICK = "quick"
     LONG = "long"
     IDLE = "idle"
+    EVALUATION = "evaluation"
 
     @classmethod
     def of(cls, job: Job) -> _Kind:
         """Return the kind of a job."""
+        if job.evaluates:
+            return cls.EVALUATION
         return cls.IDLE if job.idle else cls.LONG if job.long else cls.QUICK
+
+
+_BACKGROUND = (_Kind.IDLE, _Kind.EVALUATION)
+"""The kinds of jobs that an idle job does not wait for."""
 
 
 class _Run:
@@ -139,14 +159,15 @@ class _Run:
         return self.cancelled or is_overdue
 
 
-def _lower_priority() -> None:
-    """Lower the scheduling priority of this thread below that of the window.
+def _lower_priority(kind: _Kind) -> None:
+    """Lower the scheduling priority of this thread, for jobs of a kind, below that of the window.
 
     Only on Linux, where this affects this thread and those that it starts; elsewhere it would
     affect the whole process.
     """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        niceness = EVALUATION_NICENESS if kind is _Kind.EVALUATION else NICENESS
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 class Engine:
@@ -241,7 +262,7 @@ class Engine:
         return not any(thread.is_alive() for thread in self._threads.values())
 
     def _serve(self, kind: _Kind) -> None:
-        _lower_priority()
+        _lower_priority(kind)
         while run := self._next(kind):
             self._send(Started(run.ticket, run.job))
             self._send(self._do(run))
@@ -269,7 +290,7 @@ class Engine:
     def _finish(self, run: _Run) -> None:
         with self._changed:
             del self._running[run.kind]
-            if run.kind is not _Kind.IDLE:
+            if run.kind not in _BACKGROUND:
                 self._busy_until = time.monotonic()
             self._changed.notify_all()
 
@@ -285,9 +306,11 @@ class Engine:
                 quick_before = any(other.kind is _Kind.QUICK for other in before)
                 return math.inf if quick_before else 0.0
             case _Kind.IDLE:
-                if any(other.kind is not _Kind.IDLE for other in others):
+                if any(other.kind not in _BACKGROUND for other in others):
                     return math.inf
                 return self._busy_until + IDLE_DELAY_S - time.monotonic()
+            case _Kind.EVALUATION:
+                return 0.0
 
     def _do(self, run: _Run) -> Event:
         last_progress = 0.0
@@ -298,8 +321,11 @@ class Engine:
                 last_progress = now
                 self._send(Progressed(run.ticket, run.job, done, total))
 
+        def report(found: object) -> None:
+            self._send(Reported(run.ticket, run.job, found))
+
         try:
-            monitor = Monitor(progress, run)
+            monitor = Monitor(progress, run, report)
             with monitor.in_charge():
                 result = run.job.work(monitor)
         except Cancelled:

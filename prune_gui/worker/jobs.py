@@ -185,6 +185,21 @@ def mask_step_job(session: Session, path: Path) -> Job:
     return Job(deferred("Looking for masks in {name}", name=path.name), work)
 
 
+def table_job(session: Session, path: Path) -> Job:
+    """Check that a table of an architecture describes the units of the session's checkpoint.
+
+    It fails with a `RecipeError` that names the problem.
+    """
+
+    def work(monitor: Monitor) -> None:
+        from prune_gui.architecture.groups import check_table  # yaml: slow to import
+
+        monitor.advance()
+        check_table(session.checkpoint, path)
+
+    return Job(deferred("Reading the table {name}", name=path.name), work)
+
+
 def export_job(
     session: Session,
     out: Path,
@@ -252,14 +267,17 @@ def threads_jobs(count: int | None) -> list[Job]:
 
     def job(kind: str) -> Job:
         title = deferred("Changing the number of threads")
-        return Job(title, work, lane=f"threads.{kind}", long=kind == "long", idle=kind == "idle")
+        return Job(
+            title, work, lane=f"threads.{kind}",
+            long=kind == "long", idle=kind == "idle", evaluates=kind == "evaluation",
+        )  # fmt: skip
 
     def work(_: Monitor) -> None:
         from prune_gui.pruning.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 
-    return [job(kind) for kind in ("quick", "long", "idle")]
+    return [job(kind) for kind in ("quick", "long", "idle", "evaluation")]
 
 
 def compile_jobs() -> list[Job]:

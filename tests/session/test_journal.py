@@ -53,6 +53,15 @@ def test_the_unsaved_recipe_of_a_killed_program_is_recovered(tmp_path, demo_chec
     assert unsaved.parsed().steps == recipe.steps
 
 
+def test_the_table_of_the_architecture_is_kept(session, tmp_path):
+    table = tmp_path / "own.yaml"
+    session.use_table(table)
+    assert session.unsaved
+    assert Unsaved.of(session).parsed().table_path == table
+    session.use_table(None)
+    assert not session.unsaved
+
+
 @pytest.mark.usefixtures("foreign_language")
 def test_errors_in_an_unsaved_recipe_are_translated(session):
     session.history = session.history.act("Add", Recipe(steps=[STEP]))

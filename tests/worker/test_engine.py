@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 
 import pytest
@@ -18,6 +20,7 @@ from prune_gui.worker import (
     Finished,
     Job,
     Progressed,
+    Reported,
     Started,
     engine,
 )
@@ -313,6 +316,53 @@ def test_a_quick_job_starts_after_an_idle_one_that_is_short(running, event_log, 
     gate.open.set()
     event_log.until(Finished, drawing)
     assert done == ["through", "drawn"]
+
+
+def test_all_jobs_run_beside_an_evaluation(running, event_log):
+    gate = Gate()
+    evaluating = running.submit(Job("evaluating", gate, evaluates=True))
+    event_log.until(Started, evaluating)
+    for kind in ({}, {"long": True}, {"idle": True}):
+        event_log.until(Finished, running.submit(Job("other", lambda _: None, **kind)))
+    gate.open.set()
+    event_log.until(Finished, evaluating)
+
+
+def test_evaluations_run_one_after_the_other(running, event_log):
+    gate, done = Gate(), []
+    first = running.submit(Job("first", lambda m: done.append(gate(m)), evaluates=True))
+    second = running.submit(Job("second", lambda _: done.append("second"), evaluates=True))
+    event_log.until(Started, first)
+    gate.open.set()
+    event_log.until(Finished, second)
+    assert done == ["through", "second"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities per thread are those of Linux")
+def test_an_evaluation_and_its_processes_have_a_lower_priority_than_previews(running, event_log):
+    def niceness(_: Monitor) -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    evaluating = running.submit(Job("evaluating", niceness, evaluates=True))
+    drawing = running.submit(Job("drawing", niceness))
+    found = {}
+    while len(found) < 2:
+        event = event_log.events.get(timeout=10)
+        if isinstance(event, Finished):
+            found[event.ticket] = event.result
+    assert found[evaluating] > found[drawing] > 0
+
+
+def test_what_a_job_reports_is_sent_in_order_before_its_end(running, event_log):
+    def work(monitor: Monitor) -> None:
+        for found in ("one", "two"):
+            monitor.report(found)
+
+    ticket = running.submit(Job("finding", work))
+    event_log.until(Started, ticket)
+    events = [event_log.events.get(timeout=10) for _ in range(3)]
+    assert [event.found for event in events if isinstance(event, Reported)] == ["one", "two"]
+    assert isinstance(events[-1], Finished)
 
 
 @pytest.mark.parametrize("long", [False, True])

@@ -196,9 +196,9 @@ def test_the_number_of_threads_can_be_set_and_reset_on_each_thread_of_the_engine
     for count in (default + 1, None):
         for job in threads_jobs(count):
             engine.submit(job)
-        for kind in ({}, {"long": True}, {"idle": True}):
+        for kind in ({}, {"long": True}, {"idle": True}, {"evaluates": True}):
             engine.submit(Job("count", lambda _: counts.put(torch.get_num_threads()), **kind))
-        assert [counts.get(timeout=10) for _ in range(3)] == [count or default] * 3
+        assert [counts.get(timeout=10) for _ in range(4)] == [count or default] * 4
     engine.close()
 
 

@@ -1,0 +1,5 @@
+"""What a pruned checkpoint is worth: evaluators, scans and search; scores from calibration."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

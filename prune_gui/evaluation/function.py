@@ -1,0 +1,245 @@
+"""Running a function as an evaluator: one process for many checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prune_gui.errors import CheckpointError, EvaluationError, one_line
+from prune_gui.evaluation.metrics import metrics_of
+from prune_gui.evaluation.process import (
+    POLL_INTERVAL_S,
+    Limits,
+    ProcessTree,
+    ShowStatus,
+    end_message,
+    last_line,
+    log_lines,
+)
+from prune_gui.evaluation.spec import EvaluatorSpec
+from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.plugins.launcher import read, write
+from prune_gui.pruning.plugins.messages import pack, unpack
+
+if TYPE_CHECKING:
+    from prune_gui.recipe.resolution import Resolution
+
+log = logging.getLogger(__name__)
+
+GRACE_S: Final = 1.0
+WORKER: Final = Path(__file__).with_name("function_worker.py")
+START_CODE: Final = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; "
+    "exec(compile(open(sys.argv[1], encoding='utf-8').read(), sys.argv[1], 'exec'))"
+)
+"""Runs the worker without its folder, or the working folder, on the import path."""
+FAULTS: Final = {
+    "raised": deferred("{function} raised {kind}: {told}"),
+    "no_function": deferred("{function} does not exist: its file has the functions {names}"),
+    "no_parameter": deferred("{function} takes no argument: it must take a checkpoint"),
+    "not_a_number": deferred(
+        "{function} returned a {kind}: it must return a number, or numbers by name"
+    ),
+    "no_dtype": deferred(
+        "{function} cannot be given {name}, since its version of torch has no dtype {dtype}"
+    ),
+}
+"""By the code that the worker sends."""
+
+
+class ReportedError(EvaluationError):
+    """An error that the process reported itself, and after which it continues."""
+
+
+class FunctionProcess:
+    """The process in which the file of an evaluator is loaded.
+
+    Args:
+        spec: the function.
+        resolution: decides where checkpoints are handed over, by its size.
+        limits: for loading the file, with all of its data.
+        monitor: cancels.
+        show: shows time and memory.
+
+    Attributes:
+        takes: "path" or "state_dict".
+        takes_split: whether the function has a parameter `split`.
+        answered: the number of evaluations.
+
+    Raises:
+        EvaluationError: the file cannot be loaded, or has no such function.
+        Cancelled: the monitor was cancelled.
+    """
+
+    def __init__(
+        self,
+        spec: EvaluatorSpec,
+        resolution: Resolution,
+        limits: Limits,
+        monitor: Monitor,
+        show: ShowStatus | None,
+    ) -> None:
+        from prune_gui.evaluation.handover import handover_folder  # torch: slow to import
+
+        self._spec = spec
+        self.answered = 0
+        with ExitStack() as stack:
+            self._folder = stack.enter_context(handover_folder(resolution))
+            self._socket, worker_end = socket.socketpair()
+            stack.callback(self._socket.close)
+            self._socket.settimeout(POLL_INTERVAL_S)
+            with worker_end:
+                passed = worker_end.fileno()
+                argv = [spec.python, "-u", "-c", START_CODE, str(WORKER), str(passed)]
+                self._tree = ProcessTree(argv, passed=[passed], remove=self._folder)
+            stack.callback(self._tree.end)
+            load = {"path": str(spec.path), "source": spec.source.decode("latin-1")}
+            request = {"do": "load", "function": spec.function, **load}
+            described = self._ask(request, limits, monitor, show)
+            self._stack = stack.pop_all()
+        self.takes = spec.pass_as or described.get("takes")
+        self.takes_split = described.get("split") is True
+
+    def evaluate(
+        self,
+        resolution: Resolution,
+        split: str,
+        limits: Limits,
+        monitor: Monitor,
+        show: ShowStatus | None,
+    ) -> tuple[dict[str, float], int]:
+        """Call the function on a pruned checkpoint; return the metrics and peak memory in bytes.
+
+        Raises:
+            EvaluationError: the function fails, exceeds a limit, or returns no numbers.
+            CheckpointError: the checkpoint cannot be written for the function.
+            Cancelled: the monitor was cancelled.
+        """
+        from prune_gui.checkpoint.write.temp_files import remove
+        from prune_gui.evaluation.handover import tensors_file, write_checkpoint_in  # torch: slow
+
+        request = {"do": "evaluate", "split": split if self.takes_split else None, "path": None}
+        try:
+            if self.takes == "path":
+                path = write_checkpoint_in(self._folder, resolution, monitor)
+                reply = self._ask({**request, "path": str(path)}, limits, monitor, show)
+            else:
+                with tensors_file(resolution, monitor) as descriptor:
+                    reply = self._ask(request, limits, monitor, show, descriptor)
+        except (ReportedError, CheckpointError):
+            raise
+        except BaseException:  # the process may be busy, or in an unknown state
+            self.end()
+            raise
+        finally:
+            remove(self._folder / "model")
+        self.answered += 1
+        self._tree.memory()
+        return metrics_of(reply.get("value")), self._tree.peak
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, or was ended."""
+        if not self._tree.has_ended and self._tree.wait(self._socket, timeout_s=0):
+            self.end()  # it closed the connection after the last evaluation
+        return self._tree.has_ended
+
+    def end(self) -> None:
+        """End the process and all that it started."""
+        self._stack.close()
+
+    def _ask(
+        self,
+        request: dict[str, Any],
+        limits: Limits,
+        monitor: Monitor,
+        show: ShowStatus | None,
+        descriptor: int | None = None,
+    ) -> dict[str, Any]:
+        """Send a request, and return the reply. After an error the process is in an unknown state.
+
+        Raises:
+            EvaluationError: there is no valid reply, or it reports a fault, or a limit is exceeded.
+            Cancelled: the monitor was cancelled.
+        """
+        wait = self._tree.watch(self._socket, limits, monitor, show)
+        reply: object = None
+        try:
+            reply = self._exchange(request, descriptor, wait)
+        except ConnectionError:
+            self._wait_for_end()
+        except ValueError as error:
+            log.info("The evaluator %s sent an invalid reply: %s", self._spec.text, error)
+            reply = ""
+        finally:
+            self._tree.read_rest()
+            output = self._tree.output.take() + self._tree.errors.take()
+            log_lines(self._spec.function, output)
+        if reply is None and self._tree.has_ended:
+            raise EvaluationError(
+                tr(
+                    "The evaluator {text} failed: {how}. {last}",
+                    text=self._spec.text,
+                    how=end_message(self._tree.exit_code or 0),
+                    last=last_line(output),
+                )
+            )
+        if not isinstance(reply, dict):
+            raise self._invalid()
+        if "fault" in reply:
+            raise self._fault(reply["fault"])
+        return reply
+
+    def _exchange(
+        self, request: dict[str, Any], descriptor: int | None, wait: Callable[[], bool]
+    ) -> object:
+        """Send a request and return the reply.
+
+        Raises:
+            ConnectionError: the process has ended, or closed the connection.
+            ValueError: the reply is not valid.
+        """
+
+        def check() -> None:
+            if not wait() and self._tree.has_ended:  # a child process may hold the connection open
+                raise ConnectionResetError
+
+        unsent = memoryview(pack(request))
+        if descriptor is not None:
+            unsent = unsent[socket.send_fds(self._socket, [unsent], [descriptor]) :]
+        write(self._socket, unsent, check)
+        while not wait():
+            if self._tree.has_ended:
+                raise ConnectionResetError
+        return unpack(lambda size: read(self._socket, size, check))
+
+    def _wait_for_end(self) -> None:
+        """Give the process time to end, after it closed the connection."""
+        deadline = time.monotonic() + GRACE_S
+        while not self._tree.has_ended and time.monotonic() < deadline:
+            self._tree.wait()
+
+    def _invalid(self) -> EvaluationError:
+        return EvaluationError(
+            tr(
+                "The evaluator {text} corrupted its connection to this program.",
+                text=self._spec.text,
+            )
+        )
+
+    def _fault(self, fault: object) -> EvaluationError:
+        """Return the error for a fault that the worker reports."""
+        if isinstance(fault, list) and len(fault) == 2 and isinstance(fault[1], dict):
+            message, fields = FAULTS.get(str(fault[0])), fault[1]
+            if message is not None:
+                with suppress(KeyError):
+                    shown = {key: one_line(str(value), 300) for key, value in fields.items()}
+                    problem = tr(message, **{**shown, "function": self._spec.text})
+                    return ReportedError(tr("{problem}.", problem=problem))
+        return self._invalid()

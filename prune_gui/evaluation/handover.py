@@ -1,0 +1,148 @@
+"""Handing a pruned checkpoint over to an evaluator, in memory where there is room."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint
+from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.formats import format_by_suffix, format_named
+from prune_gui.checkpoint.safetensors.header import CODES
+from prune_gui.checkpoint.safetensors.writing import write_safetensors
+from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.checkpoint.write.entries import keyed_writers
+from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
+from prune_gui.errors import EvaluationError
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+from prune_gui.recipe.exporting import parts_to_write, write
+from prune_gui.recipe.resolution import Resolution
+
+SHARED_MEMORY: Final = Path("/dev/shm")
+FREE_MEMORY_RATIO: Final = 2
+"""Memory is used for a hand-over only if this many times its size is free."""
+HEADER_BYTES: Final = 1 << 20
+"""Added to the size of the tensors, for names and metadata."""
+
+
+def size_of(resolution: Resolution) -> int:
+    """Return the approximate bytes of the finalized form."""
+    infos = resolution.checkpoint.tensors.values()
+    return HEADER_BYTES + sum(info.nbytes * (1 + len(info.aliases)) for info in infos)
+
+
+@contextmanager
+def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
+    """Write the finalized tensors to an anonymous safetensors file and yield its descriptor.
+
+    The file is in memory on Linux, if there is room; else in the folder for temporary files. It is
+    a new one each time, because an evaluator may keep tensors of the last one.
+
+    Raises:
+        EvaluationError: a tensor cannot be handed over in this way.
+        CheckpointError: the checkpoint cannot be read, or the file cannot be written.
+        Cancelled: the monitor was cancelled.
+    """
+    for info in resolution.checkpoint.tensors.values():
+        if info.special is not None or info.dtype not in CODES:
+            raise EvaluationError(
+                tr(
+                    "{name} ({kind}) cannot be handed over in a state dict. Let the function take "
+                    "a path (--pass path).",
+                    name=info.name,
+                    kind=info.dtype if info.special is None else tr(info.special),
+                )
+            )
+    tensors = [part.entry for part in parts_to_write(resolution, "finalized")]
+    writers = keyed_writers(tensors, resolution.checkpoint)
+    writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
+    with _anonymous_file(size_of(resolution)) as descriptor:
+        with monitor.in_charge():  # corrections are computed here
+            write_safetensors(Path(f"/dev/fd/{descriptor}"), writers, {}, monitor)
+        yield descriptor
+
+
+@contextmanager
+def _anonymous_file(nbytes: int) -> Iterator[int]:
+    if sys.platform == "linux" and _fits_in_memory(nbytes):
+        descriptor = os.memfd_create("prune-gui")
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.TemporaryFile() as file:
+            yield file.fileno()
+
+
+@contextmanager
+def handover_folder(resolution: Resolution) -> Iterator[Path]:
+    """Create a private folder with room for a checkpoint, and remove it after the block.
+
+    It is in shared memory on Linux, if there is room; else in the folder for temporary files.
+    Folders that killed programs have left in both are removed.
+    """
+    nbytes = size_of(resolution)
+    bases = [Path(tempfile.gettempdir())]
+    if sys.platform == "linux" and os.access(SHARED_MEMORY, os.W_OK):
+        bases.insert(0, SHARED_MEMORY)
+    for base in bases:
+        remove_abandoned(base)
+    base = bases[0] if _has_room(bases[0], nbytes) and _fits_in_memory(nbytes) else bases[-1]
+    with temporary(base / "evaluate", lambda path: path.mkdir(mode=0o700)) as folder:
+        yield folder
+
+
+def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) -> Path:
+    """Write the finalized checkpoint into a folder, and return its path.
+
+    The file has the name and the format of the input; for shards, it is the folder. If there is
+    a config.json beside the input, it and the other small files, such as tokenizers, are linked
+    into the folder. If no step prunes anything, this is the path of the input itself.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+        Cancelled: the monitor was cancelled.
+    """
+    checkpoint = resolution.checkpoint
+    is_sharded = isinstance(checkpoint, ShardedCheckpoint)
+    if not any(step.enabled for step in resolution.recipe.steps):
+        path = checkpoint.path.absolute()
+        return path.parent if is_sharded else path
+    out = folder / "model"
+    target = out
+    if not is_sharded:
+        out.mkdir()
+        target = out / _file_name(checkpoint)
+    write(resolution, target, "finalized", overwrite=False, monitor=monitor)
+    beside = checkpoint.path.absolute().parent
+    if (beside / CONFIG_NAME).is_file():
+        for path in visible_files(beside):
+            if not is_weight_file(path):
+                with suppress(OSError):
+                    (out / path.name).symlink_to(path)
+    return target
+
+
+def _file_name(checkpoint: Checkpoint) -> str:
+    """Return the name of the input, with a suffix of its format if it has none."""
+    if format_by_suffix(checkpoint.path) is not None:
+        return checkpoint.path.name
+    return checkpoint.path.name + format_named(checkpoint.format).suffixes[0]
+
+
+def _fits_in_memory(nbytes: int) -> bool:
+    return bool(nbytes * FREE_MEMORY_RATIO <= psutil.virtual_memory().available)
+
+
+def _has_room(folder: Path, nbytes: int) -> bool:
+    return nbytes + HEADER_BYTES <= shutil.disk_usage(folder).free

@@ -1,0 +1,155 @@
+"""The numbers that an evaluator returns: reading them, and choosing the one that counts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from prune_gui.errors import EvaluationError, one_line
+from prune_gui.language import tr
+
+MAX_METRICS: Final = 1000
+MAX_NAME_LENGTH: Final = 100
+MAX_LISTED: Final = 12
+MAX_DEPTH: Final = 8
+MAX_SEARCHED_CHARS: Final = 1 << 20
+"""The end of an output in which JSON objects are searched."""
+OBJECT_START: Final = re.compile(r"^[ \t]*(\{)", re.MULTILINE)
+SINGLE: Final = "value"
+"""The name of a number that has none."""
+OBVIOUS: Final = (SINGLE, "score")
+LOWER_IS_BETTER: Final = (
+    *("loss", "perplexity", "ppl", "error", "err", "wer", "cer", "mse", "mae", "rmse", "nll"),
+    *("bpb", "bits_per_byte", "cross_entropy", "fid"),
+)
+"""Names, or last parts of names, of metrics that are better when they are lower."""
+
+Metrics = Mapping[str, float]
+
+
+def metrics_of(value: object) -> dict[str, float]:
+    """Return the numbers of a JSON value by name; those of nested objects as "outer.inner".
+
+    The output of lm-evaluation-harness is an object with `results`; of it, only these are used,
+    without standard errors.
+
+    Raises:
+        EvaluationError: the value has no numbers, or too many.
+    """
+    if isinstance(value, dict) and isinstance(value.get("results"), dict):
+        value = value["results"]
+    metrics = dict(_numbers(value, "", 0))
+    if not metrics:
+        raise EvaluationError(
+            tr("The evaluator returned no number. Return a number, or numbers by name.")
+        )
+    if len(metrics) > MAX_METRICS:
+        raise EvaluationError(
+            tr("The evaluator returned more than {limit:,} numbers.", limit=MAX_METRICS)
+        )
+    return metrics
+
+
+def _numbers(value: object, name: str, depth: int) -> Iterator[tuple[str, float]]:
+    if isinstance(value, bool | int | float):
+        with suppress(OverflowError):
+            yield name or SINGLE, float(value)
+    elif isinstance(value, dict) and depth <= MAX_DEPTH:
+        for key, each in value.items():
+            part = one_line(str(key).removesuffix(",none"), MAX_NAME_LENGTH)
+            if "_stderr" not in part:
+                yield from _numbers(each, f"{name}.{part}" if name else part, depth + 1)
+
+
+def metrics_in(text: str) -> dict[str, float]:
+    """Return the numbers that a command printed, whatever else it printed.
+
+    These are, in this order: all of the text as JSON, the last JSON object that begins at the start
+    of a line, the last line that is a number.
+
+    Raises:
+        EvaluationError: there is none of these.
+    """
+    with suppress(ValueError, RecursionError, EvaluationError):
+        return metrics_of(json.loads(text))
+    found = None
+    for value in _objects(text[-MAX_SEARCHED_CHARS:]):
+        with suppress(EvaluationError):
+            found = metrics_of(value)
+    if found is not None:
+        return found
+    for line in reversed(text.splitlines()):
+        with suppress(ValueError):
+            return {SINGLE: float(line)}
+    raise EvaluationError(
+        tr(
+            "The evaluator printed no result. Its last output must be a number or a JSON object, "
+            'such as {"accuracy": 0.9}.'
+        )
+    )
+
+
+def _objects(text: str) -> Iterator[object]:
+    """Yield the JSON objects that begin at the start of a line, without those inside others."""
+    decoder = json.JSONDecoder()
+    end = 0
+    for match in OBJECT_START.finditer(text):
+        if match.start(1) >= end:
+            with suppress(ValueError, RecursionError):
+                value, end = decoder.raw_decode(text, match.start(1))
+                yield value
+
+
+def chosen(metrics: Metrics, wanted: str | None) -> str:
+    """Return the name of the metric that counts: the wanted one, the only one, or an obvious one.
+
+    Raises:
+        EvaluationError: there is no such metric, or several; the message names them.
+    """
+    if wanted is not None:
+        if wanted in metrics:
+            return wanted
+        raise EvaluationError(
+            tr(
+                "The evaluator returned no metric {name!r}. It returned: {names}.",
+                name=wanted,
+                names=_listed(metrics),
+            )
+        )
+    if len(metrics) == 1:
+        return next(iter(metrics))
+    obvious = [name for name in OBVIOUS if name in metrics]
+    if len(obvious) == 1:
+        return obvious[0]
+    raise EvaluationError(
+        tr(
+            "The evaluator returns several metrics. Choose one of them (--metric NAME): {names}.",
+            names=_listed(metrics),
+        )
+    )
+
+
+def is_higher_better(name: str) -> bool:
+    """Return whether higher values of a metric are better, judging by its name."""
+    words = name.lower().replace("-", "_").rpartition(".")[2]
+    return not any(words == lower or words.endswith("_" + lower) for lower in LOWER_IS_BETTER)
+
+
+def number_text(value: float) -> str:
+    """Return a number as text, with up to 6 significant digits."""
+    return f"{value:.6g}"
+
+
+def json_number(value: float) -> float | None:
+    """Return a number for JSON, which has neither NaN nor infinity; these are None."""
+    return value if math.isfinite(value) else None
+
+
+def _listed(metrics: Metrics) -> str:
+    names = list(metrics)
+    more = f", ... ({len(names)})" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more

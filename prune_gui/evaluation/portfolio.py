@@ -1,0 +1,57 @@
+"""The rankings that a search compares: each needs the weights only, no data and no training.
+
+A new ranking is one line in `PORTFOLIO`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A way to choose what is pruned at a sparsity.
+
+    Attributes:
+        name: how it is called in tables.
+        fields: the fields of the step, as in a recipe file, without targets and amount.
+        tunable: fields that prune the same, of a method with more parameters; None: `fields`.
+    """
+
+    name: str
+    fields: Mapping[str, object]
+    tunable: Mapping[str, object] | None = None
+
+    def step(self, targets: Sequence[str], amount: float) -> dict[str, object]:
+        """Return the fields of the step that prunes the targets up to a sparsity in [0, 1]."""
+        fields = {"amount_of": "reach", **self.fields}
+        return {**fields, "targets": list(targets), "amount": float(amount)}
+
+    def for_tuning(self) -> Ranking:
+        """Return the ranking with the fields that prune the same and have more parameters."""
+        return self if self.tunable is None else Ranking(self.name, self.tunable)
+
+
+MAGNITUDE: Final = {"method": "balanced", "row_power": 0.0, "column_power": 0.0}
+"""Ranks by |w|; its parameter `over` chooses the scope."""
+
+PORTFOLIO: Final[tuple[Ranking, ...]] = (
+    Ranking("balanced, LAMP", {"method": "balanced"}),
+    Ranking("balanced, global", {"method": "balanced", "over": "global"}),
+    Ranking("RIA, LAMP", {"method": "lamp", "score": "ria"}),
+    Ranking("RIA, global", {"method": "l1_unstructured", "scope": "global", "score": "ria"}),
+    Ranking(
+        "global L1",
+        {"method": "l1_unstructured", "scope": "global"},
+        MAGNITUDE | {"over": "global"},
+    ),
+    Ranking(
+        "uniform L1", {"method": "l1_unstructured", "scope": "local"}, MAGNITUDE | {"over": "local"}
+    ),
+    Ranking("LAMP", {"method": "lamp"}, MAGNITUDE | {"over": "lamp"}),
+    Ranking("ERK", {"method": "erk"}),
+    Ranking("balanced, local", {"method": "balanced", "over": "local"}),
+)
+"""In the order in which they are tried; of equally good ones, the first is chosen."""

@@ -1,0 +1,335 @@
+"""The search for a recipe: the most sparsity that holds a value, or the best at a sparsity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.errors import EvaluationError
+from prune_gui.evaluation.cache import Evaluation
+from prune_gui.evaluation.evaluator import FINAL, Evaluator
+from prune_gui.evaluation.metrics import number_text
+from prune_gui.evaluation.portfolio import PORTFOLIO, Ranking
+from prune_gui.evaluation.process import ShowStatus
+from prune_gui.evaluation.scan import TARGETS
+from prune_gui.evaluation.study import require_optuna
+from prune_gui.evaluation.trials import ShowTrial, Trial, Trials
+from prune_gui.evaluation.tuning import Tuning
+from prune_gui.language import tr
+from prune_gui.monitor import CancelFlag
+from prune_gui.recipe.recipe import Recipe
+
+STEPS: Final = 100
+"""Amounts are whole multiples of 1 / STEPS."""
+FINALISTS: Final = 2
+"""Rankings that are kept after the first amount at which none holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The result of a search.
+
+    Attributes:
+        recipe: the recipe that was found, an ordinary one; None if none holds the limit.
+        best: its trial.
+        trials: all trials, in the order in which they were made.
+        dense: the result without the searched step, on the split "search".
+        limit: the value to hold; None in a search at a sparsity.
+        final: the result of the recipe on the split "final"; that of `best` if the evaluator knows
+            no splits.
+        final_dense: the same without the searched step.
+    """
+
+    recipe: Recipe | None
+    best: Trial | None
+    trials: tuple[Trial, ...]
+    dense: Evaluation
+    limit: float | None
+    final: Evaluation | None
+    final_dense: Evaluation
+
+
+class Search:
+    """A search, whose state can be read at any time.
+
+    Args:
+        evaluator: the evaluator.
+        checkpoint: the open checkpoint.
+        targets: patterns of the parameters to prune, see `select`.
+        recipe: steps to apply before.
+        portfolio: the rankings to compare.
+        trials: how many trials to make around the best ranking, with those of earlier runs; see
+            `Tuning`.
+        storage: the SQLite file of these trials; None: beside the stored results.
+        cancel: for example a `threading.Event`.
+        show: called about twice a second with time and memory.
+        show_trial: called after each trial.
+
+    Attributes:
+        trials: the trials so far.
+        best: the best of them; None if there is none.
+        limit: the value to hold; None in a search at a sparsity.
+
+    Raises:
+        EvaluationError: the checkpoint cannot be evaluated without the step, or no single number
+            counts.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        checkpoint: Checkpoint,
+        *,
+        targets: Sequence[str] = TARGETS,
+        recipe: Recipe | None = None,
+        portfolio: Sequence[Ranking] = PORTFOLIO,
+        trials: int = 0,
+        storage: Path | None = None,
+        cancel: CancelFlag | None = None,
+        show: ShowStatus | None = None,
+        show_trial: ShowTrial | None = None,
+    ) -> None:
+        if trials:
+            require_optuna()
+        self._evaluator = evaluator
+        self._targets = tuple(targets)
+        self._portfolio = tuple(portfolio)
+        self._show_trial = show_trial
+        self._run = Trials(evaluator, checkpoint, recipe or Recipe(), cancel, show)
+        self._tuning = Tuning(self._run, evaluator, self._targets, storage)
+        self._count = trials
+        self.trials: list[Trial] = []
+        self.best: Trial | None = None
+        self.limit: float | None = None
+
+    def at_amount(self, amount: float) -> None:
+        """Find the ranking with the best value at a sparsity of the targets, in [0, 1].
+
+        Raises:
+            EvaluationError: all rankings fail; the message is that of the first.
+            Cancelled: the work should stop.
+        """
+        for ranking in self._portfolio:
+            trial = self._try(ranking, amount)
+            if self._run.is_better(trial.value, math.nan if self.best is None else self.best.value):
+                self.best = trial
+        if self.best is None:
+            raise EvaluationError(self.trials[0].error or tr("The value is not a number."))
+        if self._count:
+            for trial, _ in self._tuning.trials(self._best_ranking(), amount, self._count):
+                self._record(trial)
+                if self._run.is_better(trial.value, self.best.value):
+                    self.best = trial
+
+    def at_least(self, share: float, *, absolute: bool = False) -> None:
+        """Find the highest sparsity of the targets at which a ranking holds a value.
+
+        The amount is bisected. At each amount the rankings are tried, the best one first, until one
+        holds. After the first amount at which none does, only the best ones there are kept. At the
+        end the others are tried once more, just above the amount that was found.
+
+        Args:
+            share: the share of the dense value that is to be held; if lower values are better, the
+                value may be at most the dense one divided by it.
+            absolute: whether `share` is the value itself, not a share.
+
+        Raises:
+            EvaluationError: the dense checkpoint does not hold the value, or a share of its value
+                has no meaning.
+            Cancelled: the work should stop.
+        """
+        self.limit = self._limit(share, absolute=absolute)
+        low, rankings = self._bisect(0, list(self._portfolio))
+        others = [ranking for ranking in self._portfolio if ranking not in rankings]
+        while others and low + 1 < STEPS:  # dropped rankings get a last chance just above
+            ranking = others.pop(0)
+            if self._holds(self._try(ranking, (low + 1) / STEPS)):
+                low, _ = self._bisect(low + 1, [ranking])
+        if self._count:
+            self._climb(low + 1)
+
+    def _climb(self, level: int) -> None:
+        """Make trials at a sparsity until one holds, and go on from it at the next sparsity.
+
+        Args:
+            level: the first sparsity, times STEPS.
+        """
+        ranking, left, first = self._best_ranking(), self._count, None
+        while left and level < STEPS:
+            with closing(self._tuning.trials(ranking, level / STEPS, left, first)) as made:
+                for trial, numbers in made:
+                    left -= 1
+                    if self._holds(self._record(trial)):
+                        level, first = level + 1, numbers
+                        break
+
+    def _best_ranking(self) -> Ranking:
+        """Return the ranking of the best trial; the first ranking if there is none."""
+        label = None if self.best is None else self.best.label
+        named = (ranking for ranking in self._portfolio if ranking.name == label)
+        return next(named, self._portfolio[0])
+
+    def _bisect(self, low: int, rankings: list[Ranking]) -> tuple[int, list[Ranking]]:
+        """Return the highest amount that holds, times STEPS, and the rankings that were kept.
+
+        Args:
+            low: an amount that holds, times STEPS.
+            rankings: those to try, in this order.
+        """
+        high = STEPS
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried: list[tuple[Ranking, Trial]] = []
+            for ranking in rankings:
+                trial = self._try(ranking, middle / STEPS)
+                tried.append((ranking, trial))
+                if self._holds(trial):
+                    low = middle
+                    rankings = [ranking, *(each for each in rankings if each is not ranking)]
+                    break
+            else:
+                high = middle
+                rankings = self._finalists(tried)
+        return low, rankings
+
+    @property
+    def dense(self) -> Evaluation:
+        """The result without the searched step, on the split "search"."""
+        return self._run.dense
+
+    @property
+    def best_recipe(self) -> Recipe | None:
+        """The recipe of the best trial so far; None if there is none."""
+        return None if self.best is None else self._run.recipe_with(self.best.steps)
+
+    def result(self) -> SearchResult:
+        """Return the result so far, with its figures on the split "final".
+
+        Raises:
+            EvaluationError: these cannot be computed.
+            Cancelled: the work should stop.
+        """
+        final = None if self.best is None else self.best.evaluation
+        final_dense = self.dense
+        if self._evaluator.spec.takes_split:
+            final_dense = self._run.evaluate((), FINAL)
+            if self.best is not None:
+                final = self._run.evaluate(self.best.steps, FINAL)
+        return SearchResult(
+            self.best_recipe,
+            self.best,
+            tuple(self.trials),
+            self.dense,
+            self.limit,
+            final,
+            final_dense,
+        )
+
+    def _try(self, ranking: Ranking, amount: float) -> Trial:
+        step = ranking.step(self._targets, amount)
+        return self._record(self._run.try_steps(ranking.name, amount, step))
+
+    def _record(self, trial: Trial) -> Trial:
+        self.trials.append(trial)
+        if self._show_trial is not None:
+            self._show_trial(trial)
+        return trial
+
+    def _finalists(self, tried: Sequence[tuple[Ranking, Trial]]) -> list[Ranking]:
+        """Return the rankings with the best values, best first; of equal ones, the first."""
+        sign = -1 if self._run.higher_is_better else 1
+
+        def place(pair: tuple[Ranking, Trial]) -> float:
+            value = pair[1].value
+            return math.inf if math.isnan(value) else sign * value
+
+        return [ranking for ranking, _ in sorted(tried, key=place)[:FINALISTS]]
+
+    def _holds(self, trial: Trial) -> bool:
+        """Return whether a trial holds the limit; if so, it is the best one so far."""
+        assert self.limit is not None
+        holds = trial.value == self.limit or self._run.is_better(trial.value, self.limit)
+        if holds:
+            self.best = trial
+        return holds
+
+    def _limit(self, share: float, *, absolute: bool) -> float:
+        dense = self._run.value
+        if absolute:
+            limit = share
+        elif dense > 0 and math.isfinite(dense) and share > 0:
+            limit = dense * share if self._run.higher_is_better else dense / share
+        else:
+            raise EvaluationError(
+                tr(
+                    "The dense checkpoint has the value {value}, of which a share has no meaning. "
+                    "Give the value to hold itself (--absolute).",
+                    value=number_text(dense),
+                )
+            )
+        if dense != limit and not self._run.is_better(dense, limit):
+            raise EvaluationError(
+                tr(
+                    "The dense checkpoint has the value {value}, which does not hold {limit}.",
+                    value=number_text(dense),
+                    limit=number_text(limit),
+                )
+            )
+        return limit
+
+
+def search(
+    evaluator: Evaluator,
+    checkpoint: Checkpoint,
+    *,
+    at_least: float | None = None,
+    absolute: bool = False,
+    amount: float | None = None,
+    targets: Sequence[str] = TARGETS,
+    recipe: Recipe | None = None,
+    portfolio: Sequence[Ranking] = PORTFOLIO,
+    trials: int = 0,
+    storage: Path | None = None,
+    cancel: CancelFlag | None = None,
+    show: ShowStatus | None = None,
+    show_trial: ShowTrial | None = None,
+) -> SearchResult:
+    """Search for a recipe; see `Search` for the arguments that are not described here.
+
+    Args:
+        evaluator: the evaluator.
+        checkpoint: the open checkpoint.
+        at_least: find the most sparsity that holds this share of the dense value; see
+            `Search.at_least`.
+        absolute: whether `at_least` is the value itself.
+        amount: find the best ranking at this sparsity of the targets; see `Search.at_amount`.
+        targets: see `Search`.
+        recipe: see `Search`.
+        portfolio: see `Search`.
+        trials: see `Search`.
+        storage: see `Search`.
+        cancel: see `Search`.
+        show: see `Search`.
+        show_trial: see `Search`.
+
+    Raises:
+        ValueError: not exactly one of `at_least` and `amount` is given.
+        EvaluationError: see `Search`.
+        Cancelled: `cancel` was set. Stored results are kept.
+    """
+    if (at_least is None) == (amount is None):
+        raise ValueError("give either at_least or amount")
+    run = Search(
+        evaluator, checkpoint, targets=targets, recipe=recipe, portfolio=portfolio,
+        trials=trials, storage=storage, cancel=cancel, show=show, show_trial=show_trial,
+    )  # fmt: skip
+    if amount is not None:
+        run.at_amount(amount)
+    elif at_least is not None:
+        run.at_least(at_least, absolute=absolute)
+    return run.result()

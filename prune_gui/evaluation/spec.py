@@ -1,0 +1,213 @@
+"""What the user names as an evaluator: a command, or a function in a Python file."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from prune_gui.errors import EvaluationError
+from prune_gui.language import tr
+from prune_gui.regular_files import read_regular
+
+MAX_SOURCE_BYTES: Final = 1 << 24
+MAX_SIBLINGS: Final = 500
+"""Limit on the Python files beside that of an evaluator whose contents count."""
+CHECKPOINT: Final = "{checkpoint}"
+FOLDER: Final = "{folder}"
+OUTPUT: Final = "{output}"
+SPLIT: Final = "{split}"
+SPLIT_NAME: Final = "split"
+PYTHON_NAMES: Final = ("python", "python3")
+
+Kind = Literal["command", "function"]
+PassAs = Literal["path", "state_dict"]
+"""What a function gets: the path of a file, or a dictionary of tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorSpec:
+    """A command or a function, and the interpreter of a function.
+
+    Attributes:
+        text: as the user wrote it.
+        kind: what it is.
+        argv: the words of a command, with placeholders; () for a function.
+        path: the absolute path of the file of a function; None for a command.
+        function: the name of a function; "" for a command.
+        python: the path of the interpreter of a function; "" for a command.
+        pass_as: what a function gets; None if its parameters decide.
+        source: the content of the file of a function, which is read once.
+    """
+
+    text: str
+    kind: Kind
+    argv: tuple[str, ...] = ()
+    path: Path | None = None
+    function: str = ""
+    python: str = ""
+    pass_as: PassAs | None = None
+    source: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def parse(
+        cls, text: str, python: str | None = None, pass_as: PassAs | None = None
+    ) -> EvaluatorSpec:
+        """Parse ``COMMAND {checkpoint} ...`` or ``FILE.py:FUNCTION``.
+
+        A command is split into words as by a POSIX shell, but no shell runs it.
+
+        Args:
+            text: the command or the function.
+            python: the interpreter of a function, a path or a name; None: the one that runs this.
+            pass_as: what a function gets; None if its parameters decide.
+
+        Raises:
+            EvaluationError: the text is neither, or the file or the interpreter does not exist.
+        """
+        if CHECKPOINT in text or FOLDER in text:
+            if python is not None or pass_as is not None:
+                raise EvaluationError(
+                    tr(
+                        "A command chooses its interpreter and gets a path. Name the interpreter "
+                        "in the command."
+                    )
+                )
+            return cls(text, "command", argv=_words(text))
+        file, colon, function = text.strip().rpartition(":")
+        if not colon or not file.endswith(".py") or not function.isidentifier():
+            raise EvaluationError(
+                tr(
+                    "{text!r} is not an evaluator. Write a command with {{checkpoint}} in it, such "
+                    'as "python eval.py {{checkpoint}}", or a function in a file, such as '
+                    "eval.py:evaluate.",
+                    text=text,
+                )
+            )
+        path = Path(file).absolute()
+        return cls(
+            text, "function", path=path, function=function,
+            python=_interpreter(python), pass_as=pass_as, source=_read(path),
+        )  # fmt: skip
+
+    @property
+    def takes_split(self) -> bool:
+        """Whether the name of a split of the data can change the result.
+
+        The file of a function is parsed, not run. A function that it does not define itself, or
+        that has a decorator, may take anything.
+        """
+        if self.path is None:
+            return any(SPLIT in word for word in self.argv)
+        try:
+            statements = ast.parse(self.source).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return True
+        for each in statements:
+            if isinstance(each, ast.FunctionDef) and each.name == self.function:
+                own = each.args
+                names = [a.arg for a in (*own.posonlyargs, *own.args, *own.kwonlyargs)]
+                return SPLIT_NAME in names or bool(each.decorator_list)
+        return True
+
+    def code_digest(self) -> str:
+        """Return a digest of what the user consents to: the text, and the files that it names."""
+        return _digest(self._settings, self._named)
+
+    def digest(self) -> str:
+        """Return a digest of all that is known to decide the results, for the cache.
+
+        These are the text, the working folder, and the contents of the named files and of all
+        Python files beside these.
+        """
+        named = [self.path] if self.path else self._named
+        scripts = [path.absolute() for path in named if path.suffix == ".py" and path.is_file()]
+        siblings = [path for script in scripts for path in _siblings(script)]
+        folder = os.getcwd()  # noqa: PTH109 - a string
+        return _digest([*self._settings, folder], [*self._named, *siblings])
+
+    @property
+    def _settings(self) -> list[str | None]:
+        source = hashlib.sha256(self.source).hexdigest()
+        return [self.kind, self.text, str(self.path), self.python, self.pass_as, source]
+
+    @property
+    def _named(self) -> list[Path]:
+        """The files that a command may name."""
+        return [Path(word) for word in self.argv]
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of the file of a function.
+
+    Raises:
+        EvaluationError: the file cannot be read.
+    """
+    try:
+        return read_regular(path, MAX_SOURCE_BYTES)
+    except OSError as error:
+        raise EvaluationError(
+            tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)
+        ) from error
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """Return the words of a command; if there is no `python`, that of this program is used.
+
+    Raises:
+        EvaluationError: a quote is not closed, or the program does not exist.
+    """
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError as error:
+        raise EvaluationError(
+            tr("The command {command!r} cannot be split: {reason}.", command=command, reason=error)
+        ) from error
+    found = shutil.which(program)
+    if found is None and program in PYTHON_NAMES:
+        found = sys.executable
+    if found is None:
+        raise EvaluationError(
+            tr("The program {program!r} does not exist, or cannot be run.", program=program)
+        )
+    return (found, *arguments)
+
+
+def _interpreter(python: str | None) -> str:
+    if python is None:
+        return sys.executable
+    found = shutil.which(python)
+    if found is None:
+        raise EvaluationError(
+            tr("The interpreter {python!r} does not exist, or cannot be run.", python=python)
+        )
+    return str(Path(found).absolute())
+
+
+def _siblings(script: Path) -> Iterator[Path]:
+    """Yield the Python files beside a file, sorted, at most MAX_SIBLINGS."""
+    try:
+        siblings = sorted(script.parent.glob("*.py"))
+    except OSError:
+        return
+    yield from siblings[:MAX_SIBLINGS]
+
+
+def _digest(settings: Sequence[str | None], files: Sequence[Path]) -> str:
+    """Return a digest of settings, and of the names and contents of files that exist."""
+    digest = hashlib.sha256(json.dumps(settings).encode())
+    for path in dict.fromkeys(files):
+        try:
+            content = read_regular(path, MAX_SOURCE_BYTES)
+        except (OSError, ValueError):  # a word of a command that is no file, or a large program
+            continue
+        digest.update(json.dumps([str(path), hashlib.sha256(content).hexdigest()]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Evaluations of the open document: the chosen evaluator, the states, curves and sensitivity."""

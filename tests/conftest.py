@@ -29,8 +29,24 @@ QT_TEST_FOLDERS = ("gui", "end_to_end")
 QT_PACKAGES = ("PySide6", "pyqtgraph", "superqt")
 POOL_THREAD_PREFIX = "prune-gui-chunk"
 """Name prefix of pool threads, which live as long as the program."""
-THOROUGH_EXAMPLES = 500
-"""Examples of each law in the profile "thorough", which `.ci/run` uses; 100 otherwise."""
+EXAMPLES, THOROUGH_EXAMPLES = 25, 60
+"""Examples of each law; in the profile "thorough", which `.ci/run` uses for the slow tests."""
+COMMON_FAMILIES = frozenset(
+    [
+        "bert",
+        "clip",
+        "deepseek-v3",
+        "gemma",
+        "gpt2",
+        "llama",
+        "mixtral",
+        "qwen3",
+        "t5",
+        "vit",
+        "whisper",
+    ],
+)
+"""Transformers whose tests `.ci/run` runs."""
 GRACE_S = 2.0
 """Seconds for a thread to end after its test."""
 
@@ -40,7 +56,9 @@ sys.modules.setdefault(
     "torchvision._meta_registrations", ModuleType("torchvision._meta_registrations")
 )
 
-hypothesis.settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile(
+    "tests", deadline=None, derandomize="CI" in os.environ, max_examples=EXAMPLES
+)
 hypothesis.settings.register_profile(
     "thorough", hypothesis.settings.get_profile("tests"), max_examples=THOROUGH_EXAMPLES
 )
@@ -48,6 +66,15 @@ hypothesis.settings.load_profile("tests")
 
 if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of less common families of networks."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call and "family" in call.params and call.params["family"] not in COMMON_FAMILIES:
+            item.add_marker("other_family")
 
 
 def pytest_sessionfinish() -> None:
@@ -59,7 +86,17 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(scope="session")
 def demo_checkpoint() -> Path:
     """Return the checkpoint that is shipped with the program; tests must not write to it."""
-    return Path(__file__).parents[1] / "resources" / "demo" / "digits_cnn.safetensors"
+    from prune_gui.resources import resource
+
+    return resource("demo", "digits_cnn.safetensors")
+
+
+@pytest.fixture(scope="session")
+def vision() -> ModuleType:
+    """Return torchvision.models."""
+    from torchvision import models
+
+    return models
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +175,13 @@ def foreign_language(monkeypatch) -> None:
 def nearest_mean() -> Path:
     """Return the plug-in file of the worked example."""
     return Path(__file__).parents[1] / "resources" / "examples" / "nearest_mean.py"
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> None:
+    """Seed torch, so that a test does not depend on those before it."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

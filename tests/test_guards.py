@@ -28,6 +28,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_in
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("daemon", [True, False])
 def test_a_thread_that_outlives_its_test_fails_it(run: Run, daemon: bool):
     result = run(
@@ -42,6 +43,7 @@ def test_it():
     assert "threads left running: ['stray']" in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_thread_that_is_about_to_end_passes(run: Run):
     source = """
 import threading
@@ -51,6 +53,7 @@ def test_it():
     run("worker", source).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_an_unexpected_error_in_the_log_fails_the_test(run: Run):
     result = run(
         "session",
@@ -65,6 +68,7 @@ def test_no_error(): logging.getLogger("prune_gui.session").warning("slow")
     assert "['prune_gui.session: the journal is gone']" in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_window_or_a_running_timer_that_outlives_its_test_fails_it(run: Run):
     result = run(
         "gui",
@@ -98,6 +102,7 @@ def test_our_modules_cannot_import_qt_in_a_test_below_the_window(statement: str)
         exec(statement, {"__name__": "prune_gui.worker"})
 
 
+@pytest.mark.slow
 def test_the_modules_below_the_window_can_be_imported_without_qt():
     script = """
 import pkgutil, sys

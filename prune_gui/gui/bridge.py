@@ -40,7 +40,8 @@ class Bridge(QObject):
         self._closing: list[Checkpoint] = []  # to be closed after the last job that reads them
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
-        self._engine = Engine(self._from_engine.emit, self._engine_ended.emit)
+        self._last_acts: list[Callable[[], None]] = []
+        self._engine = Engine(self._from_engine.emit, self._end)
 
     def waits_for(self, ticket: int | None) -> bool:
         """Return whether the last event of a job (finished, failed or dropped) is still to come."""
@@ -50,7 +51,8 @@ class Bridge(QObject):
         """Return the job that a queued quick job waits for; None if it waits for none."""
         if ticket in self._running or not self.waits_for(ticket):
             return None
-        return next((job for job in self._running.values() if not (job.long or job.idle)), None)
+        running = self._running.values()
+        return next((job for job in running if not (job.long or job.idle or job.evaluates)), None)
 
     def run(
         self,
@@ -101,8 +103,17 @@ class Bridge(QObject):
         """
         self._closing.append(checkpoint)
         title = deferred("Closing {name}", name=checkpoint.path.name)
-        job = Job(title, lambda _: checkpoint.close(), long=True)
-        self.run(job, lambda _: self._closing.remove(checkpoint))
+        close = Job(title, lambda _: checkpoint.close(), long=True)
+        after_evaluations = Job(title, lambda _: None, evaluates=True)
+
+        def then(_: None) -> None:
+            self.run(close, lambda _: self._closing.remove(checkpoint))
+
+        self.run(after_evaluations, then)
+
+    def at_end(self, act: Callable[[], None]) -> None:
+        """Call a function when the engine has stopped, on its last thread."""
+        self._last_acts.append(act)
 
     def cancel(self, ticket: int) -> None:
         """Cancel a job."""
@@ -125,6 +136,11 @@ class Bridge(QObject):
             checkpoint.close()
         self._closing.clear()
         return True
+
+    def _end(self) -> None:
+        for act in self._last_acts:
+            act()
+        self._engine_ended.emit()
 
     @Slot(object)
     def _deliver(self, event: Event) -> None:

@@ -26,7 +26,7 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.start_folder import start_folder
-from prune_gui.worker.jobs import mask_step_job
+from prune_gui.worker.jobs import mask_step_job, table_job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -187,6 +187,18 @@ class Commands:
         path = questions.ask_methods(self.window, self.folder)
         if path is not None and questions.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
+
+    def use_table(self) -> None:
+        """Take the coupled units from a table of the architecture that the user chooses."""
+        path, session = questions.ask_table(self.window, self.folder), self._workbench.session
+        if path is None or session is None:
+            return
+
+        def checked(_: None) -> None:
+            if self._workbench.session is session:
+                self._workbench.edit(lambda session: session.use_table(path))
+
+        self._workbench.bridge.run(table_job(session, path), checked)
 
     def save_recipe(self) -> bool:
         """Save the recipe, asking for a file if it has none; return whether it was saved."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.errors import one_line
 from prune_gui.language import join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
+from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.field_text import text_of
 from prune_gui.recipe.amounts import has_amount
 
@@ -60,15 +61,29 @@ def wrapped(text: str) -> str:
 
 def outcome(resolution: Resolution, number: int) -> str:
     """Return how much step `number` prunes: "zeroes 5,308,416 of 10,616,832 (50.0 %)"."""
-    if not resolution.recipe.steps[number - 1].enabled:
+    step = resolution.recipe.steps[number - 1]
+    if not step.enabled:
         return tr("switched off")
+    if isinstance(step.method, CorrectionMethod):
+        return trn(
+            "corrects {count:,} parameter",
+            "corrects {count:,} parameters",
+            len(resolution.outcomes[number - 1].pruned),
+        )
     return tr("zeroes {pruned:,} of {total:,} ({share})", **_zeroed(resolution, number))
 
 
 def prospect(resolution: Resolution, number: int) -> str:
     """Return how much step `number` would prune, and the sparsity of its targets afterwards."""
-    if not resolution.recipe.steps[number - 1].enabled:
+    step = resolution.recipe.steps[number - 1]
+    if not step.enabled:
         return tr("Switched off.")
+    if isinstance(step.method, CorrectionMethod):
+        return trn(
+            "Corrects {count:,} parameter; prunes nothing.",
+            "Corrects {count:,} parameters; prunes nothing.",
+            len(resolution.outcomes[number - 1].pruned),
+        )
     zeroed = _zeroed(resolution, number)
     pruned_in_targets, total = resolution.of_targets(number)
     if pruned_in_targets == zeroed["pruned"]:

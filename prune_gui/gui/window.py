@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import (
     QActionGroup,
     QCloseEvent,
@@ -19,7 +16,6 @@ from PySide6.QtGui import (
     QDropEvent,
 )
 from PySide6.QtWidgets import (
-    QDockWidget,
     QMainWindow,
     QStackedWidget,
     QToolBar,
@@ -36,8 +32,11 @@ from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import presets, questions
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.dialogs.recovery import Recovery
+from prune_gui.gui.docks import Docks
 from prune_gui.gui.export.exporter import Exporter
+from prune_gui.gui.panels.correction_notice import CorrectionNotice
 from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.panels.evaluate.panel import EvaluatePanel
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.modules.panel import TreePanel
 from prune_gui.gui.panels.reload_notice import ReloadNotice
@@ -57,8 +56,6 @@ from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Presets
 from prune_gui.session.changes import Changes
 
-log = logging.getLogger(__name__)
-
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
 WIDTH_PX: Final = 1440
@@ -66,6 +63,8 @@ WIDTH_PX: Final = 1440
 TREE_PX: Final = 400
 NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
+PRUNING_PX: Final = 344
+"""Initial width of the dock with the draft and the stack."""
 
 
 class MainWindow(QMainWindow):
@@ -117,6 +116,7 @@ class MainWindow(QMainWindow):
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
         self.exporter = Exporter(self, workbench, preferences)
+        self.evaluate = EvaluatePanel(workbench, preferences, self.exporter)
         self.menu_actions = menus.Actions(self, self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
@@ -128,10 +128,13 @@ class MainWindow(QMainWindow):
         self._centre.addWidget(self._welcome)
         self._centre.addWidget(self._make_view_page())
         self.setCentralWidget(self._centre)
-        self._docks = self._make_docks()
+        self.docks = self._make_docks()
         self.panes = PaneNavigation(
             self,
-            [self.tree, self._welcome, self.views, self.draft, self.stack, self.history, self.log],
+            [
+                *(self.tree, self._welcome, self.views, self.draft, self.stack),
+                *(self.history, self.evaluate, self.log),
+            ],
         )
         self._focus_frame = FocusFrame(self)
         self._drop_hint = DropHint(self)
@@ -145,17 +148,27 @@ class MainWindow(QMainWindow):
         self.views.offer(self.menu_actions.several(menus.VIEW_MENU))
         self.share_memory(1)
         self._connect()
+        self.tree.group_by(self.commands.settings.group_by)
         self._peek_original = PeekOriginal(workbench, self)
         preferences.changed.connect(self._follow_setting)
         self.resize(WIDTH_PX, 900)
-        self._first_layout = self.saveState()
+        self.docks.note_first_layout()
         if preferences.now.window is not None:
-            self._restore_layout(*preferences.now.window)
+            self.docks.restore(*preferences.now.window)
         self._refresh()
 
     def reset_layout(self) -> None:
         """Restore the initial layout of the docks."""
-        self.restoreState(self._first_layout)
+        self.docks.reset()
+
+    def show_evaluation(self) -> None:
+        """Show the dock that evaluates."""
+        self.docks.show("Evaluate")
+
+    def show_evaluated_sweep(self) -> None:
+        """Show the dock that evaluates, with its page of curves."""
+        self.show_evaluation()
+        self.evaluate.tabs.setCurrentWidget(self.evaluate.sweep)
 
     def show_palette(self) -> None:
         """Open the command palette: actions, presets, docks, views, recent files, parameters."""
@@ -163,7 +176,7 @@ class MainWindow(QMainWindow):
         from prune_gui.gui.actions.palette import Palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
-        dock_actions = [dock.toggleViewAction() for dock in self._docks]
+        dock_actions = self.docks.actions
         entries = [
             *palette_entries.of_actions(self.menu_actions, preset_actions, dock_actions),
             *palette_entries.of_views(self.workbench, self.views),
@@ -199,6 +212,8 @@ class MainWindow(QMainWindow):
             self.workbench.bridge.use_threads(settings.threads)
         elif name == "picture_memory":
             self.share_memory(self._window_count)
+        elif name == "group_by":
+            self.tree.group_by(settings.group_by)
         for dialog in self.findChildren(SettingsDialog):
             dialog.show_settings(settings)  # another window may have changed the setting
         self._refresh()
@@ -227,6 +242,7 @@ class MainWindow(QMainWindow):
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
         dialog.amount_wanted.connect(self.draft.edit_with_amount)
+        dialog.evaluation_wanted.connect(self.show_evaluated_sweep)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
@@ -262,17 +278,15 @@ class MainWindow(QMainWindow):
         A dock that is shown before the window would be stacked below it.
         """
         super().setVisible(visible)
-        for dock in self._docks if visible else ():
-            if dock.isFloating() and dock.isVisible():
-                dock.hide()
-                dock.show()
+        if visible and hasattr(self, "docks"):
+            self.docks.show_floating()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user declines because something would be lost."""
         if not self._close_confirmed and not self.commands.may_close():
             event.ignore()
             return
-        self.commands.preferences.change("window", self._layout())
+        self.commands.preferences.change("window", self.docks.layout())
         self.recovery.stop()
         event.accept()
         self.closed.emit()
@@ -292,7 +306,7 @@ class MainWindow(QMainWindow):
 
     def look_like(self, other: MainWindow) -> None:
         """Take over the position, size and docks of another window."""
-        self._restore_layout(*other._layout())
+        self.docks.restore(*other.docks.layout())
 
     def dismantle(self) -> None:
         """Release what Qt does not delete together with the window."""
@@ -329,35 +343,30 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]))
+        correction = CorrectionNotice(self.workbench)
+        correction.draft_wanted.connect(self.draft.change)
+        column.addWidget(correction)
         column.addWidget(self.views, 1)
         return page
 
-    def _make_docks(self) -> list[QDockWidget]:
+    def _make_docks(self) -> Docks:
         pruning = QWidget()
         column = QVBoxLayout(pruning)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.draft)
         column.addWidget(self.stack, 1)
         area = Qt.DockWidgetArea
-        left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
-        right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
+        docks = Docks(self)
+        # The draft keeps its height beside the dock that evaluates, whose points change the draft.
+        self.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
+        docks.add("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
+        docks.add("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
+        docks.add("History", tr("History"), self.history, area.LeftDockWidgetArea, hidden=True)
+        docks.add("Evaluate", tr("Evaluate"), self.evaluate, area.BottomDockWidgetArea, hidden=True)
+        docks.add("Log", tr("Log"), self.log, area.BottomDockWidgetArea, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
-        tree_width = NARROW_TREE_PX if is_narrow else TREE_PX
-        self.resizeDocks([left, right], [tree_width, 344], Qt.Orientation.Horizontal)
-        history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
-        log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
-        for dock in (history, log_dock):
-            dock.hide()
-        return [left, right, history, log_dock]
-
-    def _make_dock(
-        self, name: str, title: str, content: QWidget, area: Qt.DockWidgetArea
-    ) -> QDockWidget:
-        dock = QDockWidget(title)
-        dock.setObjectName(name)  # the key in saved layouts, independent of the language
-        dock.setWidget(content)
-        self.addDockWidget(area, dock)
-        return dock
+        docks.resize({"Modules": NARROW_TREE_PX if is_narrow else TREE_PX, "Pruning": PRUNING_PX})
+        return docks
 
     def _make_toolbar(self) -> None:
         bar = QToolBar(tr("Toolbar"))
@@ -387,12 +396,13 @@ class MainWindow(QMainWindow):
                 elif name == menus.PRESETS:
                     menu.addMenu(self._presets)
                 elif name == menus.DOCKS:
-                    menu.addActions([dock.toggleViewAction() for dock in self._docks])
+                    menu.addActions(self.docks.actions)
                 else:
                     menu.addAction(self.menu_actions[name])
-        themes = QActionGroup(self)
-        for name in ("theme_system", "theme_light", "theme_dark"):
-            themes.addAction(self.menu_actions[name])
+        for exclusive in menus.EXCLUSIVE:
+            group = QActionGroup(self)
+            for name in exclusive:
+                group.addAction(self.menu_actions[name])
 
     def _connect(self) -> None:
         self.tree.selected.connect(self.draft.targets.follow)
@@ -404,6 +414,8 @@ class MainWindow(QMainWindow):
         self.status.busy_changed.connect(self.menu_actions.refresh)
         self.views.changed.connect(self.menu_actions.refresh)
         self.views.draft_wanted.connect(self.draft.change)
+        self.evaluate.draft_wanted.connect(self.draft.change)
+        self.evaluate.amount_wanted.connect(self.draft.edit_with_amount)
         self.draft.form.fold.open(on=self.commands.settings.more_fields)
         self.draft.form.fold_toggled.connect(
             lambda on: self.commands.preferences.change("more_fields", on)
@@ -470,22 +482,6 @@ class MainWindow(QMainWindow):
             LogEntry.of_error(tried, error).whole,
         )
 
-    def _layout(self) -> tuple[str, str]:
-        return _text(self.saveGeometry()), _text(self.saveState())
-
-    def _restore_layout(self, *layout: str) -> None:
-        try:
-            geometry, state = map(base64.b64decode, layout)
-        except binascii.Error:
-            log.warning("The layout of the window cannot be read; using the default layout.")
-            return
-        self.restoreGeometry(QByteArray(geometry))
-        self.restoreState(QByteArray(state))
-
 
 def _local_paths(event: QDropEvent) -> list[Path]:
     return [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
-
-
-def _text(state: QByteArray) -> str:
-    return base64.b64encode(state.data()).decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from prune_gui.gui.draft_controller import DraftController
 from prune_gui.gui.session_files import SessionFiles
 from prune_gui.gui.zero_counter import ZeroCounter
 from prune_gui.language import deferred, tr
+from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.manual_channels import drafted_channels
 from prune_gui.session.manual_units import drafted_units
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Resolution
+    from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Workbench(QObject):
         zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
         chosen: the name of the parameter that the views show.
+        chosen_group: the coupled group of it that the user chose; None if the user chose none.
 
     Signals:
         changed: (changes) the state changed; a `Changes` record.
@@ -76,6 +78,7 @@ class Workbench(QObject):
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
         self.chosen: str | None = None
+        self.chosen_group: CoupledGroup | None = None
         self._resolve_ticket: int | None = None
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
         self.bridge.failed.connect(self.failed)
@@ -127,6 +130,20 @@ class Workbench(QObject):
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
         return self.session.module_index.module_type_of(parameter) if self.session else ""
+
+    @property
+    def steps_with_amount(self) -> Iterator[tuple[int, Step]]:
+        """The enabled steps of the recipe whose amount counts, with their indices, from 0.
+
+        A step with targets that all have their own amounts is left out, if it is resolved.
+        """
+        steps = self.session.steps if self.session is not None else ()
+        is_current = self.resolved is not None and self.resolved.recipe.steps == steps
+        outcomes = self.resolved.resolution.outcomes if self.resolved and is_current else ()
+        for index, step in enumerate(steps):
+            is_common = index >= len(outcomes) or outcomes[index].has_common_amount
+            if step.enabled and is_common and has_amount(step.method):
+                yield index, step
 
     @property
     def unpruned_zeros(self) -> int:
@@ -189,14 +206,19 @@ class Workbench(QObject):
             job = resolve_job(self.session, self.draft.current)
             self._resolve_ticket = self.bridge.run(job, self._set_resolved)
 
-    def choose(self, name: str | None) -> None:
+    def choose(self, name: str | None, group: CoupledGroup | None = None) -> None:
         """Show another parameter. A name that the open checkpoint does not have is ignored.
 
         A picture of the previous checkpoint may still send such names.
+
+        Args:
+            name: the name of the parameter; None for none.
+            group: the coupled group of it to show; None for any.
         """
         known = self.session.checkpoint.tensors if self.session else ()
-        if name != self.chosen and (name is None or name in known):
-            self.chosen = name
+        is_other = name != self.chosen or (group is not None and group != self.chosen_group)
+        if is_other and (name is None or name in known):
+            self.chosen, self.chosen_group = name, group
             self.changed.emit(Changes(selection=True))
 
     def choose_adjacent(self, by: int) -> None:
@@ -252,7 +274,7 @@ class Workbench(QObject):
         return True
 
     def _on_opened(self, continued: bool) -> None:
-        chosen, self.chosen = self.chosen, None
+        chosen, self.chosen, self.chosen_group = self.chosen, None, None
         self.resolved = self.draft.current = None
         self.comparison.forget_session(continued=continued)
         self.changed.emit(OPENED)

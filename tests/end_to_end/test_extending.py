@@ -34,11 +34,13 @@ def extended(tmp_path, demo_checkpoint):
     return run
 
 
+@pytest.mark.slow
 def test_a_new_command_is_listed_and_runs(extended):
     assert "Print a greeting." in extended("--help")
     assert extended("greet") == "Good day.\n"
 
 
+@pytest.mark.slow
 def test_a_new_method_condition_and_format_work_on_the_command_line(extended):
     assert "first_weights" in json.loads(extended("methods", "--json"))
     applied = extended("apply", "recipe.yaml", "demo.safetensors", "-o", "out.hex", "--json")

@@ -42,7 +42,8 @@ def window(qtbot, monkeypatch, tmp_path) -> Iterator[MainWindow]:
     theme = Theme(QApplication.instance(), "light")
     window = MainWindow(workbench, Preferences(Settings(), theme), tmp_path / "prune-gui.log")
     window.show()
-    window._docks[-1].show()  # the history, which is hidden at first
+    [history] = [one for one in window.docks.actions if one.text() == "History"]
+    history.trigger()  # hidden at first; the keyboard stays with the window
     qtbot.waitExposed(window)
     workbench.warm_up()
     yield window
@@ -163,8 +164,11 @@ def check(window: MainWindow, qtbot) -> None:
     assert resolved is not None
     assert window.stack.list.model().rowCount() == len(session.steps)
     assert window.stack.list.model()._steps == session.steps
-    assert window.history.entry_list.count() == len(session.history.entries)
-    assert window.history.entry_list.currentRow() == session.history.position
+    entries = window.history.entry_list
+    assert entries.count() == len(session.history.entries)
+    # The current row is only where the keyboard is; the state of the stack is in bold.
+    bold = [row for row in range(entries.count()) if entries.item(row).font().bold()]
+    assert bold == [session.history.position]
     assert window.isWindowModified() == session.unsaved
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
     assert window.draft.preview.isChecked() or bench.draft.current is None
@@ -189,20 +193,16 @@ def counts_resolved_anew(session) -> tuple[dict[str, tuple[int, int]], str]:
             return dict(prune_gui.resolve(before, checkpoint).counts), str(error)
 
 
-def seed_of_run(default: int | None = None) -> int:
-    """Return the seed in MONKEY_SEED if it is set, else `default`, else a random one."""
-    chosen = random.randrange(10**6) if default is None else default
+def seed_of_run() -> int:
+    """Return the seed in MONKEY_SEED if it is set, else a random one; in CI, 1."""
+    chosen = 1 if "CI" in os.environ else random.randrange(10**6)
     return int(os.environ.get("MONKEY_SEED", chosen))
-
-
-def test_hundreds_of_random_actions_leave_the_window_consistent(run_monkey, files):
-    run_monkey(files, acts=400, seed=seed_of_run(1))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_thousands_of_random_actions_leave_the_window_consistent(run_monkey, files):
-    run_monkey(files, acts=int(os.environ.get("MONKEY_ACTS", "3000")), seed=seed_of_run())
+def test_random_actions_leave_the_window_consistent(run_monkey, files):
+    run_monkey(files, acts=int(os.environ.get("MONKEY_ACTS", "600")), seed=seed_of_run())
 
 
 @pytest.mark.real

@@ -37,14 +37,8 @@ def save_in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: 
     return [sha256(out.read_bytes()).hexdigest() for out in (window_out, apply_out)]
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "finalized",
-        pytest.param("reparametrized", marks=pytest.mark.slow),
-        pytest.param("masks", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 def test_the_window_and_the_command_line_save_the_same_bytes(demo_checkpoint, tmp_path, form):
     window, apply = save_in_both_ways(demo_checkpoint, tmp_path, ["*.weight", "!*.bn?.*"], form)
     assert window == apply

@@ -63,6 +63,7 @@ def in_folder(folder: Path, *arguments: object, **variables: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_commands_read_only_the_checkpoint_in_the_working_folder(folder, tmp_path):
     output = in_folder(folder, SCRIPT, "commands", tmp_path)
     assert set(json.loads(output.splitlines()[-1])) <= MAY_BE_READ
@@ -76,6 +77,7 @@ def test_the_window_reads_only_the_checkpoint_in_the_working_folder(folder):
     assert "model.safetensors" in output
 
 
+@pytest.mark.slow
 def test_python_m_imports_nothing_from_the_working_folder(folder):
     assert "22 tensors" in in_folder(folder, "-m", "prune_gui", "inspect", "model.safetensors")
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
+import prune_gui
 from prune_gui import number_formats
 from prune_gui.gui import formatting
 
@@ -87,3 +90,17 @@ def test_equal_remarks_are_merged_and_many_are_counted():
     assert len(formatting.notes(many)) == 4
     assert formatting.short_notes(some) == ["odd: 2 targets", "even: 1 target"]
     assert len(formatting.short_notes(many)) == 3
+
+
+def test_a_correction_tells_how_many_parameters_it_corrects(tmp_path):
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    save_file(layer.state_dict(), tmp_path / "dense.safetensors")
+    with prune_gui.record(layer, "means") as recording:
+        layer(torch.randn(4, 3))
+    (path,) = recording.save(tmp_path)
+    fields = {"method": "bias_correction", "targets": ["*"], "means": str(path)}
+    recipe = prune_gui.Recipe.validated({"steps": [fields]}, "recipe", None)
+    with prune_gui.open_checkpoint(tmp_path / "dense.safetensors") as checkpoint:
+        resolution = prune_gui.resolve(recipe, checkpoint)
+    assert formatting.outcome(resolution, 1) == "corrects 1 parameter"
+    assert formatting.prospect(resolution, 1) == "Corrects 1 parameter; prunes nothing."

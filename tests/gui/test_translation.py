@@ -196,7 +196,7 @@ def test_the_reload_notice_is_translated(window, open_file, demo_checkpoint, tmp
 
 def test_dock_names_do_not_depend_on_the_language(window):
     names = {dock.objectName() for dock in window.findChildren(QDockWidget)}
-    assert names == {"Modules", "Pruning", "History", "Log"}
+    assert names == {"Modules", "Pruning", "History", "Evaluate", "Log"}
 
 
 def test_questions_and_remarks_are_translated(window, boxes):

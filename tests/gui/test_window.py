@@ -324,7 +324,7 @@ def test_a_file_dropped_on_any_line_is_opened_except_in_path_fields(demo_window,
 def test_floating_docks_are_shown_after_the_window(window, qtbot):
     dock = window.findChild(QDockWidget, "Pruning")
     dock.setFloating(True)
-    kept = window._layout()
+    kept = window.docks.layout()
     window.hide()
     shown = []
 
@@ -336,7 +336,7 @@ def test_floating_docks_are_shown_after_the_window(window, qtbot):
 
     watch = Watch()
     dock.installEventFilter(watch)
-    window._restore_layout(*kept)
+    window.docks.restore(*kept)
     window.show()
     dock.removeEventFilter(watch)
     assert dock.isVisible()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QDockWidget, QMessageBox, QWidget
 from safetensors.torch import save_file
 from waiting import change
 
@@ -220,11 +220,11 @@ def test_settings_written_by_another_program_are_kept(two, tmp_path):
 def test_a_new_window_has_the_layout_of_the_front_window(windows):
     one = windows.make()
     one.resize(one.minimumSizeHint())
-    one._docks[-1].show()
+    one.findChild(QDockWidget, "Log").show()
     one.menu_actions["new_window"].trigger()
     [_, other] = windows
     assert other.size() == one.size()
-    assert other._docks[-1].isVisibleTo(other)
+    assert other.findChild(QDockWidget, "Log").isVisibleTo(other)
 
 
 def test_the_first_window_is_no_larger_than_its_screen(windows):

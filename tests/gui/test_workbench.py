@@ -122,7 +122,7 @@ def test_a_saved_checkpoint_is_announced_without_resolving_again(
 
 
 def test_compared_checkpoints_that_no_side_shows_are_closed_except_for_the_latest(
-    workbench, open_file, announced, demo_checkpoint, tmp_path, qtbot, wait_for_engine
+    workbench, open_file, announced, demo_checkpoint, tmp_path, qtbot
 ):
     open_file(demo_checkpoint)
     del announced[:]
@@ -134,8 +134,7 @@ def test_compared_checkpoints_that_no_side_shows_are_closed_except_for_the_lates
         opened.append(workbench.comparison.state("left").base.checkpoint)
     assert [checkpoint.path for checkpoint in opened] == paths
     assert announced == 3 * [Changes(comparison=True)]
-    wait_for_engine(workbench)
-    assert [is_open(checkpoint) for checkpoint in opened] == [False, True, True]
+    qtbot.waitUntil(lambda: list(map(is_open, opened)) == [False, True, True], timeout=60_000)
     workbench.close()
     assert not any(map(is_open, opened))
 

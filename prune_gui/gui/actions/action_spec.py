@@ -62,6 +62,9 @@ class ActionTarget(Protocol):
     def show_presets(self) -> None:
         """Open the dialog of the user's presets."""
 
+    def show_evaluation(self) -> None:
+        """Show the dock that evaluates."""
+
     def show_sweep(self) -> None:
         """Open the dialog that tries several amounts of a step."""
 
@@ -136,6 +139,12 @@ def starts_from_zeros(window: ActionTarget) -> bool:
     """Return whether the recipe counts zeros in the file as pruned."""
     session = window.workbench.session
     return session is not None and session.recipe.start == "zeros"
+
+
+def has_own_table(window: ActionTarget) -> bool:
+    """Return whether the recipe has a table of the architecture."""
+    session = window.workbench.session
+    return session is not None and session.recipe.table is not None
 
 
 def has_picture(window: ActionTarget) -> bool:

@@ -62,6 +62,8 @@ MENUS: Final = {
         "copy_table",
         "save_table",
         SEPARATOR,
+        "group_by_module",
+        "group_by_space",
         "copy_modules",
         "save_modules",
         SEPARATOR,
@@ -85,6 +87,7 @@ MENUS: Final = {
         SEPARATOR,
         "edit_step",
         "edit_amount",
+        "take_shares",
         "duplicate",
         "move_up",
         "move_down",
@@ -96,10 +99,14 @@ MENUS: Final = {
         "start_from_zeros",
         "own_recipe",
         SEPARATOR,
+        "use_table",
+        "use_built_in_table",
+        SEPARATOR,
         PRESETS,
         "save_preset",
         "manage_presets",
         SEPARATOR,
+        "evaluate",
         "sweep",
         "batch",
         SEPARATOR,
@@ -110,6 +117,11 @@ MENUS: Final = {
     ),
     deferred("&Help"): ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
 }
+EXCLUSIVE: Final = (
+    ("theme_system", "theme_light", "theme_dark"),
+    ("group_by_module", "group_by_space"),
+)
+"""Actions of which exactly one is checked."""
 TOOLBAR: Final = (
     "open",
     "save_recipe",
@@ -122,9 +134,9 @@ TOOLBAR: Final = (
     "add_step",
 )
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
-TREE_MENU: Final = ("copy_modules", "save_modules")
+TREE_MENU: Final = ("group_by_module", "group_by_space", "copy_modules", "save_modules")
 STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
-STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "switch_step", "clear_stack")
+STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "take_shares", "switch_step", "clear_stack")
 WELCOME: Final = ("open", "demo")
 
 

@@ -18,6 +18,8 @@ from prune_gui.gui.actions.action_spec import (
     undo_label,
     undo_text,
 )
+from prune_gui.gui.actions.trial_actions import TRIAL_ACTIONS
+from prune_gui.gui.actions.unit_actions import UNIT_ACTIONS
 from prune_gui.gui.panels.stack.start_panel import AGAIN_TIP, ZEROS_TIP
 from prune_gui.language import deferred, tr
 
@@ -252,7 +254,7 @@ TABLE: Final = (
     ),
     ActionSpec(
         "switch_step",
-        deferred("Switc&h step on or off"),
+        deferred("S&witch step on or off"),
         deferred("Switch the step off, or on again; its position does not change"),
         lambda w: w.stack.switch(),
         "Space",
@@ -307,20 +309,7 @@ TABLE: Final = (
         deferred("Rename and remove presets of your own"),
         lambda w: w.show_presets(),
     ),
-    ActionSpec(
-        "sweep",
-        deferred("&Sweep…"),
-        deferred("Try several amounts of a step, side by side"),
-        lambda w: w.show_sweep(),
-        when=is_open,
-    ),
-    ActionSpec(
-        "batch",
-        deferred("&Batch…"),
-        deferred("Apply the stack to several checkpoints, one after the other"),
-        lambda w: w.show_batch(),
-        when=is_open,
-    ),
+    *TRIAL_ACTIONS,
     ActionSpec(
         "load_methods",
         deferred("Load methods &from a file…"),
@@ -489,4 +478,5 @@ TABLE: Final = (
         deferred("Versions of the program and its libraries"),
         lambda w: w.commands.about(),
     ),
+    *UNIT_ACTIONS,
 )

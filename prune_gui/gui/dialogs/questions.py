@@ -16,12 +16,14 @@ from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
+    from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.session import Crash
 
 OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
 MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
 RECIPES: Final = deferred("Recipes (*.yaml *.yml);;All files (*)")
+ARCHITECTURES: Final = deferred("Architecture tables (*.yaml *.yml);;All files (*)")
 TABLES: Final = deferred("Tables (*.csv);;All files (*)")
 METHODS: Final = deferred("Python files (*.py);;All files (*)")
 """File filters of dialogs, to be translated except for the patterns in brackets."""
@@ -105,6 +107,14 @@ def ask_methods(parent: QWidget, folder: Path) -> Path | None:
     return Path(path) if path else None
 
 
+def ask_table(parent: QWidget, folder: Path) -> Path | None:
+    """Ask which table of the architecture to use."""
+    path, _ = QFileDialog.getOpenFileName(
+        parent, tr("Use architecture table"), str(folder), tr(ARCHITECTURES)
+    )
+    return Path(path) if path else None
+
+
 def agree_to_run(parent: QWidget, path: Path) -> bool:
     """Ask whether to run a Python file; return True only if the user clicks Run."""
     button = QMessageBox.StandardButton
@@ -120,6 +130,36 @@ def agree_to_run(parent: QWidget, path: Path) -> bool:
     )
     run = box.addButton(tr("&Run and load"), QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(button.Cancel))
+    box.exec()
+    return box.clickedButton() is run
+
+
+def ask_evaluator(parent: QWidget, folder: Path) -> Path | None:
+    """Ask which Python file has the function of an evaluator."""
+    path, _ = QFileDialog.getOpenFileName(
+        parent, tr("Choose an evaluator"), str(folder), tr(METHODS)
+    )
+    return Path(path) if path else None
+
+
+def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
+    """Ask whether to run an evaluator; return True only if the user clicks Run."""
+    box = QMessageBox(QMessageBox.Icon.Warning, tr("Run this evaluator?"), "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)  # a command may look like anything
+    what = one_line(spec.text, MAX_PATH)
+    if spec.path is not None:
+        what = tr("{evaluator}\nwith {python}", evaluator=what, python=one_line(spec.python))
+    box.setText(
+        tr(
+            "Evaluating runs this with all your rights:\n\n{what}\n\nSHA-256 {digest}\n\n"
+            "It can read, change, delete and send your files. Run it only if you wrote it, or "
+            "trust whoever did. You are asked again if it changes.",
+            what=what,
+            digest=spec.code_digest(),
+        )
+    )
+    run = box.addButton(tr("&Run"), QMessageBox.ButtonRole.AcceptRole)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.exec()
     return box.clickedButton() is run
 

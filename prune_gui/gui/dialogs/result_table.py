@@ -31,10 +31,11 @@ class ResultTable(TableView):
         self._wide = wide
         self._fit()
         header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
-        model.rowsInserted.connect(self._fit)
+        for changed in (model.rowsInserted, model.dataChanged):
+            changed.connect(self._fit)
 
     def _fit(self) -> None:
-        """Make Qt measure the columns; after inserting rows, it does not do so by itself."""
+        """Make Qt measure the columns; after a change of rows, it does not do so by itself."""
         self.horizontalHeader().setSectionResizeMode(self._wide, QHeaderView.ResizeMode.Stretch)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

@@ -32,7 +32,7 @@ def pruned_path(checkpoint: Path) -> Path:
 def compact_folder(checkpoint: Checkpoint) -> Path | None:
     """Return the suggested folder for the compact form; None without a config.json."""
     folder = checkpoint.path.absolute().parent
-    if not (checkpoint.model_type or checkpoint.hf_config) or not folder.name:
+    if not (checkpoint.model_types or checkpoint.hf_config) or not folder.name:
         return None
     return folder.parent / f"{folder.name}-compact"
 

@@ -135,6 +135,7 @@ class SweepDialog(QDialog):
     Signals:
         pictured: as of `View`; the picture needs no job, so it is never emitted.
         amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
+        evaluation_wanted: the user wants to see what an evaluator says about several amounts.
 
     Args:
         workbench: a workbench with an open session.
@@ -146,6 +147,7 @@ class SweepDialog(QDialog):
     ticket: int | None = None
     pictured = Signal()
     amount_wanted = Signal(int, object)
+    evaluation_wanted = Signal()
 
     def __init__(
         self, workbench: Workbench, taking: Exporter, index: int | None, parent: QWidget
@@ -187,6 +189,9 @@ class SweepDialog(QDialog):
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._sequence.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
+        evaluate = buttons.addButton(tr("&Evaluate…"), JobSequenceButtons.ButtonRole.ActionRole)
+        evaluate.setToolTip(tr("Draw the value of an evaluator over the sparsity, in the dock"))
+        evaluate.clicked.connect(self.evaluation_wanted)
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         form.addRow(tr("&Step"), self.step)
@@ -252,18 +257,16 @@ class SweepDialog(QDialog):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.close()
-        elif changes.recipe:
+        elif changes.recipe or changes.resolution:
             self._list_steps()
 
     def _list_steps(self) -> None:
-        """List the current steps that are enabled and have an amount."""
-        session = self._workbench.session
+        """List the current steps whose amount counts."""
         chosen = self.step.currentData()
         self.step.clear()
-        for index, step in enumerate(session.steps if session else ()):
-            if step.enabled and has_amount(step.method):
-                text = f"{index + 1}  {formatting.title(step)}  →  {formatting.targets(step)}"
-                self.step.addItem(text, index)
+        for index, step in self._workbench.steps_with_amount:
+            text = f"{index + 1}  {formatting.title(step)}  →  {formatting.targets(step)}"
+            self.step.addItem(text, index)
         self.step.setCurrentIndex(max(self.step.findData(chosen), 0))
         self._refresh()
 

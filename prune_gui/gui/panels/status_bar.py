@@ -16,7 +16,7 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
-from prune_gui.worker import Event, Job, Progressed, Started
+from prune_gui.worker import Dropped, Event, Failed, Finished, Job, Progressed, Started
 
 JOB_DELAY_MS: Final = 200
 """Delay before a running job is shown."""
@@ -50,7 +50,7 @@ class _RunningJob:
 class StatusBar(QStatusBar):
     """Shows the running job of the engine, with a button that cancels it.
 
-    Of two running jobs it shows the long one.
+    Of several running jobs it shows a long one, or else an evaluation.
 
     Signals:
         busy_changed: `busy` may have changed.
@@ -149,13 +149,13 @@ class StatusBar(QStatusBar):
                     running.steps = max(running.steps or 0, share)
                     if running is self._shown:
                         self._show_progress(running)
-        else:
+        elif isinstance(event, Finished | Failed | Dropped):
             self._running = [one for one in self._running if one.ticket != event.ticket]
             self._show_main_job()
 
     def _show_main_job(self) -> None:
-        """Show the long job that runs, or else the other one."""
-        main = max(self._running, key=lambda running: running.job.long, default=None)
+        """Show the long job that runs, or else the evaluation, or else the quick job."""
+        main = max(self._running, key=lambda one: (one.job.long, one.job.evaluates), default=None)
         if main is self._shown:
             return
         self._shown = main

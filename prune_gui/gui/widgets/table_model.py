@@ -129,6 +129,16 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
             self.rows = (*self.rows, *records)
             self.endInsertRows()
 
+    def update(self, records: Sequence[Row]) -> None:
+        """Show other records, but change only those that differ, so that a selection stays."""
+        for row, (old, new) in enumerate(zip(self.rows, records, strict=False)):
+            if old != new:
+                self.put(row, new)
+        surplus = len(self.rows) - len(records)
+        if surplus > 0:
+            self.remove(len(records), surplus)
+        self.add(records[len(self.rows) :])
+
     def put(self, row: int, record: Row) -> None:
         """Replace one record."""
         self.rows = (*self.rows[:row], record, *self.rows[row + 1 :])

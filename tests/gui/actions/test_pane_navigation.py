@@ -26,7 +26,7 @@ def at_work(demo_window, settle, qtbot):
 def pane_of(window):
     """Return the name of the pane with the focus."""
     focus = QApplication.focusWidget()
-    named = ("tree", "views", "draft", "stack", "history", "log")
+    named = ("tree", "views", "draft", "stack", "history", "evaluate", "log")
     return next(name for name in named if getattr(window, name).isAncestorOf(focus))
 
 
@@ -43,9 +43,9 @@ def test_f6_visits_the_panes_in_their_visual_order(at_work):
     for dock in at_work.findChildren(QDockWidget):
         dock.show()
     QApplication.processEvents()
-    order = ["history", "views", "draft", "stack", "log", "tree"]
-    assert press(Qt.Key.Key_F6, 6, at_work) == order
-    assert press(Qt.Key.Key_F6, 6, at_work, SHIFT) == [*reversed(order[:-1]), "tree"]
+    order = ["history", "views", "draft", "stack", "evaluate", "log", "tree"]
+    assert press(Qt.Key.Key_F6, 7, at_work) == order
+    assert press(Qt.Key.Key_F6, 7, at_work, SHIFT) == [*reversed(order[:-1]), "tree"]
 
 
 def test_f6_skips_hidden_panes(at_work):

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 from PySide6.QtCore import QPointF, Qt
+from PySide6.QtWidgets import QPushButton
 from shiboken6 import isValid
 from waiting import change
 
@@ -37,6 +38,29 @@ def test_enabled_steps_with_an_amount_are_listed(dialog, workbench):
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [1, 2]
     workbench.edit(lambda session: session.switch(1, enabled=False))
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [2]
+
+
+def test_a_step_whose_targets_all_have_own_amounts_is_not_listed(
+    dialog, workbench, make_step, settle
+):
+    targets = "features.conv1.weight", "features.conv2.weight"
+    own = {targets[0]: 0.25}
+    step = make_step("l1_unstructured", *targets, amount=0.5, amounts=own)
+    workbench.edit(lambda session: session.add(step))
+    settle()
+    assert dialog.step.findData(3) == 2
+    own |= {targets[1]: 0.5}
+    step = make_step("l1_unstructured", *targets, amount=0.5, amounts=own)
+    workbench.edit(lambda session: session.replace(3, step))
+    settle()
+    assert dialog.step.findData(3) == -1
+
+
+def test_it_leads_to_the_curves_of_an_evaluator(dialog, demo_window):
+    [evaluate] = [one for one in dialog.findChildren(QPushButton) if "valuate" in one.text()]
+    evaluate.click()
+    assert demo_window.evaluate.isVisible()
+    assert demo_window.evaluate.tabs.currentWidget() is demo_window.evaluate.sweep
 
 
 def test_every_amount_gets_a_row_and_a_double_click_drafts_it(

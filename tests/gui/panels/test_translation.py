@@ -24,23 +24,33 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 RECIPE_WORDS = ("fro", "nuc", "x", "nothing", "encoder.*.weight, !*.bias")
 """Words of recipes and targets that are not translated."""
 NON_DEFAULTS = {
-    "l1_unstructured": {"amount": 0.3, "scope": "row", "amount_of": "total", "max_sparsity": 0.9},
+    "refit": {"moments": "/1/2", "damping": 0.5},
+    "bias_correction": {"means": "/1/2"},
+    "batch_norm_statistics": {"statistics": "/1/2"},
+    "l1_unstructured": {"amount": 0.3, "scope": "row", "amount_of": "total", "amounts": {"x": 1}},
     "ln_structured": {"amount": 1, "scope": "global", "amount_of": "reach", "dim": 1, "n": "inf"},
     "lamp": {"amount": 0.7, "max_sparsity": 0.9, "importance": "/1/2"},
-    "erk": {"amount": 3, "moved_from": "/1/2"},
+    "balanced": {"amount": 0.7, "over": "row", "row_power": 1.0, "column_power": 0.0},
+    "erk": {"amount": 3, "score": "ria"},
     "threshold": {"value": 0.5, "relative_to": "std"},
     "n_m": {"n": 1, "m": 8, "dim": 0, "flatten": False, "tail": "keep"},
     "block": {"amount": 7, "n": 1, "tail": "keep"},
     "channels": {"channels": (1, 2, 3)},
-    "coupled": {"amount": 3, "reduction": "sum", "uniform": True, "round_to": 8},
+    "coupled": {
+        "amount": 3,
+        "reduction": "sum",
+        "uniform": True,
+        "round_to": 8,
+        "importance": "/1/2",
+    },
     "layers": {"layers": (1, 2, 3), "stack": "encoder"},
-    "experts": {"experts": (0, 5)},
+    "experts": {"amount": 2, "importance": "/1/2", "reduction": "sum"},
     "listed_units": {"units": (0, 5), "space": "heads"},
     "tokens": {"listed": "/1/2"},
     "random_unstructured": {"amount": 1, "seed": 3},
     "random_structured": {"amount": 0.5, "seed": 3},
     "custom_from_mask": {"mask": "/1/2", "take": "zeros"},
-    "dead_units": {},
+    "dead_units": {"fold_constants": False},
     "identity": {},
 }
 """For each method, field values that appear in the title of a step."""

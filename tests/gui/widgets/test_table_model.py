@@ -32,6 +32,18 @@ def records(qtbot):
     model.deleteLater()
 
 
+@pytest.mark.parametrize("after", [(), (("a", 1),), (("a", 1), ("x", 9), ("c", 3), ("d", 4))])
+def test_an_update_changes_only_the_rows_that_differ(records, after):
+    records.show([("a", 1), ("b", 2), ("c", 3)])
+    kept, resets, changed = QPersistentModelIndex(records.index(0, 0)), [], []
+    records.modelReset.connect(lambda: resets.append(True))
+    records.dataChanged.connect(lambda first, _: changed.append(first.row()))
+    records.update(after)
+    assert records.rows == after
+    assert (resets, changed) == ([], [1] if len(after) > 1 else [])
+    assert kept.isValid() == bool(after)
+
+
 def columns(*more):
     return (
         Column(

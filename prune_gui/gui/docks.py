@@ -1,0 +1,105 @@
+"""The docks of a window, and their layout between runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Mapping
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
+
+log = logging.getLogger(__name__)
+
+
+class Docks:
+    """Makes the docks of a window, and saves and restores their layout.
+
+    Args:
+        window: the window.
+    """
+
+    def __init__(self, window: QMainWindow) -> None:
+        self._window = window
+        self._docks: dict[str, QDockWidget] = {}
+        self._first_layout = QByteArray()
+
+    def add(
+        self,
+        name: str,
+        title: str,
+        content: QWidget,
+        area: Qt.DockWidgetArea,
+        *,
+        hidden: bool = False,
+    ) -> None:
+        """Add a dock.
+
+        Args:
+            name: the key in saved layouts, independent of the language.
+            title: what the user sees.
+            content: the widget in the dock.
+            area: where it is at first.
+            hidden: whether it is hidden at first.
+        """
+        dock = QDockWidget(title)
+        dock.setObjectName(name)
+        dock.setWidget(content)
+        self._window.addDockWidget(area, dock)
+        dock.setHidden(hidden)
+        self._docks[name] = dock
+
+    @property
+    def actions(self) -> list[QAction]:
+        """The actions that show and hide the docks."""
+        return [dock.toggleViewAction() for dock in self._docks.values()]
+
+    def resize(self, widths: Mapping[str, int]) -> None:
+        """Set the widths of some docks, in pixels."""
+        docks = [self._docks[name] for name in widths]
+        self._window.resizeDocks(docks, list(widths.values()), Qt.Orientation.Horizontal)
+
+    def show(self, name: str) -> None:
+        """Show a dock, in front of those that share its place, and give it the focus."""
+        dock = self._docks[name]
+        dock.show()
+        dock.raise_()
+        dock.widget().setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def show_floating(self) -> None:
+        """Show the floating docks again.
+
+        A dock that is shown before the window would be stacked below it.
+        """
+        for dock in self._docks.values():
+            if dock.isFloating() and dock.isVisible():
+                dock.hide()
+                dock.show()
+
+    def note_first_layout(self) -> None:
+        """Make the current layout that of `reset`."""
+        self._first_layout = self._window.saveState()
+
+    def reset(self) -> None:
+        """Restore the initial layout."""
+        self._window.restoreState(self._first_layout)
+
+    def layout(self) -> tuple[str, str]:
+        """Return the geometry of the window and the layout, in base64."""
+        return _text(self._window.saveGeometry()), _text(self._window.saveState())
+
+    def restore(self, *layout: str) -> None:
+        """Restore what `layout` returned."""
+        try:
+            geometry, state = map(base64.b64decode, layout)
+        except binascii.Error:
+            log.warning("The layout of the window cannot be read; using the default layout.")
+            return
+        self._window.restoreGeometry(QByteArray(geometry))
+        self._window.restoreState(QByteArray(state))
+
+
+def _text(state: QByteArray) -> str:
+    return base64.b64encode(state.data()).decode()

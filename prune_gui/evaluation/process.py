@@ -208,7 +208,7 @@ class ProcessTree:
             if now - measured > MEMORY_INTERVAL_S:
                 measured = now
                 used = self.memory()
-                if show is not None:
+                if show is not None and used:  # nothing: the command has just ended
                     show(Status(now - began, used))
                 _check_memory(used, limits.memory)
             return is_ready

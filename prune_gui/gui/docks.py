@@ -24,6 +24,7 @@ class Docks:
     def __init__(self, window: QMainWindow) -> None:
         self._window = window
         self._docks: dict[str, QDockWidget] = {}
+        self._first_heights: dict[str, int] = {}
         self._first_layout = QByteArray()
 
     def add(
@@ -34,6 +35,7 @@ class Docks:
         area: Qt.DockWidgetArea,
         *,
         hidden: bool = False,
+        height: int | None = None,
     ) -> None:
         """Add a dock.
 
@@ -43,6 +45,8 @@ class Docks:
             content: the widget in the dock.
             area: where it is at first.
             hidden: whether it is hidden at first.
+            height: the height when a hidden dock is shown for the first time, in pixels; None: that
+                of its content.
         """
         dock = QDockWidget(title)
         dock.setObjectName(name)
@@ -50,6 +54,8 @@ class Docks:
         self._window.addDockWidget(area, dock)
         dock.setHidden(hidden)
         self._docks[name] = dock
+        if height is not None:
+            self._first_heights[name] = height
 
     @property
     def actions(self) -> list[QAction]:
@@ -64,8 +70,12 @@ class Docks:
     def show(self, name: str) -> None:
         """Show a dock, in front of those that share its place, and give it the focus."""
         dock = self._docks[name]
+        was_hidden = dock.isHidden()
         dock.show()
         dock.raise_()
+        height = self._first_heights.pop(name, None)
+        if was_hidden and height is not None:
+            self._window.resizeDocks([dock], [height], Qt.Orientation.Vertical)
         dock.widget().setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def show_floating(self) -> None:

@@ -65,6 +65,8 @@ NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
+EVALUATE_PX: Final = 360
+"""Initial height of the dock that evaluates, with a readable plot."""
 
 
 class MainWindow(QMainWindow):
@@ -362,7 +364,14 @@ class MainWindow(QMainWindow):
         docks.add("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
         docks.add("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
         docks.add("History", tr("History"), self.history, area.LeftDockWidgetArea, hidden=True)
-        docks.add("Evaluate", tr("Evaluate"), self.evaluate, area.BottomDockWidgetArea, hidden=True)
+        docks.add(
+            "Evaluate",
+            tr("Evaluate"),
+            self.evaluate,
+            area.BottomDockWidgetArea,
+            hidden=True,
+            height=EVALUATE_PX,
+        )
         docks.add("Log", tr("Log"), self.log, area.BottomDockWidgetArea, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
         docks.resize({"Modules": NARROW_TREE_PX if is_narrow else TREE_PX, "Pruning": PRUNING_PX})

@@ -26,6 +26,8 @@ NOTE_DURATION_MS: Final = 10_000
 """Time for which a note is shown."""
 MIN_ESTIMATE_S: Final = 1.0
 """Run time of a job before its remaining time is estimated."""
+LONGEST_DURATION_S: Final = 90 * 60
+"""A remaining time with a long text, for which the progress bar has room."""
 PROGRESS_STEPS: Final = 1000
 """Range of the progress bar. Byte counts do not fit its 32-bit integers."""
 
@@ -65,7 +67,8 @@ class StatusBar(QStatusBar):
         self._shown: _RunningJob | None = None
         self._title = QLabel()
         self._progress = QProgressBar()
-        self._progress.setMaximumWidth(220)
+        longest = _format(LONGEST_DURATION_S).replace("%p", "100")
+        self._progress.setFixedWidth(self.fontMetrics().horizontalAdvance(longest) + 2 * GAP_PX)
         self._progress.setAccessibleName(tr("Progress"))
         self._cancel = QToolButton()
         self._cancel.setText(tr("Cancel"))
@@ -177,8 +180,7 @@ class StatusBar(QStatusBar):
         self._progress.setValue(running.steps)
         elapsed, share = time.monotonic() - running.start_time, running.steps / PROGRESS_STEPS
         if elapsed >= MIN_ESTIMATE_S and share > 0:
-            left = number_formats.duration(elapsed * (1 - share) / share)
-            self._progress.setFormat(tr("%p %, {time} left", time=left))
+            self._progress.setFormat(_format(elapsed * (1 - share) / share))
 
     def _show_job(self) -> None:
         self._cancel.setIcon(icon("cancel"))
@@ -216,3 +218,8 @@ class StatusBar(QStatusBar):
 
         used = psutil.Process().memory_info().rss / 2**30
         self._memory.setText(tr("Memory {size:.1f} GB", size=used))
+
+
+def _format(seconds: float) -> str:
+    """Return the format of the progress bar with the remaining time."""
+    return tr("%p %, {time} left", time=number_formats.duration(seconds))

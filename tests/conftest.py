@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from prune_gui.pruning.kernels.compilation import interpret_up_to
+
 if TYPE_CHECKING:
     import psutil
+
+interpret_up_to(0)  # the tests are about compiled loops
 
 QT_TEST_FOLDERS = ("gui", "end_to_end")
 QT_PACKAGES = ("PySide6", "pyqtgraph", "superqt")

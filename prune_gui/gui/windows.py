@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.gui.runtime.log_feed import LogEntry
+from prune_gui.gui.runtime.loop_compiler import LoopCompiler
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
@@ -69,6 +70,7 @@ class Windows(QObject):
         self._last_crash = last_crash
         self._open: list[MainWindow] = []
         self._leaving: list[MainWindow] = []
+        self._compiler = LoopCompiler(self)
 
     def __iter__(self) -> Iterator[MainWindow]:
         return iter(tuple(self._open))
@@ -92,6 +94,8 @@ class Windows(QObject):
         window.quit_wanted.connect(self.quit)
         window.closed.connect(partial(self._closed, window))
         workbench.ready.connect(self.ready)
+        workbench.loops_missing.connect(self._compiler.start)
+        self._compiler.advanced.connect(window.status.show_preparation)
         workbench.methods_loaded.connect(partial(self._renew_methods, workbench))
         workbench.bridge.ended.connect(partial(self._delete, window))
         front = self.front
@@ -142,6 +146,7 @@ class Windows(QObject):
 
         Waits for engines that write a file, but not for engines that only read.
         """
+        self._compiler.stop()
         windows = (*self._open, *self._leaving)
         for window in windows:
             window.workbench.bridge.stop()

@@ -56,6 +56,7 @@ class Workbench(QObject):
     Signals:
         changed: (changes) the state changed; a `Changes` record.
         ready: the engine's libraries and the methods of installed packages are loaded.
+        loops_missing: some loops of the engine are not compiled yet.
         methods_loaded: (methods) the pruning methods of a file were loaded.
         saved: (path) a file was written.
         noted: (note) something happened that the status bar says, such as a copy to the clipboard.
@@ -64,6 +65,7 @@ class Workbench(QObject):
 
     changed = Signal(object)
     ready = Signal()
+    loops_missing = Signal()
     methods_loaded = Signal(object)
     saved = Signal(object)
     noted = Signal(str)
@@ -310,9 +312,13 @@ class Workbench(QObject):
         self.changed.emit(Changes(methods=True))
         self.ready.emit()
         for job in compile_jobs():
-            self.bridge.run(job, lambda _: None)
+            self.bridge.run(job, self._use_loops)
         for problem in problems:
             self.fail(deferred("Loading installed methods"), problem)
+
+    def _use_loops(self, are_missing: bool) -> None:
+        if are_missing:
+            self.loops_missing.emit()
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())

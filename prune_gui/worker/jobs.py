@@ -281,16 +281,29 @@ def threads_jobs(count: int | None) -> list[Job]:
 
 
 def compile_jobs() -> list[Job]:
-    """Return jobs that compile the kernels, or load them from the cache, before they are needed.
+    """Return jobs that load the compiled loops before they are needed.
 
-    Call this after `warm_up_job` has run, since it imports torch.
+    The result of each is whether code is missing in the cache; see `compilation_process`. Call this
+    after `warm_up_job` has run, since it imports torch.
     """
+    from prune_gui.pruning.kernels.compilation import (  # numba: slow to import
+        NotCompiledError,
+        only_from_cache,
+    )
     from prune_gui.worker.warm_up import loops  # torch: slow to import
 
-    def job(compile_some: Callable[[], object]) -> Job:
-        return Job(deferred("Preparing"), lambda _: compile_some(), idle=True)
+    def job(use_some: Callable[[], object]) -> Job:
+        def work(_: Monitor) -> bool:
+            try:
+                with only_from_cache():
+                    use_some()
+            except NotCompiledError:
+                return True
+            return False
 
-    return [job(compile_some) for compile_some in loops()]
+        return Job(deferred("Preparing"), work, idle=True)
+
+    return [job(use_some) for use_some in loops()]
 
 
 def methods_job(path: Path) -> Job:

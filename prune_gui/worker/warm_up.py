@@ -57,7 +57,7 @@ def _load() -> None:
 
 
 def loops() -> Iterator[Callable[[], object]]:
-    """Yield functions, each of which compiles some kernels or loads them from the cache."""
+    """Yield functions that call the loops of the engine on small arrays, the most used first."""
     import numpy as np  # slow to import
     import torch  # slow to import
 
@@ -68,8 +68,9 @@ def loops() -> Iterator[Callable[[], object]]:
     from prune_gui.pruning.norms.channels import channel_norms
     from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS, smallest
 
+    yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1), 1)
     yield kernels.warm_up
-    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
         yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1, dtype=dtype), 1)
     one, starts = np.zeros(1, np.uint32), np.zeros(1 << 16, np.uint32)
     for mask in (None, np.ones(1, np.bool_)):

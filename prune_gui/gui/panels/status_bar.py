@@ -89,6 +89,12 @@ class StatusBar(QStatusBar):
         self._zeros.setToolTip(tr("Share of zeros in the file. Not all of them count as pruned."))
         self._memory = QLabel()
         self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
+        self._preparation = QLabel()
+        self._preparation.setToolTip(
+            tr("Compiling the loops of the engine, once. Until then, large parameters take longer.")
+        )
+        self._preparation.hide()
+        self.addPermanentWidget(self._preparation)
         self.addPermanentWidget(self._pruned)
         self.addPermanentWidget(self._zeros)
         self.addPermanentWidget(self._memory)
@@ -109,6 +115,13 @@ class StatusBar(QStatusBar):
         # The layout must not move when a job is shown.
         self.setMinimumHeight(self.sizeHint().height())
         self._hide_job()
+
+    def show_preparation(self, done: int, total: int) -> None:
+        """Show that `done` of `total` parts of the engine are compiled, until all are."""
+        self._preparation.setText(
+            tr("Preparing for first use: {done} of {total}", done=done, total=total)
+        )
+        self._preparation.setVisible(done < total)
 
     def say(self, note: str) -> None:
         """Show a note for `NOTE_DURATION_MS`."""

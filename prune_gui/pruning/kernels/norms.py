@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from prune_gui.pruning.kernels.compilation import compiled, compiled_within, overload, types
+from prune_gui.pruning.kernels.compilation import (
+    compiled,
+    compiled_within,
+    overload,
+    register_jitable,
+    types,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +58,16 @@ SQUARES: Final = 3
 CUBES: Final = 4
 
 
+def _inlined(function: F) -> F:
+    """Let compiled loops call a function of one element, which Python calls as it is."""
+    return register_jitable(function)
+
+
 def _value(element: Any) -> Any:  # noqa: ANN401 - only the compiler knows the type
     """Return the absolute value of an element, in float32 or wider."""
+    if isinstance(element, np.uint16):
+        return abs(np.uint32(np.uint32(element) << np.uint32(16)).view(np.float32))
+    return abs(element)
 
 
 def _implements(function: Callable[..., Any], **options: set[str]) -> Callable[[F], F]:
@@ -69,30 +83,30 @@ def _compile_value(element: types.Type) -> Callable[..., Any]:
     return lambda element: abs(np.uint32(np.uint32(element) << np.uint32(16)).view(np.float32))
 
 
-@compiled
+@_inlined
 def _one(element: Any) -> Any:  # noqa: ANN401
     value = _value(element)
     return type(value)(value != 0)
 
 
-@compiled
+@_inlined
 def _root(element: Any) -> Any:  # noqa: ANN401
     return np.sqrt(_value(element))
 
 
-@compiled
+@_inlined
 def _square(element: Any) -> Any:  # noqa: ANN401
     value = _value(element)
     return value * value
 
 
-@compiled
+@_inlined
 def _cube(element: Any) -> Any:  # noqa: ANN401
     value = _value(element)
     return value * value * value
 
 
-@compiled
+@_inlined
 def _power(element: Any, power_kind: int) -> Any:  # noqa: ANN401
     if power_kind == NON_ZEROS:
         return _one(element)
@@ -164,7 +178,8 @@ def _adder(power: Callable[[Any], Any], alternate: Callable[[Any], Any] | None =
         for j in range(rest.size):
             lanes[j] += power(rest[j])
 
-    return compiled_within(add_band)
+    # A compiled root by products has other roundings than an interpreted one.
+    return compiled_within(add_band, interpretable=alternate is None)
 
 
 _add_ones = _adder(_one)
@@ -221,7 +236,7 @@ def _add_powers(
         for first in range(0, lanes.size, inner):
             total = 0.0
             for lane in range(first, first + inner):
-                total += lanes[lane]
+                total += np.float64(lanes[lane])
             if not (total == 0 or min_sum <= total < np.inf):
                 total = _sum_in_float64(band, power_kind, first, inner, lanes.size)
             sums[channel] += total

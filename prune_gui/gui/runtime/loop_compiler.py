@@ -1,0 +1,65 @@
+"""Compiles the loops of the engine in a process beside the program, when they are used first."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from PySide6.QtCore import QObject, QProcess, Signal
+
+from prune_gui.worker.compilation_process import command
+
+log = logging.getLogger(__name__)
+
+END_TIMEOUT_MS: Final = 2000
+"""Timeout for the end of the killed process."""
+
+
+class LoopCompiler(QObject):
+    """Starts the process once, if it is needed, and follows it.
+
+    Signals:
+        advanced: (done, total) so many parts are compiled; both are 0 when the process has ended.
+    """
+
+    advanced = Signal(int, int)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._process: QProcess | None = None
+
+    def start(self) -> None:
+        """Start the process, unless it was started before."""
+        if self._process is not None:
+            return
+        self._process = process = QProcess(self)
+        program, *arguments = command()
+        process.readyReadStandardOutput.connect(self._read)
+        process.finished.connect(self._finish)
+        process.errorOccurred.connect(lambda error: log.warning("Compilation failed: %s", error))
+        process.setWorkingDirectory("/")
+        process.start(program, arguments)
+
+    def stop(self) -> None:
+        """End the process, at the end of the program."""
+        if self._process is not None:
+            self._process.blockSignals(True)
+            self._process.kill()
+            self._process.waitForFinished(END_TIMEOUT_MS)
+
+    def _read(self) -> None:
+        from prune_gui.pruning.kernels.compilation import read_cache_again  # numba: slow to import
+
+        assert self._process is not None
+        read_cache_again()
+        for line in bytes(self._process.readAllStandardOutput().data()).split(b"\n"):
+            match line.split():
+                case [done, total] if done.isdigit() and total.isdigit():
+                    self.advanced.emit(int(done), int(total))
+
+    def _finish(self, exit_code: int) -> None:
+        assert self._process is not None
+        errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace")
+        if exit_code:  # loops are then compiled when they are needed
+            log.warning("The compilation of loops ended with exit code %d: %s", exit_code, errors)
+        self.advanced.emit(0, 0)

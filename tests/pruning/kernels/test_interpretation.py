@@ -1,0 +1,159 @@
+"""Python runs loops that are not compiled yet on small arrays, with the same results."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from textwrap import dedent
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import prune_gui
+from prune_gui.pruning.kernels import compilation
+from prune_gui.pruning.kernels.compilation import (
+    NotCompiledError,
+    compiled_within,
+    interpret_up_to,
+    only_from_cache,
+    read_cache_again,
+)
+from prune_gui.worker.compilation_process import STEPS
+
+MODULE = """
+from prune_gui.pruning.kernels.compilation import compiled
+
+@compiled
+def total(values):
+    sum_ = 0.0
+    for value in values:
+        sum_ += value
+    return sum_
+"""
+DTYPES = {
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
+MORE_STEPS = (
+    *STEPS,
+    *({"method": "ln_structured", "amount": 0.5, "n": n} for n in (0, 1, 3, "inf", "-inf")),
+    {"method": "lamp", "amount": 0.5, "score": "ria", "max_sparsity": 0.6},
+    {"method": "erk", "amount": 0.5},
+    {"method": "random_structured", "amount": 2},
+)
+
+
+@pytest.fixture
+def limit():
+    interpret_up_to(10)
+    read_cache_again()
+    yield
+    interpret_up_to(0)
+
+
+@pytest.fixture
+def cached_total(tmp_path):
+    """Return a function that loads the loop `total` anew, as another process would."""
+    path = tmp_path / "loops.py"
+    path.write_text(MODULE)
+
+    def load():
+        spec = importlib.util.spec_from_file_location("loops", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.total
+
+    return load
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_loop_is_compiled_when_its_calls_would_take_longer():
+    @compiled_within
+    def increase(values):
+        for i in range(values.size):
+            values[i] += np.uint8(1)
+
+    values = np.full(4, 255, np.uint8)  # wraps around without a warning
+    for compiled in (0, 0, 1, 1):
+        increase(values)
+        assert len(increase.signatures) == compiled
+    assert values.tolist() == [3] * 4
+    increase(np.zeros(compilation.INTERPRETED_IN_CALL + 1, np.uint16))
+    assert len(increase.signatures) == 2
+
+
+@pytest.mark.usefixtures("limit")
+def test_the_code_that_another_process_compiled_is_used(cached_total):
+    interpreted = cached_total()
+    assert interpreted(np.ones(3)) == 3
+    assert not interpreted.signatures
+    interpret_up_to(0)
+    cached_total()(np.ones(3))  # compiles, and writes to the cache
+    interpret_up_to(10)
+    assert interpreted(np.ones(3)) == 3
+    assert not interpreted.signatures  # the cache is not read for each call
+    read_cache_again()
+    assert interpreted(np.ones(3)) == 3
+    assert interpreted.signatures
+    assert interpreted.stats.cache_hits
+
+
+def test_loading_only_from_the_cache_compiles_nothing(cached_total):
+    with only_from_cache(), pytest.raises(NotCompiledError):
+        cached_total()(np.ones(3))
+    cached_total()(np.ones(3))
+    with only_from_cache():
+        loaded = cached_total()
+        loaded(np.ones(3))
+    assert loaded.stats.cache_hits
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """Return the path of weights of several types, with ties, zeros, NaN and infinities."""
+    generator = torch.Generator().manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "weights.safetensors"
+    tensors = {}
+    for name, dtype in DTYPES.items():
+        for shape in ((16, 24), (8, 4, 4, 4), (40,)):
+            values = torch.randn(shape, generator=generator).mul(8).round().div(8)
+            values.flatten()[:3] = torch.tensor([torch.nan, torch.inf, -torch.inf])
+            tensors[f"{name}.{len(shape)}"] = values.to(dtype)
+    save_file(tensors, path)
+    return path
+
+
+def pruned(path):
+    """Return what each of `MORE_STEPS` prunes of the weights of each type."""
+    found = []
+    with prune_gui.open_checkpoint(path) as checkpoint:
+        for step in MORE_STEPS:
+            for name in DTYPES:
+                targets = [f"{name}.* dims>1"]
+                before = {"method": "l1_unstructured", "amount": 0.2, "targets": targets}
+                recipe = prune_gui.Recipe(steps=[before, {**step, "targets": targets}])
+                resolution = prune_gui.resolve(recipe, checkpoint)
+                codes = [resolution.pruned_by(name) for name in checkpoint.tensors]
+                found.append(torch.cat([each.flatten() for each in codes]))
+    return torch.stack(found)
+
+
+def test_interpreted_loops_prune_the_same_as_compiled_ones(weights, tmp_path):
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
+        import torch
+        from prune_gui.pruning.kernels import compilation
+        compilation._FirstCall.__call__ = lambda loop, *arguments: loop._interpret
+        import test_interpretation
+        torch.save(test_interpretation.pruned({str(weights)!r}), {str(tmp_path / "codes.pt")!r})
+    """
+    subprocess.run([sys.executable, "-c", dedent(code)], check=True)
+    expected = pruned(weights)
+    assert torch.equal(torch.load(tmp_path / "codes.pt"), expected)
+    assert (expected > 1).flatten(1).any(dim=1).all()

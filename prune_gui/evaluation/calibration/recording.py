@@ -231,7 +231,8 @@ class Recording:
                 if channels is not None and weight is not None and weight in self._names:
                     hook = partial(self._add_inputs, self._names[weight][0], channels)
                     hooks.enter_context(module.register_forward_hook(hook, with_kwargs=True))
-                    if channels.weight_dim == 0:
+                    # an embedding has no second moments, but may share the weight of a linear layer
+                    if channels.weight_dim == 0 and channels.input_dim is not None:
                         self._transposed.add(self._names[weight][0])
         if BATCH_NORM in self._statistics:
             for module in self._model.modules():

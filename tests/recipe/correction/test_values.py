@@ -30,6 +30,31 @@ def solved(inputs: torch.Tensor, weight: torch.Tensor, kept: torch.Tensor) -> to
     return result
 
 
+@pytest.mark.parametrize("tokens", [6, 12], ids=["square", "oblong"])
+def test_a_linear_layer_with_the_weight_of_an_embedding_is_refitted(tokens, tmp_path):
+    torch.manual_seed(0)
+    embedding, head = nn.Embedding(tokens, 6), nn.Linear(6, tokens, bias=False)
+    head.weight = embedding.weight
+    network = nn.Sequential(embedding, nn.Linear(6, 6), nn.Tanh(), head)
+    indices = torch.arange(tokens).repeat(4)
+    with torch.no_grad(), prune_gui.record(network, "second_moments") as recording:
+        network(indices)
+        inputs = network[:-1](indices)
+    [moments] = recording.save(tmp_path / "moments.safetensors")
+    torch.save({"0.weight": head.weight.detach()}, tmp_path / "tied.pt")
+    refit = {"method": "refit", "targets": ["*"], "moments": str(moments), "damping": 1e-6}
+    recipe = prune_gui.Recipe.validated({"steps": [HALF, refit]}, "recipe", None)
+    with prune_gui.open_checkpoint(tmp_path / "tied.pt") as checkpoint:
+        resolution = prune_gui.resolve(recipe, checkpoint)
+        kept = torch.as_tensor(resolution.mask("0.weight")).bool()
+        prune_gui.export(resolution, tmp_path / "out.pt", form="finalized")
+    found = torch.load(tmp_path / "out.pt")["0.weight"]
+    dense = head.weight.detach()
+    errors = [(inputs @ (one - dense).T).square().sum() for one in (dense * kept, found)]
+    assert errors[1] < 0.8 * errors[0]
+    assert (found[~kept] == 0).all()
+
+
 def test_a_linear_layer_is_refitted_and_zeros_stay_positive_zero(linear):
     (before, _), (after, notes) = (
         linear.finalized(*steps) for steps in ([HALF], [HALF, linear.step("refit", damping=0.0)])

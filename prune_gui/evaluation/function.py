@@ -40,7 +40,7 @@ START_CODE: Final = (
 )
 """Runs the worker without its folder, or the working folder, on the import path."""
 FAULTS: Final = {
-    "raised": deferred("{function} raised {kind}: {told}"),
+    "raised": deferred("{function} raised {told}"),
     "no_function": deferred("{function} does not exist: its file has the functions {names}"),
     "no_parameter": deferred("{function} takes no argument: it must take a checkpoint"),
     "not_a_number": deferred(
@@ -188,7 +188,7 @@ class FunctionProcess:
                     text=self._spec.text,
                     how=end_message(self._tree.exit_code or 0),
                     last=last_line(output),
-                )
+                ).rstrip()
             )
         if not isinstance(reply, dict):
             raise self._invalid()

@@ -70,7 +70,8 @@ def serve(connection: socket.socket) -> None:
         except BaseException as error:  # noqa: BLE001 - raised by the code of the user
             traceback.print_exc()
             told = str(error)[:MAX_TEXT_LENGTH]
-            reply = {"fault": ["raised", {"kind": type(error).__name__, "told": told}]}
+            told = f"{type(error).__name__}: {told}" if told else type(error).__name__
+            reply = {"fault": ["raised", {"told": told}]}
         if os.getpid() != own_pid:  # a forked child returned from the function
             os._exit(0)
         for descriptor in descriptors:

@@ -119,6 +119,7 @@ def test_numbers_of_any_kind_are_read(evaluator, checkpoint, result, metrics):
         ("import no_such_module", "raised ModuleNotFoundError: No module named 'no_such_module'"),
         ("def evaluate(sd:", "raised SyntaxError"),
         ("def evaluate(sd): import sys; sys.exit(3)", "raised SystemExit: 3"),
+        ("def evaluate(sd): raise MemoryError", r"raised MemoryError\.$"),
         ("import os; os._exit(3)", "failed: it ended with exit code 3"),
         ("def evaluate(sd): import os; os._exit(3)", "failed: it ended with exit code 3"),
         ("def evaluate(sd): import os; os.kill(os.getpid(), 11)", "ended by signal 11"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,15 +73,15 @@ def run_command(
                     command=spec.text,
                     how=end_message(tree.exit_code),
                     last=last,
-                )
+                ).rstrip()
             )
         return _result(output, printed), tree.peak
 
 
 def _filled(word: str, values: dict[str, str]) -> str:
-    for placeholder, value in values.items():
-        word = word.replace(placeholder, value)
-    return word
+    """Replace the placeholders in a word, but not those in the values, such as names of files."""
+    pattern = "|".join(map(re.escape, values))
+    return re.sub(pattern, lambda match: values[match[0]], word)
 
 
 def _result(output: Path, printed: str) -> dict[str, float]:

@@ -56,6 +56,12 @@ def test_the_file_has_the_format_and_name_of_the_input(evaluator, checkpoint, tm
     assert made.evaluate(path, HALF).metrics == {"epoch": 3, "sum": 57}
 
 
+def test_placeholders_in_the_name_of_the_file_are_not_replaced(evaluator, checkpoint):
+    path = checkpoint.rename(checkpoint.with_name("a {split} {output}.safetensors"))
+    made = evaluator(TOTAL, "python FILE {checkpoint} {split}")
+    assert made.evaluate(path, HALF).metrics == {"value": 57}
+
+
 def test_a_folder_holds_the_small_files_of_a_model(evaluator, checkpoint):
     checkpoint.with_name("config.json").write_text('{"model_type": "x"}')
     checkpoint.with_name("vocab.txt").write_text("a\n")

@@ -107,6 +107,20 @@ def test_a_dry_run_states_the_work_per_image_and_its_size(tmp_path, config, size
     assert "assume the strides of torchvision's networks" in lines
 
 
+def test_a_dry_run_and_a_file_tell_that_the_groups_are_a_guess(llama, tmp_path):
+    path = tmp_path / "chain.safetensors"
+    shapes = {"0": (9, 7), "2": (5, 9), "4": (3, 5)}
+    state = {f"{name}.weight": torch.ones(shape) for name, shape in shapes.items()}
+    state["0.weight"][1] = 0
+    state["2.weight"][:, 1] = 0
+    save_file(state, path)
+    guess = "Which channels belong together is a guess"
+    assert guess in run("compact", path, "--dry-run").stdout
+    assert guess in run("compact", path, "-o", tmp_path / "small.safetensors").stdout
+    assert json.loads(run("compact", path, "--dry-run", "--json").stdout)["guessed"] is True
+    assert guess not in run("compact", llama, "--dry-run").stdout
+
+
 def test_compact_and_apply_write_the_same_files(llama, tmp_path):
     (tmp_path / "zeros.yaml").write_text("version: 1\nstart: zeros\nsteps: []\n")
     first = run("compact", llama, "-o", tmp_path / "a")

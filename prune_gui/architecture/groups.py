@@ -70,7 +70,8 @@ def table_for(checkpoint: Checkpoint, path: Path | None = None) -> ArchitectureT
 def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceRule]:
     """Return the spaces of units that a checkpoint has, by name; none if it has no table.
 
-    If the type of the model is not one of the table, a space is loadable only if config.json has
+    A space that does not fit the tensors of another type than those of the table is left out. If
+    the type of the model is not one of the table, a space is loadable only if config.json has
     the fields that count its units, and either the user named the table or the units are single
     channels that no other tensor has. Without
     a table, there are the channels of convolutional networks and plain chains, if the network is
@@ -86,7 +87,8 @@ def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceR
     found = _analysis(checkpoint, path)
     if found is None:
         return {}
-    return {name: _checked(found, name, checkpoint, own=path is None) for name in found.groups}
+    names = [name for name in found.groups if path is not None or _fits(found, name, checkpoint)]
+    return {name: _checked(found, name, checkpoint, own=path is None) for name in names}
 
 
 def check_table(checkpoint: Checkpoint, path: Path) -> None:
@@ -130,6 +132,18 @@ def _checked(found: _Analysis, name: str, checkpoint: Checkpoint, *, own: bool) 
     if known and not (is_certain and _has_fields(space, checkpoint)):
         changes["loadable"] = False
     return space.model_copy(update=changes)
+
+
+def _fits(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
+    """Return whether the tensors fit a space; True if the table is for the type of the network."""
+    types = found.table.model_types if found.table else ()
+    if not checkpoint.model_types or any(each in types for each in checkpoint.model_types):
+        return True
+    try:
+        found.groups[name]()
+    except RecipeError:
+        return False
+    return True
 
 
 def _has_fields(space: SpaceRule, checkpoint: Checkpoint) -> bool:

@@ -112,6 +112,7 @@ def _plan_json(plan: CompactPlan) -> dict[str, object]:
         "config": dict(plan.changes),
         "folded": [asdict(tensor) for tensor in plan.folded],
         "constant": [asdict(units) for units in plan.unfolded],
+        "guessed": plan.guessed,
         "loads_with": _loads_with(plan),
         "problems": list(plan.problems),
     }

@@ -33,8 +33,8 @@ def compacted(source, out, *steps):
     return json.loads((out / "config.json").read_text())
 
 
-def without_layers(source, out, layers):
-    return compacted(source, out, {"method": "layers", "layers": layers})
+def without_layers(source, out, layers, stack="all"):
+    return compacted(source, out, {"method": "layers", "stack": stack, "layers": layers})
 
 
 def edit_config(folder, **fields):
@@ -123,6 +123,15 @@ def test_layers_that_would_shift_a_pattern_are_not_removed(family, config, edite
     with pytest.raises(RecipeError, match=field) as raised:
         without_layers(tmp_path / "in", tmp_path / "out", [0])
     assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_layers_that_have_a_prompt_each_are_not_removed(stack, tmp_path, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "mvp", ("MvpModel", FAMILIES["bart"][1]))
+    save_model("mvp", tmp_path / "in", use_prompt=True)
+    with pytest.raises(RecipeError, match="use_prompt"):
+        without_layers(tmp_path / "in", tmp_path / "out", [0], stack)
     assert not (tmp_path / "out").exists()
 
 

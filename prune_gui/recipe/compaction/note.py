@@ -63,8 +63,16 @@ def constant_notes(plan: CompactPlan) -> list[str]:
 
 
 def inexact_notes(plan: CompactPlan) -> list[str]:
-    """Return a sentence for each space whose units may have an effect as long as they are zeros."""
-    return [
+    """Return why the network may compute something else than with zeros, one sentence each.
+
+    The reasons are that the groups are a guess, and spaces whose units may have an effect as long
+    as they are zeros.
+    """
+    guess = tr(
+        "Which channels belong together is a guess from the shapes and the order of the file: "
+        "compare the outputs with those of the finalized form."
+    )
+    inexact = [
         tr(
             "Without the pruned {title} the network may compute something else than with zeros in "
             "their place: evaluate it.",
@@ -73,6 +81,7 @@ def inexact_notes(plan: CompactPlan) -> list[str]:
         for space in plan.spaces
         if not space.exact
     ]
+    return [*([guess] if plan.guessed else []), *inexact]
 
 
 def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:

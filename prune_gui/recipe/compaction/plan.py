@@ -113,6 +113,7 @@ class CompactPlan:
         tokens: what changes with removed tokens; None if the vocabulary stays.
         folded: the tensors that take over the constants of removed units.
         unfolded: the units that emit a constant and stay, by reason.
+        guessed: whether it is a guess which channels belong together.
         problems: why no known program loads the result, one line each.
         before: the figures of the checkpoint.
         after: the figures of what remains.
@@ -129,6 +130,7 @@ class CompactPlan:
     tokens: RemovedTokens | None
     folded: tuple[Folded, ...]
     unfolded: tuple[Unfolded, ...]
+    guessed: bool
     problems: tuple[str, ...]
     before: Figures
     after: Figures
@@ -272,6 +274,7 @@ def planned(
         tokens=tokens,
         folded=folding.folded,
         unfolded=folding.unfolded,
+        guessed=architecture.guessed,
         problems=tuple(dict.fromkeys(problems)),
         before=before,
         after=after,

@@ -12,6 +12,7 @@ from prune_gui.architecture.conv_windows import Windows
 from prune_gui.architecture.groups import (
     coupled_groups,
     evaluate_counts,
+    is_guessed,
     readings,
     spaces,
     table_for,
@@ -49,6 +50,7 @@ class Architecture:
         config: the content of config.json; None if there is none.
         readings: how layers read units, by the name of their weight, where that is known.
         windows: the windows of all convolutions, by the name of their weight; empty if not known.
+        guessed: whether shapes and the order of the file alone make the groups likely.
     """
 
     spaces: Mapping[str, SpaceRule]
@@ -58,6 +60,7 @@ class Architecture:
     config: Json | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     windows: Mapping[str, Windows] = field(default_factory=dict)
+    guessed: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -102,6 +105,7 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
             **readings_of_rules(rules, groups, config, checkpoint.tensors),
         },
         windows(checkpoint, table),
+        is_guessed(checkpoint, table),
     )
 
 

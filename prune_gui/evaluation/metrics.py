@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -19,6 +19,8 @@ MAX_DEPTH: Final = 8
 MAX_SEARCHED_CHARS: Final = 1 << 20
 """The end of an output in which JSON objects are searched."""
 OBJECT_START: Final = re.compile(r"^[ \t]*(\{)", re.MULTILINE)
+TABLES: Final = ("Tasks", "Groups")
+"""The first headings of the tables of lm-evaluation-harness."""
 SINGLE: Final = "value"
 """The name of a number that has none."""
 OBVIOUS: Final = (SINGLE, "score")
@@ -69,7 +71,7 @@ def metrics_in(text: str) -> dict[str, float]:
     """Return the numbers that a command printed, whatever else it printed.
 
     These are, in this order: all of the text as JSON, the last JSON object that begins at the start
-    of a line, the last line that is a number.
+    of a line, the tables of lm-evaluation-harness, the last line that is a number.
 
     Raises:
         EvaluationError: there is none of these.
@@ -80,7 +82,8 @@ def metrics_in(text: str) -> dict[str, float]:
     for value in _objects(text[-MAX_SEARCHED_CHARS:]):
         with suppress(EvaluationError):
             found = metrics_of(value)
-    if found is not None:
+    found = found or dict(_in_tables(text.splitlines()))
+    if found:
         return found
     for line in reversed(text.splitlines()):
         with suppress(ValueError):
@@ -102,6 +105,29 @@ def _objects(text: str) -> Iterator[object]:
             with suppress(ValueError, RecursionError):
                 value, end = decoder.raw_decode(text, match.start(1))
                 yield value
+
+
+def _in_tables(lines: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the values in the Markdown tables of lm-evaluation-harness, by "task.metric".
+
+    Their first column is Tasks or Groups; an empty cell repeats the one above it. A filter other
+    than "none" is a part of the name, as in the JSON output.
+    """
+    header: list[str] = []
+    task = ""
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip().split("|")[1:-1]]
+        if {"Metric", "Value"} <= set(cells) and cells[0] in TABLES:
+            header = cells
+        elif header and len(cells) == len(header):
+            row = dict(zip(header, cells, strict=True))
+            task = cells[0].removeprefix("-").strip() or task
+            filter_ = row.get("Filter", "none")
+            name = row["Metric"] if filter_ == "none" else f"{row['Metric']},{filter_}"
+            with suppress(ValueError):
+                yield one_line(f"{task}.{name}", MAX_NAME_LENGTH), float(row["Value"])
+        else:
+            header = []
 
 
 def chosen(metrics: Metrics, wanted: str | None) -> str:

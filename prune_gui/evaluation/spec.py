@@ -119,8 +119,12 @@ class EvaluatorSpec:
         return True
 
     def code_digest(self) -> str:
-        """Return a digest of what the user consents to: the text, and the files that it names."""
-        return _digest(self._settings, self._named)
+        """Return a digest of what the user consents to: the text, and the files that it names.
+
+        The working folder decides which program or module a command finds.
+        """
+        folder = [] if self.path else [_working_folder()]
+        return _digest([*self._settings, *folder], self._named)
 
     def digest(self) -> str:
         """Return a digest of all that is known to decide the results, for the cache.
@@ -131,8 +135,7 @@ class EvaluatorSpec:
         named = [self.path] if self.path else self._named
         scripts = [path.absolute() for path in named if path.suffix == ".py" and path.is_file()]
         siblings = [path for script in scripts for path in _siblings(script)]
-        folder = os.getcwd()  # noqa: PTH109 - a string
-        return _digest([*self._settings, folder], [*self._named, *siblings])
+        return _digest([*self._settings, _working_folder()], [*self._named, *siblings])
 
     @property
     def _settings(self) -> list[str | None]:
@@ -143,6 +146,10 @@ class EvaluatorSpec:
     def _named(self) -> list[Path]:
         """The files that a command may name."""
         return [Path(word) for word in self.argv]
+
+
+def _working_folder() -> str:
+    return os.getcwd()  # noqa: PTH109 - a string
 
 
 def _read(path: Path) -> bytes:

@@ -16,6 +16,7 @@ import torch
 
 from prune_gui import Recipe, export, open_checkpoint, resolve
 from prune_gui.errors import Cancelled, EvaluationError
+from prune_gui.evaluation.spec import EvaluatorSpec
 
 pytestmark = [
     pytest.mark.slow,
@@ -215,3 +216,12 @@ def test_a_killed_program_leaves_no_process_and_no_file(checkpoint, tmp_path, ki
     while any(map(psutil.pid_exists, pids)) or Path(path).parents[1].exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_consent_to_a_command_is_consent_in_its_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "eval.py").write_text("def evaluate(state): return 1")
+    texts = ("python -m eval {checkpoint}", f"{tmp_path / 'eval.py'}:evaluate")
+    here = [EvaluatorSpec.parse(text).code_digest() for text in texts]
+    monkeypatch.chdir(tmp_path)
+    there = [EvaluatorSpec.parse(text).code_digest() for text in texts]
+    assert [a == b for a, b in zip(here, there, strict=True)] == [False, True]

@@ -76,3 +76,27 @@ def test_losses_are_better_when_lower():
     lower = ("loss", "val_loss", "wikitext.word_perplexity", "Perplexity", "top1-error")
     assert not any(map(is_higher_better, lower))
     assert all(map(is_higher_better, ("acc", "lossless", "f1", "cos_to_dense", "value")))
+
+
+def test_the_printed_tables_of_lm_evaluation_harness_are_read():
+    text = """hf (pretrained=model), num_fewshot: None
+|    Tasks     |Version|     Filter     |n-shot|  Metric   |   |Value |   |Stderr|
+|--------------|------:|----------------|-----:|-----------|---|-----:|---|-----:|
+|arc_easy      |      1|none            |     0|acc        |↑  |0.7601|±  |0.0088|
+|              |       |none            |     0|acc_norm   |↑  |0.7180|±  |0.0092|
+|gsm8k         |      3|flexible-extract|     5|exact_match|↑  |0.1234|±  |   N/A|
+| - sub        |      3|none            |     5|word_perplexity|↓|12.5|±  |   N/A|
+
+|Groups|Version|Filter|n-shot|Metric|   |Value|   |Stderr|
+|------|------:|------|------|------|---|----:|---|-----:|
+|mmlu  |      2|none  |      |acc   |↑  |  0.5|±  |0.0040|
+|      |       |none  |      |broken|↑  |  N/A|±  |0.0040|
+"""
+    assert metrics_in(text) == {
+        "arc_easy.acc": 0.7601,
+        "arc_easy.acc_norm": 0.7180,
+        "gsm8k.exact_match,flexible-extract": 0.1234,
+        "sub.word_perplexity": 12.5,
+        "mmlu.acc": 0.5,
+    }
+    assert metrics_in(text + '{"acc": 1}') == {"acc": 1.0}

@@ -34,7 +34,7 @@ QT_PACKAGES = ("PySide6", "pyqtgraph", "superqt")
 POOL_THREAD_PREFIX = "prune-gui-chunk"
 """Name prefix of pool threads, which live as long as the program."""
 EXAMPLES, THOROUGH_EXAMPLES = 25, 60
-"""Examples of each law; in the profile "thorough", which `.ci/run` uses for the slow tests."""
+"""Examples of each law; in the profile "thorough"."""
 COMMON_FAMILIES = frozenset(
     [
         "bert",

@@ -174,7 +174,14 @@ class _FirstCall:
 
     def _interpret(self, *arguments: object) -> object:
         with np.errstate(all="ignore"):  # as in compiled code
-            return self._dispatcher.py_func(*arguments)
+            return _boxed(self._dispatcher.py_func(*arguments))
+
+
+def _boxed(result: object) -> object:
+    """Return numbers of Python instead of those of numpy, as compiled code does."""
+    if isinstance(result, tuple):
+        return tuple(map(_boxed, result))
+    return result.item() if isinstance(result, np.generic) else result
 
 
 class _PrivateFolder(UserWideCacheLocator):  # type: ignore[misc] # numba has no types

@@ -88,6 +88,23 @@ def test_a_loop_is_compiled_when_its_calls_would_take_longer():
 
 
 @pytest.mark.usefixtures("limit")
+def test_results_are_numbers_of_python_as_those_of_compiled_loops():
+    @compiled_within
+    def measure(values):
+        return values.size, values[0], (values[0] > 0, np.float64(values[0]))
+
+    values = np.full(4, 0.5, np.float32)
+    interpreted = measure(values)
+    assert not measure.signatures
+    interpret_up_to(0)
+    compiled = measure(values)
+    assert measure.signatures
+    assert interpreted == compiled == (4, 0.5, (True, 0.5))
+    assert [*map(type, interpreted[:2])] == [*map(type, compiled[:2])] == [int, float]
+    assert [*map(type, interpreted[2])] == [*map(type, compiled[2])] == [bool, float]
+
+
+@pytest.mark.usefixtures("limit")
 def test_the_code_that_another_process_compiled_is_used(cached_total):
     interpreted = cached_total()
     assert interpreted(np.ones(3)) == 3

@@ -211,6 +211,7 @@ def _help_text(command: click.Command, context: click.Context) -> str:
 def _option_rows(params: Sequence[click.Parameter], context: click.Context) -> Iterator[str]:
     for param in params:
         record = param.get_help_record(context)
-        if record is not None:
+        if record is not None and record[1]:  # the usage shows arguments without a text
             names, meaning = record
-            yield f"| `{_cell(names)}` | {_cell(_plain(meaning))} |"
+            # Not backticks: within them, a table cannot have the | of "[a|b]".
+            yield f"| <code>{_plain(names)}</code> | {_cell(_plain(meaning))} |"

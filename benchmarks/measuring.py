@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def table_row(cells: Sequence[str]) -> str:
 
 
 def write_table(path: Path, figures: Sequence[Figure]) -> None:
-    """Write the figures with a promise as a table between the two marks of a Markdown file."""
+    """Write the machine and the figures with a promise between the two marks of a Markdown file."""
     promised = [figure for figure in figures if figure.held is not None and not figure.minor]
     lines = [
         " | ".join(("", *cells, "")).strip()
@@ -65,7 +66,25 @@ def write_table(path: Path, figures: Sequence[Figure]) -> None:
             *((f.work.strip(), f.torch, f.here, f.ratio, f.wanted) for f in promised),
         )
     ]
-    replace_marked(path, "\n".join(lines))
+    replace_marked(path, f"{machine()}\n\n" + "\n".join(lines))
+
+
+def machine() -> str:
+    """Return a sentence that describes this machine: processor, memory, system and libraries."""
+    import psutil
+    import torch
+
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    cores, memory = psutil.cpu_count(), psutil.virtual_memory().total / 2**30
+    return (
+        f"Machine: {processor}, {cores} cores, {memory:.0f} GiB of memory, {platform.system()}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}."
+    )
 
 
 def replace_marked(path: Path, text: str, marks: tuple[str, str] = MARKS) -> None:

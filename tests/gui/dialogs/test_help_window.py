@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import translate
@@ -76,6 +77,14 @@ def test_menu_entries_named_in_the_guide_exist(spoken, window):
     assert len(said) > 10
     for menu, entry in said:
         assert any(text.startswith(entry) for text in menus[menu]), (menu, entry)
+
+
+def test_menu_entries_named_in_the_documentation_exist(window):
+    menus = menus_of(window)
+    for path in (Path(__file__).parents[3] / "docs").rglob("*.md"):
+        source = " ".join(path.read_text(encoding="utf-8").split())
+        for menu, entry in re.findall(r"\*([^*>]+) > ([^*>]+)\*", source):
+            assert any(text.startswith(entry) for text in menus[menu]), (path, menu, entry)
 
 
 @pytest.mark.slow

@@ -115,10 +115,13 @@ def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, flo
         is_cheap = FACTOR_COST * size**3 < 2 * ITERATIONS * columns**2 * len(members)
         (factorized if is_cheap else iterated).append(members)
 
+    threads = torch.get_num_threads()
+    threads_per_task = 1 if len(factorized) > 1 else threads
+
     def factorize(members: Tensor) -> None:
         check_cancelled()
         inside = kept[members[0]].nonzero().squeeze(1)
-        with _torch_threads(1 if len(factorized) > 1 else torch.get_num_threads()):
+        with _torch_threads(threads_per_task, afterwards=threads):
             factor, failed = torch.linalg.cholesky_ex(moments[inside][:, inside])
             if failed:
                 raise _NotPositiveDefiniteError
@@ -136,14 +139,17 @@ def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, flo
 
 
 @contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
-    """Let the operations of the calling thread use some threads within a block."""
-    before = torch.get_num_threads()
+def _torch_threads(count: int, *, afterwards: int) -> Iterator[None]:
+    """Let the operations of the calling thread use `count` threads within a block.
+
+    The last number that any thread sets is also that of threads which start later. So blocks that
+    end in any order must all set the same number afterwards, not the one that each found.
+    """
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(afterwards)
 
 
 def _rows_by_mask(kept: Tensor) -> list[Tensor]:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QComboBox, QDialog, QSpinBox, QWidget
 
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.dialogs.settings import SettingsDialog
+from prune_gui.pruning import parallel
 from prune_gui.session import Settings
 from prune_gui.worker import Job
 
@@ -28,10 +29,9 @@ NON_DEFAULTS = {
 def dialog(window, qtbot):
     window.menu_actions["settings"].trigger()
     found = window.findChild(SettingsDialog)
-    threads = torch.get_num_threads()
     yield found
     found.close()
-    torch.set_num_threads(threads)  # for the engines of later tests
+    parallel.use_threads(None)  # for the engines of later tests
 
 
 def choose(dialog, name, value):
@@ -88,11 +88,11 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
         qtbot.waitUntil(lambda: bool(seen), timeout=60_000)
         return seen[0]
 
-    usual = threads_of_engine()
-    choose(dialog, "threads", usual + 3)
-    assert threads_of_engine() == usual + 3
+    default = parallel._DEFAULT_THREADS
+    choose(dialog, "threads", default + 3)
+    assert threads_of_engine() == default + 3
     choose(dialog, "threads", 0)
-    assert threads_of_engine() == usual
+    assert threads_of_engine() == default
 
 
 def test_reducing_the_picture_memory_drops_cached_tiles(dialog, demo_window, workbench, qtbot):

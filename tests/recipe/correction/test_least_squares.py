@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -102,3 +104,25 @@ def test_a_pruned_nan_counts_as_zero():
     moments = inputs.T @ inputs
     found, expected = (fit_rows(one, kept, moments, 0.0).delta for one in (weights, as_zero))
     torch.testing.assert_close(found, expected)
+
+
+def test_a_fit_on_many_threads_leaves_the_number_of_threads_as_it_was(monkeypatch):
+    later = torch.get_num_threads()
+    found = []
+    set_by = threading.local()
+
+    def get_num_threads() -> int:  # a thread that starts during a fit finds the last number set
+        return getattr(set_by, "count", found[-1] if found else later)
+
+    def set_num_threads(count: int) -> None:
+        set_by.count = count
+        found.append(count)
+
+    monkeypatch.setattr(torch, "get_num_threads", get_num_threads)
+    monkeypatch.setattr(torch, "set_num_threads", set_num_threads)
+    set_by.count = 4
+    inputs, weights, kept = problem(40, 8, 24, 0)
+    fit_rows(weights, kept, inputs.T @ inputs, 0.01)
+    assert 1 in found
+    assert set(found) == {1, 4}
+    assert found[-1] == 4

@@ -1,0 +1,72 @@
+"""The check of the built wheel and sdist finds what is missing, and what should not be there."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+
+import pytest
+from check_distributions import METADATA, SDIST_FILES, sdist_problems, wheel_problems
+
+INFO = "prune_gui-1.0.dist-info"
+CONTENTS = {
+    f"{INFO}/METADATA": "Metadata-Version: 2.4\nName: prune-gui\nVersion: 1.0\n",
+    f"{INFO}/entry_points.txt": "[console_scripts]\nprune-gui = prune_gui.cli:main\n",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for name in ("prune_gui/a.py", "resources/icons/b.svg", "tests/test_a.py", *SDIST_FILES):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "prune_gui" / "__pycache__").mkdir()
+    (tmp_path / "prune_gui" / "__pycache__" / "a.pyc").write_text("")
+    return tmp_path
+
+
+@pytest.fixture
+def wheel(checkout):
+    """Return a function that checks a wheel with these files besides, or without them."""
+
+    def check(more=(), without=(), version="1.0"):
+        names = {"prune_gui/a.py", "prune_gui/resources/icons/b.svg"}
+        names |= {f"{INFO}/{name}" for name in METADATA}
+        path = checkout / "a.whl"
+        with zipfile.ZipFile(path, "w") as file:
+            for name in sorted(names.union(more).difference(without)):
+                file.writestr(name, CONTENTS.get(name, ""))
+        return list(wheel_problems(path, version, checkout))
+
+    return check
+
+
+def test_a_complete_wheel_has_no_problems(wheel):
+    assert wheel() == []
+
+
+@pytest.mark.parametrize("name", ["prune_gui/resources/icons/b.svg", f"{INFO}/licenses/LICENSE"])
+def test_a_missing_file_of_a_wheel_is_found(wheel, name):
+    assert wheel(without=[name]) == [f"a.whl lacks {name}"]
+
+
+@pytest.mark.parametrize("name", ["tests/test_a.py", "prune_gui/__pycache__/a.pyc"])
+def test_a_file_that_does_not_belong_into_a_wheel_is_found(wheel, name):
+    assert wheel(more=[name]) == [f"a.whl should not contain {name}"]
+
+
+def test_a_wheel_without_program_is_found(wheel):
+    assert "a.whl has no program prune-gui" in wheel(without=[f"{INFO}/entry_points.txt"])
+
+
+def test_an_sdist_must_have_the_tests_and_no_bytecode(checkout):
+    path = checkout / "a.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        for name in ("prune_gui/a.py", "prune_gui/a.pyc", "resources/icons/b.svg", *SDIST_FILES):
+            member = tarfile.TarInfo(f"prune_gui-1.0/{name}")
+            file.addfile(member, io.BytesIO())
+    assert list(sdist_problems(path, "1.0", checkout)) == [
+        "a.tar.gz lacks tests/test_a.py",
+        "a.tar.gz should not contain prune_gui/a.pyc",
+    ]

@@ -180,7 +180,9 @@ def _words(command: str) -> tuple[str, ...]:
         ) from error
     found = shutil.which(program)
     if found is None and program in PYTHON_NAMES:
-        found = sys.executable
+        # A bundle is an interpreter if its first argument is an option of Python.
+        option = ["-u"] if getattr(sys, "frozen", False) else []
+        return (sys.executable, *option, *arguments)
     if found is None:
         raise EvaluationError(
             tr("The program {program!r} does not exist, or cannot be run.", program=program)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from socket import gethostname
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
 
@@ -36,7 +38,43 @@ class _NonEmptyPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _PathOrUrl(_NonEmptyPath):
+    """A path, or the `file:` URL of one, which some file managers pass to programs."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path.
+
+        Raises:
+            click.BadParameter: the path is empty, or is on another machine.
+        """
+        text = os.fspath(value)
+        if text[:5].lower() == "file:" and not os.path.lexists(text):
+            value = self._path_of_url(text, param, ctx)
+        return super().convert(value, param, ctx)
+
+    def _path_of_url(
+        self, text: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        try:
+            url = urlsplit(text)
+        except ValueError as error:
+            self.fail(f"{text!r} is not a URL: {error}.", param, ctx)
+        if url.netloc.lower() not in ("", "localhost", gethostname().lower()):
+            self.fail(f"{text!r} is on another machine.", param, ctx)
+        octets = unquote_to_bytes(os.fsencode(url.path))
+        if b"\0" in octets:
+            self.fail(f"{text!r} is not the URL of a file.", param, ctx)
+        path = os.fsdecode(octets)
+        return path.lstrip("/") if os.name == "nt" else path
+
+
 file = _NonEmptyPath(Path)
+file_or_url = _PathOrUrl(Path)
 target = _NonEmptyPath(str)
 one_state = click.option(
     "--state",
@@ -59,6 +97,13 @@ own_methods = click.option(
     type=file,
     multiple=True,
     help="Python file with pruning methods. The file is run. Can be given several times.",
+)
+
+
+new_instance = click.option(
+    "--new-instance",
+    is_flag=True,
+    help="Start another program, even if one runs already.",
 )
 
 

@@ -14,6 +14,7 @@ import click
 
 from prune_gui.cli.apply import apply
 from prune_gui.cli.compact import compact
+from prune_gui.cli.desktop import install_desktop, uninstall_desktop
 from prune_gui.cli.diff import diff
 from prune_gui.cli.evaluate import evaluate
 from prune_gui.cli.inspect import inspect
@@ -40,15 +41,19 @@ class _WindowByDefault(click.Group):
     """A group whose first argument may be a checkpoint instead of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or args[0] not in (*self.commands, "--help", "--version"):
+        own_options = (name for option in self.get_params(ctx) for name in option.opts)
+        if not args or args[0] not in (*self.commands, *own_options):
             args = ["open", *args]
         return super().parse_args(ctx, args)
 
 
 @click.group(
-    cls=_WindowByDefault, options_metavar="[CHECKPOINT] [--recipe FILE] [--methods FILE] |"
+    cls=_WindowByDefault,
+    options_metavar="[CHECKPOINT] [--recipe FILE] [--methods FILE] [--new-instance] |",
 )
-@click.version_option(package_name="prune-gui")
+@click.version_option(package_name="prune-gui", prog_name="prune-gui")
+@install_desktop
+@uninstall_desktop
 def cli() -> None:
     """Prune neural networks in a window or on the command line.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.apply import prune_and_save
-from prune_gui.cli.options import file, own_methods, use_methods
+from prune_gui.cli.options import file, file_or_url, new_instance, own_methods, use_methods
 from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
 from prune_gui.resources import resource
@@ -38,20 +38,24 @@ def _checked_path(
 
 
 @click.command("open", hidden=True)
-@click.argument("checkpoint", type=file, required=False, callback=_checked_path)
-@click.option("--recipe", type=file, help="Recipe to load.")
+@click.argument("checkpoint", type=file_or_url, required=False, callback=_checked_path)
+@click.option("--recipe", type=file_or_url, help="Recipe to load.")
 @own_methods
-def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:
-    """Open the window."""
+@new_instance
+def open_window(
+    checkpoint: Path | None, recipe: Path | None, own: Sequence[Path], new_instance: bool
+) -> int:
+    """Open the window. If the program runs already, its window opens the checkpoint."""
     from prune_gui.gui.app import run  # Qt: slow to import
 
-    return run(checkpoint, recipe, own)
+    return run(checkpoint, recipe, own, new_instance=new_instance)
 
 
 @click.command()
 @click.option("--out", type=file, default=Path("prune-gui-demo"), show_default=True)
 @own_methods
-def demo(out: Path, own: Sequence[Path]) -> int:
+@new_instance
+def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
     """Open the demo in the window.
 
     Without a display, prunes the checkpoint of the demo and saves the results in the folder OUT.
@@ -64,7 +68,7 @@ def demo(out: Path, own: Sequence[Path]) -> int:
     if problem is None:
         from prune_gui.gui.app import run  # Qt: slow to import
 
-        return run(checkpoint, recipe, own)
+        return run(checkpoint, recipe, own, new_instance=new_instance)
     print_line(f"No window: {problem} Running without a window.")
     print_line()
     try:

@@ -21,9 +21,11 @@ from prune_gui.gui.runtime.first_paint import FirstPaint
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.locale import set_language
 from prune_gui.gui.runtime.log_feed import LogFeed
+from prune_gui.gui.runtime.open_request import OpenRequest, activation_token
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.runtime.qt_classes import make_classes
 from prune_gui.gui.runtime.qt_log import log_qt
+from prune_gui.gui.runtime.single_instance import SingleInstance
 from prune_gui.gui.runtime.sliced_work import SlicedWork
 from prune_gui.gui.widgets.icons import app_icon
 from prune_gui.gui.widgets.theme import Theme
@@ -43,14 +45,23 @@ The GUI thread waits at most this long for the GIL, which painting a table takes
 log = logging.getLogger(__name__)
 
 
-def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = ()) -> int:
+def run(
+    checkpoint: Path | None,
+    recipe: Path | None,
+    methods: Sequence[Path] = (),
+    *,
+    new_instance: bool = False,
+) -> int:
     """Show the first window, open the given files, and return the exit code after the last closes.
+
+    If the program runs already, its window opens the files, and this start ends at once.
 
     Args:
         checkpoint: file or folder to open, if any.
         recipe: recipe file to apply to the checkpoint, if any.
         methods: Python files with pruning methods. The user named them on the command line, which
             counts as consent to run them.
+        new_instance: whether to start another program beside a running one.
     """
     crash_trail = CrashTrace()
     crash_trail.start()
@@ -60,6 +71,10 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     app.setApplicationName("prune-gui")
     app.setApplicationDisplayName("Prune GUI")
     app.setDesktopFileName("prune-gui")
+    single_instance = SingleInstance(app)
+    if not new_instance and single_instance.hand_over(_request(checkpoint, recipe, methods)):
+        crash_trail.stop()
+        return 0
     app.setWindowIcon(app_icon())
     log_feed = LogFeed()
     log_feed.start()
@@ -70,6 +85,8 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     windows = Windows(preferences, log_path(), crash_trail.last, app)
     windows.ready.connect(gc_timer.settle)
     windows.left.connect(gc_timer.look_again)
+    single_instance.requested.connect(windows.serve)
+    app.lastWindowClosed.connect(single_instance.close)  # the program ends
     log_feed.logged.connect(windows.log)
     _catch_faults(windows)
     # The timer delays `app.exit`, which has no effect before `exec` has started.
@@ -83,6 +100,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
             return code
         finally:
             sys.excepthook = sys.__excepthook__
+            single_instance.close()
             if not windows.close():
                 atexit.register(_end_at_once, code)
             gc_timer.stop()
@@ -97,6 +115,16 @@ def _end_at_once(code: int) -> None:
         if stream is not None:  # None if the program has no console
             stream.flush()
     os._exit(code)
+
+
+def _request(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]) -> OpenRequest:
+    """Return what another program would need to open the files of this start."""
+    return OpenRequest(
+        checkpoint=checkpoint and checkpoint.absolute(),
+        recipe=recipe and recipe.absolute(),
+        methods=tuple(path.absolute() for path in methods),
+        token=activation_token(os.environ),
+    )
 
 
 def after_first_paint(window: MainWindow, begin: Callable[[], None]) -> None:
@@ -144,6 +172,7 @@ def _open_files(
         target_window.workbench.load_methods(path)
     if checkpoint is not None and not opens_fast:
         target_window.commands.open_path(checkpoint, recipe)
+    windows.serve_early()
 
 
 def _catch_faults(windows: Windows) -> None:

@@ -35,6 +35,14 @@ class SessionFiles(QObject):
         super().__init__(parent)
         self._bridge = bridge
         self.session: Session | None = None
+        self._last_opening: tuple[int, Path] | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The checkpoint that is being opened, or else the open one; None if there is none."""
+        if self._last_opening is not None and self._bridge.waits_for(self._last_opening[0]):
+            return self._last_opening[1]
+        return self.session.checkpoint.path if self.session is not None else None
 
     def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
         """Open a checkpoint. The current one stays open until that succeeds.
@@ -45,7 +53,9 @@ class SessionFiles(QObject):
         def opened(session: Session) -> None:
             self._replace(session, continued=False)
 
-        return self._bridge.run(open_job(path, recipe_path, state), opened)
+        ticket = self._bridge.run(open_job(path, recipe_path, state), opened)
+        self._last_opening = ticket, path
+        return ticket
 
     def reload(self) -> None:
         """Open the checkpoint file again, and keep the recipe and its history."""

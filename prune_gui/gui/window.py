@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from PySide6.QtGui import (
     QDropEvent,
 )
 from PySide6.QtWidgets import (
+    QApplication,
     QMainWindow,
     QStackedWidget,
     QToolBar,
@@ -295,11 +297,22 @@ class MainWindow(QMainWindow):
 
     def may_close(self) -> bool:
         """Raise the window, ask as `Commands.may_close` does, and return the answer."""
-        if self.isMinimized():
-            self.showNormal()
-        self.raise_()
-        self.activateWindow()
+        self.bring_to_front()
         return self.commands.may_close()
+
+    def bring_to_front(self, token: str = "") -> None:
+        """Raise and activate the window.
+
+        Args:
+            token: of the desktop, which allows another program to be activated; see `OpenRequest`.
+        """
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.raise_()
+        if token:
+            os.environ["XDG_ACTIVATION_TOKEN"] = token  # read by Qt on Wayland
+        self.activateWindow()
+        os.environ.pop("XDG_ACTIVATION_TOKEN", None)
+        QApplication.alert(self)  # if the desktop has not activated it
 
     def leave(self) -> None:
         """Close without questions; the user has been asked."""

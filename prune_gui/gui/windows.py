@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.loop_compiler import LoopCompiler
+from prune_gui.gui.runtime.open_request import OpenRequest
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
@@ -71,6 +72,7 @@ class Windows(QObject):
         self._open: list[MainWindow] = []
         self._leaving: list[MainWindow] = []
         self._compiler = LoopCompiler(self)
+        self._early_requests: list[OpenRequest] | None = []
 
     def __iter__(self) -> Iterator[MainWindow]:
         return iter(tuple(self._open))
@@ -127,6 +129,43 @@ class Windows(QObject):
         if checkpoint is not None:
             window.commands.open_path(checkpoint)
         return window
+
+    def serve(self, request: OpenRequest) -> None:
+        """Open what a later start of the program was given, and bring its window to the front.
+
+        Requests that arrive before `serve_early` are served then.
+        """
+        if self._early_requests is not None:
+            self._early_requests.append(request)
+            return
+        window = self._shows(request) or self._unused() or self.open()
+        for path in request.methods:
+            window.workbench.load_methods(path)
+        if request.checkpoint is not None and window is not self._shows(request):
+            window.commands.open_path(request.checkpoint, request.recipe)
+        elif request.checkpoint is None and request.recipe is not None:
+            window.commands.use_recipe(request.recipe)
+        window.bring_to_front(request.token)
+
+    def serve_early(self) -> None:
+        """Serve the requests that arrived before the first window was ready."""
+        requests, self._early_requests = self._early_requests or [], None
+        for request in requests:
+            self.serve(request)
+
+    def _shows(self, request: OpenRequest) -> MainWindow | None:
+        """Return the window that shows what is requested already, if any."""
+        if request.checkpoint is None:
+            return self.front
+        if request.recipe is not None:
+            return None
+        opened = (window for window in self if window.workbench.files.path == request.checkpoint)
+        return next(opened, None)
+
+    def _unused(self) -> MainWindow | None:
+        """Return the front window, if nothing is open or being opened in it."""
+        front = self.front
+        return front if front is not None and front.workbench.files.path is None else None
 
     def quit(self) -> None:
         """Close all windows, unless the user declines for one of them."""

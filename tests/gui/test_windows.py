@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import threading
 import weakref
@@ -20,6 +21,7 @@ from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.log_feed import LogEntry
+from prune_gui.gui.runtime.open_request import OpenRequest
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.windows import Windows, cascaded_position, fit
@@ -387,3 +389,90 @@ def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
     assert allowed(first, second) == share(96)
     second.leave()
     assert allowed(first) == share(96)
+
+
+@pytest.fixture
+def served(windows):
+    """Return the windows, of which the first is ready."""
+    windows.make()
+    windows.serve_early()
+    return windows
+
+
+def opened(window):
+    return window.workbench.session and window.workbench.session.checkpoint.path
+
+
+def test_a_later_start_opens_its_file_in_the_empty_window(served, qtbot, other_checkpoint):
+    [window] = served
+    with change(qtbot, window.workbench, "resolution"):
+        served.serve(OpenRequest(checkpoint=other_checkpoint))
+    assert [opened(window) for window in served] == [other_checkpoint]
+
+
+def test_files_of_several_starts_get_a_window_each(served, qtbot, copied_demo, other_checkpoint):
+    recipe = Path("resources/demo/digits_cnn.yaml").absolute()
+    served.serve(OpenRequest(checkpoint=other_checkpoint))
+    served.serve(OpenRequest(checkpoint=copied_demo, recipe=recipe))
+    first, second = served
+    qtbot.waitUntil(lambda: has_steps(second) and settled(first), timeout=60_000)
+    assert [opened(first), opened(second)] == [other_checkpoint, copied_demo]
+    assert len(second.workbench.session.steps) == 3
+
+
+def test_a_file_that_is_open_already_is_shown_and_keeps_its_steps(two, windows, unsaved):
+    windows.serve_early()
+    one, other = two
+    windows.serve(OpenRequest(checkpoint=opened(one)))
+    assert list(windows) == [one, other]
+    assert has_steps(one)
+
+
+def test_a_later_start_without_files_raises_the_window(served):
+    [window] = served
+    window.showMinimized()
+    served.serve(OpenRequest(token="given"))
+    assert list(served) == [window]
+    assert not window.isMinimized()
+    assert "XDG_ACTIVATION_TOKEN" not in os.environ
+
+
+def test_a_recipe_alone_replaces_the_steps_of_the_window(served, qtbot, copied_demo):
+    [window] = served
+    with change(qtbot, window.workbench, "resolution"):
+        window.commands.open_path(copied_demo)
+    served.serve(OpenRequest(recipe=Path("resources/demo/digits_cnn.yaml").absolute()))
+    assert len(window.workbench.session.steps) == 3
+
+
+def test_methods_of_a_later_start_are_loaded(served, qtbot, plugin_file):
+    path = plugin_file(
+        """
+        class HandedOver(prune.BasePruningMethod):
+            PRUNING_TYPE = "unstructured"
+            def compute_mask(self, t, default_mask):
+                return default_mask
+        """
+    )
+    [window] = served
+    with qtbot.waitSignal(window.workbench.methods_loaded, timeout=60_000):
+        served.serve(OpenRequest(methods=(path,)))
+    assert "handed_over" in METHODS
+
+
+def test_requests_wait_until_the_first_window_is_ready(windows, qtbot, other_checkpoint):
+    window = windows.make()
+    windows.serve(OpenRequest(checkpoint=other_checkpoint))
+    assert window.workbench.files.path is None
+    with change(qtbot, window.workbench, "resolution"):
+        windows.serve_early()
+    assert opened(window) == other_checkpoint
+
+
+def test_a_file_that_fails_to_open_leaves_the_window_empty(served, qtbot, tmp_path, caplog):
+    [window] = served
+    shown = []
+    window.workbench.failed.connect(lambda *told: shown.append(told))
+    served.serve(OpenRequest(checkpoint=tmp_path / "missing.pt"))
+    qtbot.waitUntil(lambda: bool(shown), timeout=60_000)
+    assert window.workbench.files.path is None

@@ -1,0 +1,206 @@
+"""One running program per user, display and settings folder.
+
+A later start sends its files to the running program and ends. The programs find each other by the
+path of a local socket, in a folder that only the user can enter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import stat
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_config_path
+from PySide6.QtCore import QLockFile, QObject, QTimer, Signal
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+from prune_gui.gui.runtime.open_request import MAX_REQUEST_BYTES, OpenRequest
+
+CONNECT_TIMEOUT_MS: Final = 1_000
+REPLY_TIMEOUT_MS: Final = 8_000
+"""A program that is just starting replies after it has shown its window."""
+LOCK_TIMEOUT_MS: Final = 3_000
+PEER_TIMEOUT_MS: Final = 5_000
+"""Timeout for a peer to send its request."""
+MAX_PEERS: Final = 32
+"""Limit of the peers that have not sent their request yet."""
+MAX_SOCKET_PATH_BYTES: Final = 100
+"""Systems limit the path of a socket to 104 bytes or more."""
+DISPLAY_VARIABLES: Final = ("QT_QPA_PLATFORM", "WAYLAND_DISPLAY", "DISPLAY")
+PRIVATE_MODE: Final = 0o700
+ACCEPTED: Final = b"ok\n"
+
+log = logging.getLogger(__name__)
+
+
+class SingleInstance(QObject):
+    """Sends a request to the running program, or receives the requests of later starts.
+
+    Nothing here raises an error: a program that cannot be reached, or cannot be found by others,
+    opens its own window.
+
+    Signals:
+        requested: (OpenRequest) a later start of the program wants files to be opened.
+    """
+
+    requested = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._accept)
+        self._peers: dict[QLocalSocket, bytearray] = {}
+
+    def hand_over(self, request: OpenRequest) -> bool:
+        """Send a request to the running program, and return whether it accepted it.
+
+        If no program runs, this one receives the requests of later starts from now on.
+        """
+        try:
+            name = server_name()
+        except OSError as error:
+            log.warning("Later starts cannot find this program: %s", error)
+            return False
+        lock = QLockFile(f"{name}.lock" if os.path.isabs(name) else _temporary_file(name))  # noqa: PTH117
+        if not lock.tryLock(LOCK_TIMEOUT_MS):
+            log.warning("Later starts cannot find this program: %s is locked", name)
+            return False
+        try:
+            running = _connected(name)
+            if running is None:
+                self._listen(name)
+        finally:
+            lock.unlock()
+        return running is not None and _is_accepted(running, request)
+
+    def close(self) -> None:
+        """Receive no more requests; the next start opens its own window."""
+        self._server.close()
+        for peer in list(self._peers):
+            peer.abort()
+        self._peers.clear()
+
+    def _listen(self, name: str) -> None:
+        QLocalServer.removeServer(name)  # the socket of a program that has crashed
+        if not self._server.listen(name):
+            log.warning("Later starts cannot find this program: %s", self._server.errorString())
+
+    def _accept(self) -> None:
+        while (peer := self._server.nextPendingConnection()) is not None:
+            if len(self._peers) >= MAX_PEERS:
+                log.warning("Too many programs are connected; one is refused")
+                peer.abort()
+                peer.deleteLater()
+                continue
+            self._peers[peer] = bytearray()
+            peer.setReadBufferSize(MAX_REQUEST_BYTES)
+            peer.readyRead.connect(partial(self._read, peer))
+            peer.disconnected.connect(partial(self._forget, peer))
+            timer = QTimer(peer, singleShot=True, interval=PEER_TIMEOUT_MS)
+            timer.timeout.connect(peer.abort)
+            timer.start()
+            self._read(peer)
+
+    def _read(self, peer: QLocalSocket) -> None:
+        received = self._peers.get(peer)
+        if received is None:  # its request was read already
+            peer.readAll()
+            return
+        received += peer.readAll().data()
+        line, newline, _ = received.partition(b"\n")
+        if len(line) > MAX_REQUEST_BYTES:
+            self._refuse(peer, "it is too long")
+        elif newline:
+            try:
+                request = OpenRequest.from_line(bytes(line))
+            except ValueError as error:
+                self._refuse(peer, str(error))
+                return
+            del self._peers[peer]
+            peer.write(ACCEPTED)
+            peer.flush()
+            peer.disconnectFromServer()  # after the reply is sent
+            self.requested.emit(request)
+
+    def _refuse(self, peer: QLocalSocket, reason: str) -> None:
+        log.warning("A request of another program is ignored: %s", reason)
+        peer.abort()
+
+    def _forget(self, peer: QLocalSocket) -> None:
+        self._peers.pop(peer, None)
+        peer.deleteLater()
+
+
+def server_name() -> str:
+    """Return the path of the socket; on Windows, the name of the pipe.
+
+    Raises:
+        OSError: there is no folder for the socket that only the user can enter.
+    """
+    settings = user_config_path("prune-gui", appauthor=False)
+    display = [os.environ.get(name, "") for name in DISPLAY_VARIABLES]
+    if sys.platform == "win32":
+        identity: object = os.environ.get("USERNAME", "")
+    else:
+        identity = os.geteuid()
+    key = repr((identity, os.fspath(settings.absolute()), display))
+    name = f"prune-gui-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}"
+    if sys.platform == "win32":
+        return name
+    for folder in _folders():
+        path = os.fspath(folder / name)
+        if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES and _is_private(folder):
+            return path
+    raise PermissionError("no folder for its socket is private to the user")
+
+
+def _folders() -> list[Path]:
+    """Return the folders where the socket may be, the best first."""
+    folders = [Path(tempfile.gettempdir()) / f"prune-gui-{os.geteuid()}"]
+    runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime_folder):  # noqa: PTH117
+        folders.insert(0, Path(runtime_folder))
+    return folders
+
+
+def _is_private(folder: Path) -> bool:
+    """Return whether only the user can enter a folder; it is created if it is missing."""
+    try:
+        folder.mkdir(mode=PRIVATE_MODE, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return False
+    is_own = status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return stat.S_ISDIR(status.st_mode) and is_own
+
+
+def _temporary_file(name: str) -> str:
+    return os.fspath(Path(tempfile.gettempdir()) / f"{name}.lock")
+
+
+def _connected(name: str) -> QLocalSocket | None:
+    """Return a connection to the running program; None if none runs."""
+    connection = QLocalSocket()
+    connection.connectToServer(name)
+    return connection if connection.waitForConnected(CONNECT_TIMEOUT_MS) else None
+
+
+def _is_accepted(running: QLocalSocket, request: OpenRequest) -> bool:
+    """Send a request, and return whether it was accepted."""
+    running.write(request.to_line())
+    while running.bytesToWrite():
+        if not running.waitForBytesWritten(REPLY_TIMEOUT_MS):
+            break
+    reply = b""
+    while len(reply) < len(ACCEPTED) and running.waitForReadyRead(REPLY_TIMEOUT_MS):
+        reply += running.readAll().data()
+    if reply != ACCEPTED:
+        log.warning("The running program does not reply: this start opens its own window")
+    return reply == ACCEPTED

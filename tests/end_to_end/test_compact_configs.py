@@ -186,6 +186,22 @@ def test_the_loader_script_loads_names_that_transformers_knows(tmp_path):
     assert one.transformer.h[1].mlp.c_fc.nf == 61
 
 
+def test_the_loader_script_tells_the_layers_of_two_models_in_a_file_apart(tmp_path, monkeypatch):
+    name, config = FAMILIES["llava"]
+    images = {**config["vision_config"], "model_type": "siglip_vision_model"}
+    text = {**config["text_config"], "model_type": "phi"}
+    config = {**config, "text_config": text, "vision_config": images}
+    monkeypatch.setitem(FAMILIES, "llava-phi", (name, config))
+    save_model("llava-phi", tmp_path / "in")
+    compacted(tmp_path / "in", tmp_path / "out", *UNEVEN)
+    state = load_file(tmp_path / "out" / "model.safetensors")
+    layers = script(tmp_path / "out").load().model.language_model.layers
+    for number, width in enumerate((10, 9, 10, 10)):
+        stored = state[f"language_model.model.layers.{number}.mlp.fc1.weight"]
+        assert stored.shape[0] == width
+        assert torch.equal(layers[number].mlp.fc1.weight, stored)
+
+
 def test_the_loader_script_ignores_buffers_of_earlier_versions(tmp_path):
     save_model("bert", tmp_path / "in")
     positions = {"embeddings.position_ids": torch.arange(512)[None]}

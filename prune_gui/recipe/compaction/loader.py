@@ -80,15 +80,17 @@ def load_with_transformers(folder, state):
 
 
 def with_other_path(name, state):
-    """Return the only name in the file with the longest end of a name; None if there are several.
+    """Return the name in the file with the longest end of a name; None if it is not certain.
 
-    The paths of models in a model may be others in the file.
+    The paths of models in a model may be others in the file. Of several names, it is the one with
+    the most components of the path.
     """
-    end = name
+    end, path = name, set(name.split("."))
     while "." in (end := end.partition(".")[2]):
         found = [stored for stored in state if stored.endswith(f".{end}")]
         if found:
-            return found[0] if len(found) == 1 else None
+            common = [len(path.intersection(stored.split("."))) for stored in found]
+            return found[common.index(max(common))] if common.count(max(common)) == 1 else None
     return None
 
 

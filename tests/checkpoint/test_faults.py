@@ -58,6 +58,7 @@ def temp_files(folder: Path) -> list[Path]:
     return list(folder.glob(f".*{TEMPORARY_SUFFIX}"))
 
 
+@pytest.mark.very_slow
 @posix_only
 @pytest.mark.slow
 def test_a_kill_at_any_time_leaves_the_old_target_or_the_new_one(tmp_path):

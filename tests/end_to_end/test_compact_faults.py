@@ -108,6 +108,7 @@ save(Path("in"), Path(sys.argv[2]))
 """
 
 
+@pytest.mark.very_slow
 @pytest.mark.parametrize("place", ["out", "in"])
 def test_after_a_real_kill_the_folder_is_old_or_new_also_in_place(source, tmp_path, place):
     out, old, seen = tmp_path / place, state(source), []

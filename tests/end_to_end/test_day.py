@@ -62,6 +62,7 @@ def check_files(folder: Path, n_m_pruned: list[str], globally_pruned: list[str])
         assert torch.equal(tensors[name], untouched[name])
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_session_on_the_demo_writes_the_same_bytes_in_every_way(demo_checkpoint, tmp_path):

@@ -199,6 +199,7 @@ def seed_of_run() -> int:
     return int(os.environ.get("MONKEY_SEED", chosen))
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_random_actions_leave_the_window_consistent(run_monkey, files):

@@ -88,6 +88,7 @@ def test_a_start_after_a_crash_opens_its_own_window(running, environment, demo_c
         assert after.wait(60) == 0
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("option", [True, False])
 def test_a_new_instance_on_demand_or_for_other_settings(

@@ -37,6 +37,7 @@ def save_in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: 
     return [sha256(out.read_bytes()).hexdigest() for out in (window_out, apply_out)]
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 def test_the_window_and_the_command_line_save_the_same_bytes(demo_checkpoint, tmp_path, form):

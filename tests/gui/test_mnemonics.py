@@ -71,6 +71,7 @@ def test_mnemonics_are_unique_in_a_menu(demo_window):
     assert duplicates == [[]] * 8
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbot, method):

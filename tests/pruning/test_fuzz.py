@@ -384,6 +384,7 @@ def test_a_sequence_of_calls_has_the_same_result_as_in_torch(stack):
     check(*stack)
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])

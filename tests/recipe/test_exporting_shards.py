@@ -382,6 +382,7 @@ with prune_gui.open_checkpoint(source) as checkpoint:
 """
 
 
+@pytest.mark.very_slow
 @linux_only
 @pytest.mark.slow
 def test_after_a_kill_at_any_step_the_folder_is_the_old_or_new_checkpoint(demo, tmp_path):

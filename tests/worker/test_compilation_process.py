@@ -11,6 +11,7 @@ from prune_gui.worker.compilation_process import command
 from prune_gui.worker.jobs import compile_jobs
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 def test_after_it_no_loop_is_missing(tmp_path):
     done = subprocess.run(

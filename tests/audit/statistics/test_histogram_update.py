@@ -63,6 +63,7 @@ def whole(edges, weights, codes):
     }
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(

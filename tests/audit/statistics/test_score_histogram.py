@@ -90,6 +90,7 @@ def test_every_lamp_score_is_in_a_bin_even_if_few_or_extreme(resolved, values, l
     assert binned(found, edges).sum() == shown.sum()
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(tensors, tensors, st.sampled_from(DTYPES))

@@ -104,6 +104,7 @@ def test_the_list_can_be_cleared_and_filled_again(panel):
     assert texts(panel) == [["16:20:01", "Info", NOTE.line]]
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 300, 5 * MAX_ENTRIES])
 def test_only_the_last_entries_are_kept(panel, batch):

@@ -40,6 +40,7 @@ def choices(view):
                 yield
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TENSORS)
 def test_every_choice_of_every_view_is_drawn(bench, shown, tmp_path, name):

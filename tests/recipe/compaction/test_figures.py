@@ -55,6 +55,7 @@ def stated(shapes: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> int | N
     return figures(tensors, {}, sizes).multiply_adds
 
 
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_multiply_adds_are_those_of_torchvision_before_and_after_pruning(vision, name):
     model = on_meta(vision, name)

@@ -66,6 +66,8 @@ window.windowHandle().installEventFilter(first)
 app.exec()
 """
 SHOW: Final = """
+from prune_gui.gui.runtime.qt_import import import_qt
+import_qt()
 from prune_gui.gui.window import MainWindow
 shown, windows = MainWindow.showEvent, []
 def show(window, event):

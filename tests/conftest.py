@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from prune_gui.pruning.kernels.compilation import interpret_up_to
+from prune_gui.pruning.kernels.loop import interpret_up_to
 
 if TYPE_CHECKING:
     import psutil

@@ -176,7 +176,9 @@ def importing(name, *arguments, import_any=builtins.__import__, **options):
     return import_any(name, *arguments, **options)
 builtins.__import__ = importing
 from prune_gui.cli import main
-sys.argv = ["prune-gui", "inspect", "small.safetensors"]
+from prune_gui.pruning.kernels.loop import interpret_up_to
+interpret_up_to(0)
+sys.argv = ["prune-gui", "apply", "recipe.yaml", "small.safetensors", "-o", "out.safetensors"]
 main()
 """
     (folder / "program.py").write_text(program)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prune_gui.pruning.kernels.compilation import compiled
+from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,28 @@ def _count_by_columns(
         begin = ends[j]
 
 
-@compiled
+def _count_cells_in_numpy(
+    codes: Codes,
+    known: Codes,
+    slots: Codes,
+    row_stride: int,
+    column_stride: int,
+    row_edges: Counts,
+    column_edges: Counts,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    counts: Counts,
+) -> None:
+    row, column = np.ogrid[slice(*rows), slice(*columns)]
+    offsets = (row - rows[0]) * row_stride + (column - columns[0]) * column_stride
+    i = np.searchsorted(row_edges, row, side="right") - 1
+    j = np.searchsorted(column_edges, column, side="right") - 1
+    cells = np.ravel_multi_index((slots[codes[offsets]], i, j), counts.shape)
+    added = np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+    counts[1:] += added[1:].astype(counts.dtype)
+
+
+@compiled_unless_small(_count_cells_in_numpy)
 def count_cells(
     codes: Codes,
     known: Codes,

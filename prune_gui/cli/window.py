@@ -37,6 +37,18 @@ def _checked_path(
     return checkpoint
 
 
+def _open(
+    checkpoint: Path | None, recipe: Path | None, own: Sequence[Path], *, new_instance: bool
+) -> int:
+    # Qt: slow to import
+    from prune_gui.gui.runtime.qt_import import import_qt
+
+    import_qt()  # before the modules that use it
+    from prune_gui.gui.app import run
+
+    return run(checkpoint, recipe, own, new_instance=new_instance)
+
+
 @click.command("open", hidden=True)
 @click.argument("checkpoint", type=file_or_url, required=False, callback=_checked_path)
 @click.option("--recipe", type=file_or_url, help="Recipe to load.")
@@ -46,9 +58,7 @@ def open_window(
     checkpoint: Path | None, recipe: Path | None, own: Sequence[Path], new_instance: bool
 ) -> int:
     """Open the window. If the program runs already, its window opens the checkpoint."""
-    from prune_gui.gui.app import run  # Qt: slow to import
-
-    return run(checkpoint, recipe, own, new_instance=new_instance)
+    return _open(checkpoint, recipe, own, new_instance=new_instance)
 
 
 @click.command()
@@ -66,9 +76,7 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
 
     problem = display_problem()
     if problem is None:
-        from prune_gui.gui.app import run  # Qt: slow to import
-
-        return run(checkpoint, recipe, own, new_instance=new_instance)
+        return _open(checkpoint, recipe, own, new_instance=new_instance)
     print_line(f"No window: {problem} Running without a window.")
     print_line()
     try:

@@ -87,9 +87,18 @@ class Bridge(QObject):
         """Run `work` as `run_job` does, but beside other jobs, because it reads all parameters."""
         return self.run(Job(deferred("Computing the table"), work, lane=lane, long=True), then)
 
-    def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
-        """Run imports for the GUI on a thread of the engine, which does not block the window."""
-        return self.run(Job(deferred("Starting the engine"), lambda _: work()), lambda _: then())
+    def load(
+        self, work: Callable[[], object], then: Callable[[], None], *, idle: bool = False
+    ) -> int:
+        """Run imports for the GUI on a thread of the engine, which does not block the window.
+
+        Args:
+            work: imports modules.
+            then: called on the GUI thread afterwards.
+            idle: wait until there are no other jobs.
+        """
+        job = Job(deferred("Starting the engine"), lambda _: work(), idle=idle)
+        return self.run(job, lambda _: then())
 
     def use_threads(self, count: int | None) -> None:
         """Set the number of worker threads; None for the default of torch."""

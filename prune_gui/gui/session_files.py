@@ -40,9 +40,14 @@ class SessionFiles(QObject):
     @property
     def path(self) -> Path | None:
         """The checkpoint that is being opened, or else the open one; None if there is none."""
-        if self._last_opening is not None and self._bridge.waits_for(self._last_opening[0]):
+        if self._last_opening is not None and self.is_opening:
             return self._last_opening[1]
         return self.session.checkpoint.path if self.session is not None else None
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether another checkpoint is being opened."""
+        return self._last_opening is not None and self._bridge.waits_for(self._last_opening[0])
 
     def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
         """Open a checkpoint. The current one stays open until that succeeds.

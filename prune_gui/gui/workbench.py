@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
@@ -22,7 +23,15 @@ from prune_gui.session.manual_channels import drafted_channels
 from prune_gui.session.manual_units import drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker import Dropped, Event
-from prune_gui.worker.jobs import Resolved, compile_jobs, methods_job, resolve_job, warm_up_job
+from prune_gui.worker.jobs import (
+    Resolved,
+    compile_jobs,
+    import_job,
+    link_job,
+    methods_job,
+    resolve_job,
+    warm_up_job,
+)
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.file_zeros import Counts, FileZeros
@@ -33,6 +42,9 @@ if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session
+
+PAINT_MS: Final = 60
+"""Time in which the window paints a file that was opened."""
 
 log = logging.getLogger(__name__)
 
@@ -236,9 +248,25 @@ class Workbench(QObject):
                 return
             index += by
 
+    def link_libraries(self) -> None:
+        """Link the engine's libraries in the background, so that `warm_up` need not wait for it."""
+        self.bridge.run(link_job(), lambda _: None)
+
     def warm_up(self) -> None:
-        """Load the engine's libraries in the background."""
-        self.bridge.run(warm_up_job(), self._warmed_up)
+        """Load the engine's libraries in the background.
+
+        Imports slow the window down, so that they wait until it has painted a file that is being
+        opened.
+        """
+        painted = threading.Event()
+        if self.files.is_opening:
+            self.files.opened.connect(
+                lambda _: QTimer.singleShot(PAINT_MS, painted.set),
+                Qt.ConnectionType.SingleShotConnection,
+            )
+        else:
+            painted.set()
+        self.bridge.run(warm_up_job(painted), self._warmed_up)
 
     def load_methods(self, path: Path) -> None:
         """Run a Python file and register its methods; the caller has asked the user."""
@@ -310,11 +338,14 @@ class Workbench(QObject):
 
     def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
         self.changed.emit(Changes(methods=True))
+        self.bridge.run(import_job(), self._libraries_loaded)
+        for problem in problems:
+            self.fail(deferred("Loading installed methods"), problem)
+
+    def _libraries_loaded(self, _: None) -> None:
         self.ready.emit()
         for job in compile_jobs():
             self.bridge.run(job, self._use_loops)
-        for problem in problems:
-            self.fail(deferred("Loading installed methods"), problem)
 
     def _use_loops(self, are_missing: bool) -> None:
         if are_missing:

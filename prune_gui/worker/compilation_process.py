@@ -14,7 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from prune_gui.pruning.kernels.loop import interpret_up_to
 from prune_gui.pruning.plugins.launcher import search_path
+from prune_gui.worker.warm_up import loops
 
 NICENESS: Final = 5
 START_CODE: Final = (
@@ -44,9 +46,6 @@ def command() -> list[str]:
 
 def main() -> None:
     """Compile all loops, or load them from the cache; print "DONE TOTAL" after each part."""
-    from prune_gui.pruning.kernels.compilation import interpret_up_to  # slow to import
-    from prune_gui.worker.warm_up import loops  # slow to import
-
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     interpret_up_to(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.language import deferred, tr
+from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session, named_states
 from prune_gui.worker.engine import Job
+from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.file_zeros import FileZeros
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Form, OutputPath, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
 
+MAX_PAINT_S: Final = 0.3
+"""Limit of the wait until the window has painted the file that it opened."""
 ZEROS_SLICE_S: Final = 0.05
 """Time for which zeros are counted before other jobs can run."""
 MAX_ELEMENTS_AT_ONCE: Final = 1 << 26
@@ -244,19 +249,31 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
     return Job(deferred("Computing file sizes"), work, lane="sizes", urgent=True)
 
 
-def warm_up_job() -> Job:
-    """Import the libraries that all other jobs need, then load methods of installed packages.
+def link_job() -> Job:
+    """Link the large libraries of the engine, on another thread than that of quick jobs."""
+    return Job(deferred("Starting the engine"), lambda _: link_libraries(), long=True)
+
+
+def warm_up_job(painted: threading.Event) -> Job:
+    """Import the libraries of the first picture, then load methods of installed packages.
 
     The result is a tuple of the errors of packages whose methods cannot be used.
+
+    Args:
+        painted: set when the window is idle. The imports wait up to `MAX_PAINT_S` for it.
     """
 
-    def work(monitor: Monitor) -> tuple[PluginError, ...]:
-        from prune_gui.worker.warm_up import warm_up  # torch: slow to import
-
-        warm_up()
+    def work(_: Monitor) -> tuple[PluginError, ...]:
+        painted.wait(MAX_PAINT_S)
+        import_for_first_picture()
         return use_installed()
 
     return Job(deferred("Starting the engine"), work)
+
+
+def import_job() -> Job:
+    """Import the remaining modules of the engine, which would otherwise be imported when used."""
+    return Job(deferred("Starting the engine"), lambda _: import_rest(), idle=True)
 
 
 def threads_jobs(count: int | None) -> list[Job]:
@@ -284,13 +301,8 @@ def compile_jobs() -> list[Job]:
     """Return jobs that load the compiled loops before they are needed.
 
     The result of each is whether code is missing in the cache; see `compilation_process`. Call this
-    after `warm_up_job` has run, since it imports torch.
+    after `import_job` has run, since it imports torch.
     """
-    from prune_gui.pruning.kernels.compilation import (  # numba: slow to import
-        NotCompiledError,
-        only_from_cache,
-    )
-    from prune_gui.worker.warm_up import loops  # torch: slow to import
 
     def job(use_some: Callable[[], object]) -> Job:
         def work(_: Monitor) -> bool:

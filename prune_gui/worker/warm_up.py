@@ -1,4 +1,4 @@
-"""Import of torch and compilation of kernels while the window stays responsive."""
+"""Import of libraries and use of kernels while the window stays responsive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from typing import Final
 
 from prune_gui.pruning.lazy import Lazy
 
-IMPORTED_ON_FIRST_USE: Final = (
+LARGE_LIBRARIES: Final = {"torch": "lib/libtorch_cpu.*", "llvmlite": "binding/libllvmlite.*"}
+"""The largest shared library of each package, as a pattern of paths in it."""
+USED_BY_THE_FIRST_PICTURE: Final = (
+    "prune_gui.audit.raster.density",
+    "prune_gui.audit.statistics.element",
+    "prune_gui.recipe.resolution",
+    "prune_gui.pruning.plugins.loading",
+)
+"""Modules that jobs import to open a checkpoint, to resolve a recipe, and to draw a mask."""
+USED_LATER: Final = (
+    "prune_gui.pruning.kernels.compilation",
     "psutil",
     "prune_gui.audit.diff.comparison",
     "prune_gui.audit.diff.summary",
     "prune_gui.audit.statistics.cumulative",
-    "prune_gui.audit.raster.density",
-    "prune_gui.audit.statistics.element",
     "prune_gui.audit.statistics.histogram",
     "prune_gui.audit.statistics.layers",
     "prune_gui.audit.statistics.norms",
@@ -32,7 +40,6 @@ IMPORTED_ON_FIRST_USE: Final = (
     "prune_gui.evaluation.evaluator",
     "prune_gui.evaluation.scan",
     "prune_gui.evaluation.trials",
-    "prune_gui.pruning.plugins.loading",
     "prune_gui.pruning.plugins.method",
     "prune_gui.recipe.exporting",
     "prune_gui.recipe.sizes",
@@ -40,19 +47,26 @@ IMPORTED_ON_FIRST_USE: Final = (
 """Modules that jobs or the window import on first use, where the import would cause a delay."""
 
 
-def warm_up() -> None:
-    """Import torch and the modules that are otherwise imported on first use.
+def link_libraries() -> None:
+    """Link the large libraries of torch and numba, before they are imported.
 
-    Only the first call does so; concurrent calls wait for it.
+    An import holds the GIL while the system links a library, for these two 0.3 s together, and so
+    blocks the window. A call through ctypes releases the GIL. Only the first call of this function
+    links; concurrent calls wait for it.
     """
-    _loaded()
+    _linked()
 
 
-def _load() -> None:
-    if sys.platform != "win32":
-        _load_library_without_gil("torch", "lib/libtorch_cpu.*")
-        _load_library_without_gil("llvmlite", "binding/libllvmlite.*")
-    for name in IMPORTED_ON_FIRST_USE:
+def import_for_first_picture() -> None:
+    """Import torch, and the modules that the first picture of a checkpoint needs."""
+    link_libraries()
+    for name in USED_BY_THE_FIRST_PICTURE:
+        import_module(name)
+
+
+def import_rest() -> None:
+    """Import the modules that are otherwise imported when they are used first."""
+    for name in USED_LATER:
         import_module(name)
 
 
@@ -81,20 +95,17 @@ def loops() -> Iterator[Callable[[], object]]:
         yield partial(channel_norms, torch.ones(2, dtype=dtype), 2, 0)
 
 
-def _load_library_without_gil(package: str, pattern: str) -> None:
-    """Load the large shared library of a package before the package is imported.
-
-    An import holds the GIL while the system links the library, for torch 0.25 s, and so blocks the
-    window. A call through ctypes releases the GIL.
-    """
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
+def _link() -> None:
+    if sys.platform == "win32":
         return
     libc = ctypes.CDLL(None)
     libc.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
     libc.dlopen.restype = ctypes.c_void_p
-    for library in Path(spec.submodule_search_locations[0]).glob(pattern):
-        libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
+    for package, pattern in LARGE_LIBRARIES.items():
+        spec = find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            for library in Path(folder).glob(pattern):
+                libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
 
 
-_loaded = Lazy(_load)
+_linked = Lazy(_link)

@@ -24,7 +24,7 @@ LOOPS = (
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_nothing_is_compiled_after_warm_up(resolved, dtype):
     kernels.warm_up()
-    known = [set(loop.signatures) for loop in LOOPS]
+    known = [set(loop.dispatcher.signatures) for loop in LOOPS]
     weights, half = torch.ones(3, 4).to(dtype), {"method": "l1_unstructured", "amount": 0.5}
     resolution = resolved(half, w=weights)
     layout = SliceLayout.flattened((3, 4))
@@ -35,7 +35,35 @@ def test_nothing_is_compiled_after_warm_up(resolved, dtype):
         before = histogram(moved, "w", edges, Monitor())
         histogram(moved, "w", edges, Monitor(), before)
     channels(resolution, "w", 1, Monitor())
-    assert [set(loop.signatures) for loop in LOOPS] == known
+    assert [set(loop.dispatcher.signatures) for loop in LOOPS] == known
+
+
+@st.composite
+def edges(draw):
+    """Edges of cells, and a range of rows or columns that they cover."""
+    sizes = draw(st.lists(st.integers(1, 300), min_size=1, max_size=5))
+    limits = np.cumsum([0, *sizes])
+    start, stop = sorted(draw(st.tuples(*[st.integers(0, limits[-1])] * 2)))
+    return limits, (start, stop)
+
+
+@given(edges(), edges(), st.booleans(), st.integers(1, 6), st.integers(0, 99))
+def test_numpy_counts_the_same_cells_as_the_compiled_loop(down, across, transposed, codes, seed):
+    (row_edges, rows), (column_edges, columns) = down, across
+    height, width = rows[1] - rows[0], columns[1] - columns[0]
+    strides = (1, height) if transposed else (width, 1)
+    known = np.arange(codes, dtype=np.uint8)
+    slots = np.arange(256).astype(np.uint8) % codes
+    elements = np.random.default_rng(seed).integers(0, codes, height * width, np.uint8)
+    shape = (codes, row_edges.size - 1, column_edges.size - 1)
+    found = np.ones((2, *shape), np.int64)
+    for run, counts in zip(
+        (kernels.count_cells, kernels.count_cells._interpret), found, strict=True
+    ):
+        if height and width:
+            run(elements, known, slots, *strides, row_edges, column_edges, rows, columns, counts)
+    assert np.array_equal(*found)
+    assert found[0][1:].sum() - found[0][1:].size == np.count_nonzero(elements)
 
 
 @given(

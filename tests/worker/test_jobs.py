@@ -22,6 +22,8 @@ from prune_gui.worker.jobs import (
     compare_job,
     compile_jobs,
     export_job,
+    import_job,
+    link_job,
     methods_job,
     open_job,
     resolve_job,
@@ -79,7 +81,9 @@ def test_titles_of_all_jobs_are_translated(session, tmp_path):
         resolve_job(session, None),
         sizes_job(session, OutputPath.of(session.checkpoint, path, None)),
         *threads_jobs(2),
-        warm_up_job(),
+        import_job(),
+        link_job(),
+        warm_up_job(threading.Event()),
         *compile_jobs(),
     ]
     assert all(is_foreign(tr(job.title)) for job in others)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prune_gui.pruning.kernels.compilation import compiled
+from prune_gui.pruning.kernels.loop import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

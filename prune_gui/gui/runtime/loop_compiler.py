@@ -7,6 +7,7 @@ from typing import Final
 
 from PySide6.QtCore import QObject, QProcess, Signal
 
+from prune_gui.pruning.kernels.loop import read_cache_again
 from prune_gui.worker.compilation_process import command
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,6 @@ class LoopCompiler(QObject):
             self._process.waitForFinished(END_TIMEOUT_MS)
 
     def _read(self) -> None:
-        from prune_gui.pruning.kernels.compilation import read_cache_again  # numba: slow to import
-
         assert self._process is not None
         read_cache_again()
         for line in bytes(self._process.readAllStandardOutput().data()).split(b"\n"):

@@ -94,13 +94,14 @@ class ViewTabs(QWidget):
         self._tabs.setCurrentIndex(index)
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
-        """Load what the views need in the background, and create the view in front.
+        """Load the view in front in the background and create it; then load the other views.
 
-        Call it before a file is opened: a view that is needed earlier blocks until all is loaded.
+        Call it before a file is opened: a view that is needed earlier blocks until it is loaded.
 
         Args:
             then: called in a later event loop iteration, once there is a view in front.
         """
+        in_front = VIEWS[self._tabs.currentIndex()]
 
         def loaded() -> None:
             self._make_front()
@@ -108,7 +109,8 @@ class ViewTabs(QWidget):
 
         for _ in make_classes():
             pass
-        self._workbench.bridge.load(_load_views, loaded)
+        self._workbench.bridge.load(in_front.load, loaded)
+        self._workbench.bridge.load(_load_views, lambda: None, idle=True)
 
     def limit_memory(self, nbytes: int) -> None:
         """Limit the cached pictures of all views together to a number of bytes."""

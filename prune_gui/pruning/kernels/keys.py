@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prune_gui.pruning.kernels.compilation import compiled
+from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,18 @@ BLOCK = 4096
 """Elements compared in one block; the flags of a block fit in the L1 cache."""
 
 
-@compiled
+def _count_leading_in_numpy(
+    bits: Bits,
+    remaining_mask: RemainingMask,
+    shift: np.unsignedinteger[Any],
+    counts: NDArray[np.uint32],
+) -> None:
+    remaining = bits if remaining_mask is None else bits[remaining_mask]
+    values = (remaining >> shift).astype(np.intp)
+    counts[0] += np.bincount(values, minlength=counts.shape[1]).astype(np.uint32)
+
+
+@compiled_unless_small(_count_leading_in_numpy)
 def count_leading(
     bits: Bits,
     remaining_mask: RemainingMask,
@@ -182,7 +193,22 @@ def count_before(
     return before, remaining
 
 
-@compiled
+def _mark_below_in_numpy(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    threshold: np.unsignedinteger[Any],
+    last_tie: int,
+    step: np.uint8,
+    codes: Codes,
+) -> None:
+    keys = bits & magnitude
+    below = keys < threshold
+    ties = max(last_tie + 1, 0)
+    below[:ties] |= keys[:ties] == threshold
+    codes[below & (codes == 0)] = step
+
+
+@compiled_unless_small(_mark_below_in_numpy)
 def mark_below(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],

@@ -8,16 +8,23 @@ sum of its channel. The order of the additions depends on shapes alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from prune_gui.pruning.kernels.compilation import (
-    compiled,
-    compiled_within,
-    overload,
-    register_jitable,
-    types,
+from prune_gui.pruning.kernels.loop import compiled, compiled_within
+from prune_gui.pruning.kernels.powers import (
+    NON_ZEROS,
+    ROOTS,
+    SQUARES,
+    VALUES,
+    cube,
+    one,
+    power_of_kind,
+    root,
+    root_by_products,
+    square,
+    value,
 )
 
 if TYPE_CHECKING:
@@ -30,122 +37,15 @@ if TYPE_CHECKING:
     Elements = NDArray[np.floating[Any]] | NDArray[np.uint16]
     """Floating-point numbers, or the bits of bfloat16 numbers, a type that numpy does not have."""
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
 LANES: Final = 64
 """Lanes of a single channel: all fit in the vector registers of a processor."""
 BAND: Final = 256
 """Elements per lane that are summed in float32 before the lane is added to a float64 sum."""
 
-INVERSE_ROOT_BITS: Final = np.uint32(0x5F378100)
-"""Minus the halved bits of a float32 x, these are the bits of 1 / sqrt(x) within 3.5 %."""
-INVERSE_ROOT_COEFFICIENTS: Final = tuple(
-    np.float32(c) for c in (2.46107077, -3.28033218, 2.9495743, -1.40243684, 0.27212395)
-)
-"""Of the minimax polynomial of 1 / sqrt(t), lowest power first.
-
-Its error is at most 2.4e-8 for t in [0.9336, 1.0711].
-"""
 MIN_ROOT_MEAN: Final = 2.0**-36
 """A sum of roots below this times its number of elements is computed again in float64, because
-`_root_by_products` has an error of up to 2^-62 for subnormal elements.
+`root_by_products` has an error of up to 2^-62 for subnormal elements.
 """
-
-NON_ZEROS: Final = 0
-ROOTS: Final = 1
-VALUES: Final = 2
-SQUARES: Final = 3
-CUBES: Final = 4
-
-
-def _inlined(function: F) -> F:
-    """Let compiled loops call a function of one element, which Python calls as it is."""
-    return register_jitable(function)
-
-
-def _value(element: Any) -> Any:  # noqa: ANN401 - only the compiler knows the type
-    """Return the absolute value of an element, in float32 or wider."""
-    if isinstance(element, np.uint16):
-        return abs(np.uint32(np.uint32(element) << np.uint32(16)).view(np.float32))
-    return abs(element)
-
-
-def _implements(function: Callable[..., Any], **options: set[str]) -> Callable[[F], F]:
-    """Return a decorator for a function that returns an implementation for argument types."""
-    untyped_overload: Any = overload
-    return cast("Callable[[F], F]", untyped_overload(function, strict=False, jit_options=options))
-
-
-@_implements(_value)
-def _compile_value(element: types.Type) -> Callable[..., Any]:
-    if isinstance(element, types.Float):
-        return lambda element: abs(element)
-    return lambda element: abs(np.uint32(np.uint32(element) << np.uint32(16)).view(np.float32))
-
-
-@_inlined
-def _one(element: Any) -> Any:  # noqa: ANN401
-    value = _value(element)
-    return type(value)(value != 0)
-
-
-@_inlined
-def _root(element: Any) -> Any:  # noqa: ANN401
-    return np.sqrt(_value(element))
-
-
-@_inlined
-def _square(element: Any) -> Any:  # noqa: ANN401
-    value = _value(element)
-    return value * value
-
-
-@_inlined
-def _cube(element: Any) -> Any:  # noqa: ANN401
-    value = _value(element)
-    return value * value * value
-
-
-@_inlined
-def _power(element: Any, power_kind: int) -> Any:  # noqa: ANN401
-    if power_kind == NON_ZEROS:
-        return _one(element)
-    if power_kind == ROOTS:
-        return _root(element)
-    if power_kind == VALUES:
-        return _value(element)
-    if power_kind == SQUARES:
-        return _square(element)
-    return _cube(element)
-
-
-def _root_by_products(element: Any) -> Any:  # noqa: ANN401 - only the compiler knows the type
-    """Return the root of a bfloat16 element by multiplications only; other types as `_root`.
-
-    The relative error is at most 2^-21. A processor has a single unit for roots, which is slower
-    than reading 16-bit elements from memory, while its multipliers are idle. A constant minus the
-    halved bits of x gives the bits of y, within 4 % of 1 / sqrt(x). With t = x y y, near 1, the
-    root is x y / sqrt(t), and a polynomial gives 1 / sqrt(t).
-
-    The result for a non-finite element is non-finite. `MIN_ROOT_MEAN` covers subnormal elements.
-    """
-
-
-@_implements(_root_by_products, fastmath={"contract"})
-def _compile_root_by_products(element: types.Type) -> Callable[..., Any]:
-    if isinstance(element, types.Float):
-        return lambda element: np.sqrt(abs(element))
-    c0, c1, c2, c3, c4 = INVERSE_ROOT_COEFFICIENTS
-
-    def by_products(element: Any) -> Any:  # noqa: ANN401
-        x = _value(element)
-        halved = np.float32(x).view(np.uint32) >> np.uint32(1)
-        y = np.uint32(INVERSE_ROOT_BITS - np.uint32(halved)).view(np.float32)
-        xy = x * y
-        t = xy * y
-        return xy * (c0 + t * (c1 + t * (c2 + t * (c3 + t * c4))))
-
-    return by_products
 
 
 def _adder(power: Callable[[Any], Any], alternate: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401
@@ -182,11 +82,11 @@ def _adder(power: Callable[[Any], Any], alternate: Callable[[Any], Any] | None =
     return compiled_within(add_band, interpretable=alternate is None)
 
 
-_add_ones = _adder(_one)
-_add_roots = _adder(_root, alternate=_root_by_products)
-_add_values = _adder(_value)
-_add_squares = _adder(_square)
-_add_cubes = _adder(_cube)
+_add_ones = _adder(one)
+_add_roots = _adder(root, alternate=root_by_products)
+_add_values = _adder(value)
+_add_squares = _adder(square)
+_add_cubes = _adder(cube)
 
 
 @compiled
@@ -249,7 +149,7 @@ def _sum_in_float64(band: Elements, power_kind: int, first: int, inner: int, ste
     total = 0.0
     for lane in range(first, first + inner):
         for i in range(lane, band.size, step):
-            total += _power(np.float64(_value(band[i])), power_kind)
+            total += power_of_kind(np.float64(value(band[i])), power_kind)
     return total
 
 

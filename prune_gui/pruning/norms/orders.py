@@ -14,6 +14,7 @@ from torch import Tensor
 
 from prune_gui.language import tr
 from prune_gui.pruning.kernels import norms as kernels
+from prune_gui.pruning.kernels import powers
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 
@@ -93,7 +94,7 @@ class _Powers:
     def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
         power_kind = _COMPILED_POWERS.get(self.p)
         if power_kind is None:
-            power_kind, elements = kernels.VALUES, _widened(elements).abs().pow_(self.p)
+            power_kind, elements = powers.VALUES, _widened(elements).abs().pow_(self.p)
         elif elements.dtype not in _COMPILED_DTYPES:
             elements = _widened(elements)
         bits = raw_bits(elements) if elements.dtype is torch.bfloat16 else elements.numpy()
@@ -176,10 +177,10 @@ def _row_plan(layout: ElementLayout) -> tuple[int, int, int]:
 
 
 _COMPILED_POWERS: Final = {
-    0.0: kernels.NON_ZEROS,
-    0.5: kernels.ROOTS,
-    1.0: kernels.VALUES,
-    2.0: kernels.SQUARES,
-    3.0: kernels.CUBES,
+    0.0: powers.NON_ZEROS,
+    0.5: powers.ROOTS,
+    1.0: powers.VALUES,
+    2.0: powers.SQUARES,
+    3.0: powers.CUBES,
 }
 """Powers that are computed as fast as the elements are read from memory."""

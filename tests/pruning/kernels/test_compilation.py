@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder, compiled
+from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
+from prune_gui.pruning.kernels.loop import compiled
 from prune_gui.pruning.kernels.numba_config import _Loader
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
@@ -104,7 +105,9 @@ def test_a_full_disk_disables_the_cache_but_not_the_loop(cache, monkeypatch, cap
 def test_numba_reads_no_file_of_the_working_folder_however_often_it_compiles(tmp_path):
     (tmp_path / ".numba_config.yaml").write_text("debug: 1\nopt: 0\n")
     program = """
-from prune_gui.pruning.kernels.compilation import compiled_within, numba
+from prune_gui.pruning.kernels.loop import compiled_within, interpret_up_to
+from prune_gui.pruning.kernels.numba_api import numba
+interpret_up_to(0)
 compiled_within(lambda number: number)(1)
 print(numba.config.DEBUG, int(numba.config.OPT), numba.config.FUNCTION_CACHE_SIZE)
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from importlib import import_module
 from textwrap import dedent
 
 import numpy as np
@@ -13,18 +14,18 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.pruning.kernels import compilation
-from prune_gui.pruning.kernels.compilation import (
-    NotCompiledError,
+from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache
+from prune_gui.pruning.kernels.loop import (
+    COMPILATION,
+    INTERPRETED_IN_CALL,
     compiled_within,
     interpret_up_to,
-    only_from_cache,
     read_cache_again,
 )
 from prune_gui.worker.compilation_process import STEPS
 
 MODULE = """
-from prune_gui.pruning.kernels.compilation import compiled
+from prune_gui.pruning.kernels.loop import compiled
 
 @compiled
 def total(values):
@@ -50,6 +51,7 @@ MORE_STEPS = (
 
 @pytest.fixture
 def limit():
+    import_module(COMPILATION)
     interpret_up_to(10)
     read_cache_again()
     yield
@@ -81,10 +83,10 @@ def test_a_loop_is_compiled_when_its_calls_would_take_longer():
     values = np.full(4, 255, np.uint8)  # wraps around without a warning
     for compiled in (0, 0, 1, 1):
         increase(values)
-        assert len(increase.signatures) == compiled
+        assert len(increase.dispatcher.signatures) == compiled
     assert values.tolist() == [3] * 4
-    increase(np.zeros(compilation.INTERPRETED_IN_CALL + 1, np.uint16))
-    assert len(increase.signatures) == 2
+    increase(np.zeros(INTERPRETED_IN_CALL + 1, np.uint16))
+    assert len(increase.dispatcher.signatures) == 2
 
 
 @pytest.mark.usefixtures("limit")
@@ -95,10 +97,10 @@ def test_results_are_numbers_of_python_as_those_of_compiled_loops():
 
     values = np.full(4, 0.5, np.float32)
     interpreted = measure(values)
-    assert not measure.signatures
+    assert not measure.dispatcher.signatures
     interpret_up_to(0)
     compiled = measure(values)
-    assert measure.signatures
+    assert measure.dispatcher.signatures
     assert interpreted == compiled == (4, 0.5, (True, 0.5))
     assert [*map(type, interpreted[:2])] == [*map(type, compiled[:2])] == [int, float]
     assert [*map(type, interpreted[2])] == [*map(type, compiled[2])] == [bool, float]
@@ -108,16 +110,16 @@ def test_results_are_numbers_of_python_as_those_of_compiled_loops():
 def test_the_code_that_another_process_compiled_is_used(cached_total):
     interpreted = cached_total()
     assert interpreted(np.ones(3)) == 3
-    assert not interpreted.signatures
+    assert not interpreted.dispatcher.signatures
     interpret_up_to(0)
     cached_total()(np.ones(3))  # compiles, and writes to the cache
     interpret_up_to(10)
     assert interpreted(np.ones(3)) == 3
-    assert not interpreted.signatures  # the cache is not read for each call
+    assert not interpreted.dispatcher.signatures  # the cache is not read for each call
     read_cache_again()
     assert interpreted(np.ones(3)) == 3
-    assert interpreted.signatures
-    assert interpreted.stats.cache_hits
+    assert interpreted.dispatcher.signatures
+    assert interpreted.dispatcher.stats.cache_hits
 
 
 def test_loading_only_from_the_cache_compiles_nothing(cached_total):
@@ -127,7 +129,7 @@ def test_loading_only_from_the_cache_compiles_nothing(cached_total):
     with only_from_cache():
         loaded = cached_total()
         loaded(np.ones(3))
-    assert loaded.stats.cache_hits
+    assert loaded.dispatcher.stats.cache_hits
 
 
 @pytest.fixture(scope="module")
@@ -165,8 +167,10 @@ def test_interpreted_loops_prune_the_same_as_compiled_ones(weights, tmp_path):
         import sys
         sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
         import torch
-        from prune_gui.pruning.kernels import compilation
-        compilation._FirstCall.__call__ = lambda loop, *arguments: loop._interpret
+        from prune_gui.pruning.kernels import loop
+        loop.Loop.__call__ = lambda loop, *arguments: (
+            loop._interpret if loop._is_interpretable else loop.dispatcher
+        )(*arguments)
         import test_interpretation
         torch.save(test_interpretation.pruned({str(weights)!r}), {str(tmp_path / "codes.pt")!r})
     """
@@ -174,3 +178,45 @@ def test_interpreted_loops_prune_the_same_as_compiled_ones(weights, tmp_path):
     expected = pruned(weights)
     assert torch.equal(torch.load(tmp_path / "codes.pt"), expected)
     assert (expected > 1).flatten(1).any(dim=1).all()
+
+
+def test_a_small_network_is_pruned_without_numba(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    save_file({"small": torch.randn(16, 24), "large": torch.randn(200, 300)}, path)
+    code = f"""
+        import sys
+        import prune_gui
+        with prune_gui.open_checkpoint({str(path)!r}) as checkpoint:
+            step = {{"method": "l1_unstructured", "amount": 0.5, "targets": ["*"]}}
+            resolution = prune_gui.resolve(prune_gui.Recipe(steps=[step]), checkpoint)
+            print(sum(resolution.pruned_by(name).sum().item() for name in checkpoint.tensors))
+        print("numba" in sys.modules)
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", dedent(code)], check=True, capture_output=True, text=True
+    )
+    assert process.stdout.split() == [str((16 * 24 + 200 * 300) // 2), "False"]
+
+
+def test_numba_is_imported_when_its_import_would_have_taken_as_long():
+    code = """
+        import sys
+        import numpy as np
+        from prune_gui.pruning.kernels import loop
+
+        loop.NUMBA_IMPORT_S = 0.1
+
+        @loop.compiled_within
+        def total(values):
+            sum_ = 0
+            for value in values:
+                sum_ += value
+            return sum_
+
+        totals = {total(np.ones(100_000, np.int64)) for _ in range(30)}
+        print(totals, "numba" in sys.modules)
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", dedent(code)], check=True, capture_output=True, text=True
+    )
+    assert process.stdout == "{100000} True\n"

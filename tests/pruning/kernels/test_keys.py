@@ -30,8 +30,22 @@ def test_mark_below_sets_the_codes_of_unmarked_elements_below_the_cut(drawn, las
     keys = bits & magnitude
     below_cut = (keys < threshold) | ((keys == threshold) & (np.arange(bits.size) <= last_tie))
     expected = np.where(below_cut & (codes == 0), 9, codes)
-    key_kernels.mark_below(bits, magnitude, threshold, last_tie, np.uint8(9), codes)
-    np.testing.assert_array_equal(codes, expected)
+    for run in (key_kernels.mark_below, key_kernels.mark_below._interpret):
+        found = codes.copy()
+        run(bits, magnitude, threshold, last_tie, np.uint8(9), found)
+        np.testing.assert_array_equal(found, expected)
+
+
+@given(bits_and_key_range(), st.booleans(), st.integers(0, 7))
+def test_count_leading_counts_the_leading_digits_of_remaining_bits(drawn, masked, shift):
+    bits = drawn[0].astype(np.uint16) & np.uint16(0xFFF)
+    remaining_mask = np.random.default_rng(0).random(bits.size) < 0.5 if masked else None
+    remaining = bits if remaining_mask is None else bits[remaining_mask]
+    expected = np.bincount(remaining >> shift, minlength=1 << 12)
+    for run in (key_kernels.count_leading, key_kernels.count_leading._interpret):
+        counts = np.ones((2, 1 << 12), np.uint32)
+        run(bits, remaining_mask, np.uint16(shift), counts)
+        np.testing.assert_array_equal(counts.sum(axis=0) - 2, expected)
 
 
 @given(bits_and_key_range())

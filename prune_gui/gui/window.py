@@ -50,6 +50,7 @@ from prune_gui.gui.panels.zero_notice import ZeroNotice
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.widgets.deletion import deleted_on_close
 from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.gui.widgets.focus_frame import FocusFrame
 from prune_gui.gui.workbench import Workbench
@@ -187,24 +188,20 @@ class MainWindow(QMainWindow):
             *palette_entries.of_files(self.commands.settings.recent, self._recent.open_path),
         ]
         palette = Palette(entries, self, partial(palette_entries.of_parameters, self.workbench))
-        palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        palette.show()
+        deleted_on_close(palette).show()
         palette.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def show_shortcuts(self) -> None:
         """Show the list of keyboard shortcuts."""
         from prune_gui.gui.actions.palette import Shortcuts  # rarely shown
 
-        shortcuts = Shortcuts(self.menu_actions, self)
-        shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        shortcuts.open()
+        deleted_on_close(Shortcuts(self.menu_actions, self)).open()
 
     def show_settings(self) -> None:
         """Open the settings dialog."""
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
-        dialog = SettingsDialog(self.commands.settings, self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog = deleted_on_close(SettingsDialog(self.commands.settings, self))
         dialog.changed.connect(self.commands.preferences.change)
         dialog.open()
 
@@ -231,9 +228,7 @@ class MainWindow(QMainWindow):
         """Open the user guide in a modeless window."""
         from prune_gui.gui.dialogs.help_window import HelpWindow  # rarely shown
 
-        guide = HelpWindow(self)
-        guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        guide.show()
+        deleted_on_close(HelpWindow(self)).show()
 
     def show_last_crash(self) -> None:
         """Show the crash report of the previous run."""
@@ -247,16 +242,13 @@ class MainWindow(QMainWindow):
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
         dialog.amount_wanted.connect(self.draft.edit_with_amount)
         dialog.evaluation_wanted.connect(self.show_evaluated_sweep)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.show()
+        deleted_on_close(dialog).show()
 
     def show_report(self) -> None:
         """Open the modeless dialog that writes a report on the stack."""
         from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
 
-        dialog = ReportDialog(self.workbench, self.commands.folder, self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.show()
+        deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()
 
     def save_preset(self) -> None:
         """Save the stack as a preset."""
@@ -264,17 +256,14 @@ class MainWindow(QMainWindow):
 
     def show_presets(self) -> None:
         """Open the dialog of the user's presets."""
-        dialog = presets.PresetDialog(self.workbench, Presets(), self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        deleted_on_close(presets.PresetDialog(self.workbench, Presets(), self)).open()
 
     def show_batch(self) -> None:
         """Open the modeless dialog that applies the stack to several checkpoints."""
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.show()
+        deleted_on_close(dialog).show()
 
     def setVisible(self, visible: bool) -> None:  # noqa: N802
         """Show the window, then its floating docks.

@@ -6,20 +6,14 @@ import gc
 import json
 import time
 import weakref
-from collections import Counter
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from fake_checkpoint import FakeCheckpoint, blocks
 from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint
 from prune_gui.architecture.groups import coupled_groups, spaces, table_for
-from prune_gui.architecture.tables import own_tables
-from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.coupling import Member
 from prune_gui.resources import resource
@@ -52,10 +46,6 @@ spaces:
     title: neurons
     members: [{name: up.weight}, {name: down.weight, dim: 1, role: consumes}]
 """
-
-
-def blocks(count, tensors, prefix="model.layers"):
-    return {f"{prefix}.{i}.{name}": shape for i in range(count) for name, shape in tensors.items()}
 
 
 @pytest.fixture
@@ -408,16 +398,6 @@ def test_a_space_that_is_missing_is_named_with_those_that_exist(checkpoint_of):
         coupled_groups(checkpoint, "experts")
 
 
-class FakeCheckpoint:
-    """The names and shapes of a checkpoint that is too large for a test."""
-
-    def __init__(self, model_type, config, shapes):
-        self.path = Path("model.safetensors")
-        self.model_types = (model_type,) if model_type else ()
-        self.hf_config = config
-        self.tensors = {name: TensorInfo(name, shape, "bfloat16") for name, shape in shapes.items()}
-
-
 def test_the_groups_of_a_checkpoint_are_found_once_and_not_kept_after_it():
     checkpoint = FakeCheckpoint("llama", LLAMA, blocks(1, ATTENTION | FFN))
     assert table_for(checkpoint) is table_for(checkpoint)
@@ -435,82 +415,3 @@ def test_a_hundred_thousand_tensors_take_linear_time(model_type):
     started = time.process_time()
     assert len(coupled_groups(checkpoint, "experts")) == 60
     assert time.process_time() - started < 8  # about 1 s; quadratic time takes minutes
-
-
-ANY_NAMES = sorted(
-    {
-        f"{stack}.{block}.{rest}"
-        for table in own_tables()
-        for stack in table.stacks
-        for block in (0, 3)
-        for rest in [*table.signature]
-        + [
-            rule.name.replace("{unit}", unit).replace("*", "1")
-            for space in table.spaces.values()
-            for rule in space.members
-            for unit in ("0", "1")
-        ]
-    }
-)
-ANY_KEYS = sorted(
-    {
-        word
-        for table in own_tables()
-        for texts in table.counts.values()
-        for text in texts
-        for word in text.split()
-        if word.isidentifier()
-    }
-)
-shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
-
-
-@given(
-    st.sampled_from(own_tables()),
-    st.integers(1, 3),
-    st.dictionaries(st.sampled_from(ANY_KEYS), st.integers(1, 5) | st.just(1 << 40), max_size=3),
-    st.dictionaries(st.sampled_from(ANY_NAMES), shapes, max_size=3),
-    shapes,
-    st.data(),
-)
-def test_any_shapes_give_groups_that_fit_or_an_error(table, number, config, others, shape, data):
-    own = [name for name in ANY_NAMES if name.startswith(f"{table.stacks[0]}.0.")]
-    tensors = {name: data.draw(st.just(shape) | shapes) for name in own} | others
-    checkpoint = FakeCheckpoint(
-        data.draw(st.sampled_from([*table.model_types, ""])), config, tensors
-    )
-    for space in spaces(checkpoint):
-        with suppress(RecipeError):
-            for group in coupled_groups(checkpoint, space):
-                assert group.size > 0
-                covered = Counter()
-                for member in group.members:
-                    assert member.width > 0
-                    assert member.dim is not None or member.offset < group.size
-                    covered[member.name, member.dim] += group.size * member.width
-                for (name, dim), length in covered.items():
-                    assert dim is None or tensors[name][dim] == length
-
-
-sizes = st.integers(1, 5)
-
-
-@given(sizes, sizes, sizes, sizes)
-def test_the_units_of_a_group_divide_its_channels(kv_heads, repeats, head_dim, layers):
-    heads = kv_heads * repeats
-    shapes = {
-        "self_attn.q_proj.weight": (heads * head_dim, 2),
-        "self_attn.k_proj.weight": (kv_heads * head_dim, 2),
-        "self_attn.v_proj.weight": (kv_heads * head_dim, 2),
-        "self_attn.o_proj.weight": (2, heads * head_dim),
-    }
-    config = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim}
-    config["hidden_size"] = 2
-    checkpoint = FakeCheckpoint("llama", config, blocks(layers, shapes))
-    groups = coupled_groups(checkpoint, "kv_groups")
-    assert len(groups) == layers
-    for group in groups:
-        for member in group.members:
-            length = checkpoint.tensors[member.name].shape[member.dim]
-            assert member.offset == 0
-            assert member.width * group.size == length

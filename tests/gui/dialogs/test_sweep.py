@@ -1,8 +1,9 @@
 import threading
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication, QPushButton
 from shiboken6 import isValid
 from waiting import change
 
@@ -184,6 +185,16 @@ def point(dialog, row):
     return dialog.plot.mapFromScene(scene)
 
 
+def hover(viewport, at):
+    """Move the mouse within a viewport, whichever window the cursor is over."""
+    button, none = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    position = QPointF(at)
+    event = QMouseEvent(
+        QEvent.Type.MouseMove, position, viewport.mapToGlobal(position), button, button, none
+    )
+    QApplication.sendEvent(viewport, event)
+
+
 def test_the_curves_have_a_point_per_row_that_names_it_and_drafts_its_amount(
     dialog, qtbot, workbench
 ):
@@ -194,7 +205,7 @@ def test_the_curves_have_a_point_per_row_that_names_it_and_drafts_its_amount(
         curve.targets.tolist(),
         curve.worst.tolist(),
     ]
-    qtbot.mouseMove(dialog.plot.viewport(), point(dialog, 3))
+    hover(dialog.plot.viewport(), point(dialog, 3))
     qtbot.waitUntil(lambda: dialog._point.accessibleDescription().startswith("60 %: sparsity "))
     assert dialog.results.currentIndex().row() == 3
     qtbot.mouseClick(dialog.plot.viewport(), Qt.MouseButton.LeftButton, pos=point(dialog, 3))

@@ -35,6 +35,7 @@ from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState, frame_title
@@ -51,6 +52,8 @@ DELAY_MS: Final = 250
 """Delay between the last change and the update of the tables and the overview."""
 TABLE_HEIGHT_PX: Final = 120
 """Initial height of the table of all parameters."""
+MIN_SIDES_PX: Final = 72
+"""Minimum height of the sides and their summary, which scroll in a low window."""
 GROWING: Final = (PicturePair, OverlapTable, QSplitter)
 """Widgets that get the remaining height."""
 IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
@@ -81,6 +84,7 @@ class CompareView(View[Subject]):
         self._cursor: tuple[int, int] | None = None
         self._switch = mode_switch()
         self._sides = SidesBar(workbench, ask_checkpoint)
+        self._sides_area = FitScrollArea(self._sides, MIN_SIDES_PX)
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self._pair = PicturePair(viewport)
         self._layout_chooser = LayoutChooser(viewport, kernel_grids=False)
@@ -135,7 +139,7 @@ class CompareView(View[Subject]):
             halves.addWidget(half)
         halves.setStretchFactor(0, 1)
         halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
-        _stack(body, self._sides, self._blink_bar, self._film_bar, halves)
+        _stack(body, self._sides_area, self._blink_bar, self._film_bar, halves)
 
     def _connect(self, workbench: Workbench) -> None:
         for signal in (
@@ -160,7 +164,7 @@ class CompareView(View[Subject]):
     def _change_mode(self) -> None:
         """Show what belongs to the mode."""
         mode = self.mode
-        for widget in (self._sides, self._lower):  # they are about two states
+        for widget in (self._sides_area, self._lower):  # they are about two states
             widget.setVisible(mode != "film")
         self._blink_bar.setVisible(mode == "blink")
         self._film_bar.setVisible(mode == "film")

@@ -44,15 +44,18 @@ def painted():
     timer = QTimer(window, interval=2)
     figures["painted"] = time.monotonic()
     state = {{}}
+    def bring_forward():
+        views.bring_forward("mask" if state["name"] == "preview" else state["name"])
     def begin():
         name = next(steps, None)
         if name is None:
             report(**figures)
         state.update(name=name, since=time.monotonic())
-        views.bring_forward("mask" if name == "preview" else name)
+        bring_forward()
         if name == "preview":
             window.draft.edit_with_amount(0, 0.9)
     def look():
+        bring_forward()  # the file that opens brings the overview forward
         view, resolved = views.current, workbench.resolved
         if view is None or resolved is None or view.picture() is None:
             return

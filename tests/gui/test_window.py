@@ -24,6 +24,7 @@ from prune_gui.errors import CheckpointError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.panels.draft.fields import PathField
+from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
@@ -31,6 +32,8 @@ from prune_gui.session import Settings
 from prune_gui.worker import Job
 
 Button = QMessageBox.StandardButton
+LOW_SCREEN_PX = 762
+"""Height of a window on a screen of 800 pixels, without its title bar."""
 
 
 @pytest.fixture
@@ -438,3 +441,15 @@ def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
     assert not (tmp_path / "out.safetensors").exists()
     changed.menu_actions["save_checkpoint"].trigger()
     assert paths[1] == str(tmp_path / "out.safetensors")
+
+
+@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
+def test_each_view_fits_a_low_screen_beside_the_dock_that_evaluates(demo_window, settle, key):
+    demo_window.show()
+    demo_window.show_evaluation()
+    demo_window.views.bring_forward(key)
+    settle()
+    demo_window.resize(1280, LOW_SCREEN_PX)
+    for _ in range(2):  # the layout of the view, then that of the window
+        QApplication.processEvents()
+    assert demo_window.minimumSizeHint().height() <= LOW_SCREEN_PX

@@ -7,16 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from prune_gui.pruning.kernels import powers
 from prune_gui.pruning.kernels.numba_api import overload, register_jitable, types
-from prune_gui.pruning.kernels.powers import (
-    cube,
-    one,
-    power_of_kind,
-    root,
-    root_by_products,
-    square,
-    value,
-)
 
 INVERSE_ROOT_BITS: Final = np.uint32(0x5F378100)
 """Minus the halved bits of a float32 x, these are the bits of 1 / sqrt(x) within 3.5 %."""
@@ -31,9 +23,9 @@ Its error is at most 2.4e-8 for t in [0.9336, 1.0711].
 
 def implement_powers() -> None:
     """Let compiled loops call the functions of `kernels.powers`."""
-    _implement(value, _value)
-    _implement(root_by_products, _root_by_products, fastmath={"contract"})
-    for function in (one, root, square, cube, power_of_kind):
+    _implement(powers.value, _value)
+    _implement(powers.root_by_products, _root_by_products, fastmath={"contract"})
+    for function in (powers.one, powers.root, powers.square, powers.cube, powers.power_of_kind):
         register_jitable(function)
 
 
@@ -63,7 +55,7 @@ def _root_by_products(element: types.Type) -> Callable[..., Any]:
     c0, c1, c2, c3, c4 = INVERSE_ROOT_COEFFICIENTS
 
     def by_products(element: Any) -> Any:  # noqa: ANN401 - only the compiler knows the type
-        x = value(element)
+        x = powers.value(element)
         halved = np.float32(x).view(np.uint32) >> np.uint32(1)
         y = np.uint32(INVERSE_ROOT_BITS - np.uint32(halved)).view(np.float32)
         xy = x * y

@@ -1,0 +1,38 @@
+"""Which modules are imported before the first picture, and when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from prune_gui.worker import Engine
+from prune_gui.worker.jobs import warm_up_job
+
+PROGRAM = """
+import sys
+from prune_gui.worker.warm_up import import_for_first_picture, import_rest
+import_for_first_picture()
+print("torch" in sys.modules, "numba" in sys.modules)
+import_rest()
+print("numba" in sys.modules)
+"""
+
+
+def test_the_first_picture_needs_torch_but_not_numba():
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "True False\nTrue\n"
+
+
+def test_imports_wait_until_the_window_has_painted(monkeypatch):
+    painted, imported = threading.Event(), threading.Event()
+    monkeypatch.setattr("prune_gui.worker.jobs.MAX_PAINT_S", 60)
+    monkeypatch.setattr("prune_gui.worker.jobs.import_for_first_picture", imported.set)
+    engine = Engine(lambda _: None)
+    engine.submit(warm_up_job(painted))
+    assert not imported.wait(0.1)
+    painted.set()
+    assert imported.wait(60)
+    assert engine.close()

@@ -134,7 +134,18 @@ def count_cells(
         row += height
 
 
-@compiled
+def _sum_up_cells_in_numpy(
+    counts: Counts,
+    known: Codes,
+    elements: Counts,
+    share: NDArray[np.float32],
+    step: Codes,
+) -> None:
+    share[:] = counts[1 : known.size].sum(axis=0) / elements
+    step[:] = known[counts[: known.size].argmax(axis=0)]  # the first of equal counts
+
+
+@compiled_unless_small(_sum_up_cells_in_numpy)
 def sum_up_cells(
     counts: Counts,
     known: Codes,

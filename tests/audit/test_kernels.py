@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit import kernels
+from prune_gui.audit.raster import value_kernels
 from prune_gui.audit.raster.density import density
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
@@ -64,6 +65,44 @@ def test_numpy_counts_the_same_cells_as_the_compiled_loop(down, across, transpos
             run(elements, known, slots, *strides, row_edges, column_edges, rows, columns, counts)
     assert np.array_equal(*found)
     assert found[0][1:].sum() - found[0][1:].size == np.count_nonzero(elements)
+
+
+@given(st.tuples(*[st.integers(1, 4)] * 3), st.integers(0, 99))
+def test_numpy_sums_up_the_same_cells_as_the_compiled_loop(shape, seed):
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(0, 3, shape)  # many are equal
+    counts[0] = 0
+    known = np.arange(0, 2 * shape[0], 2, dtype=np.uint8)
+    elements = generator.integers(10, 20, shape[1:])
+    results = []
+    for run in (kernels.sum_up_cells, kernels.sum_up_cells._interpret):
+        share, step = np.empty(shape[1:], np.float32), np.empty(shape[1:], np.uint8)
+        run(counts, known, elements, share, step)
+        results.append((share, step))
+    (share, step), (share_in_numpy, step_in_numpy) = results
+    np.testing.assert_array_equal(share, share_in_numpy)
+    np.testing.assert_array_equal(step, step_in_numpy)
+    assert np.array_equal(step == 0, counts.sum(axis=0) == 0)
+
+
+@given(edges(), edges(), st.integers(1, 6), st.integers(0, 99))
+def test_numpy_adds_the_same_codes_as_the_compiled_loop(down, across, codes, seed):
+    (row_edges, rows), (column_edges, columns) = down, across
+    height, width = rows[1] - rows[0], columns[1] - columns[0]
+    slots = np.arange(256).astype(np.uint8) % codes
+    elements = np.random.default_rng(seed).integers(0, 256, height * width, np.uint8)
+    offsets = np.arange(height) * width, np.arange(width)
+    cells = (
+        np.searchsorted(row_edges, np.arange(*rows), side="right") - 1,
+        np.searchsorted(column_edges, np.arange(*columns), side="right") - 1,
+    )
+    found = np.ones((2, codes, row_edges.size - 1, column_edges.size - 1), np.int64)
+    for run, counts in zip(
+        (value_kernels.add_codes, value_kernels.add_codes._interpret), found, strict=True
+    ):
+        run(elements, slots, *offsets, *cells, counts)
+    assert np.array_equal(*found)
+    assert found[0].sum() - found[0].size == elements.size
 
 
 @given(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prune_gui.pruning.kernels.loop import compiled
+from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,7 +136,21 @@ def add_values(
         first = last
 
 
-@compiled
+def _add_codes_in_numpy(
+    codes: Codes,
+    slots: Codes,
+    rows: Counts,
+    columns: Counts,
+    down: Counts,
+    across: Counts,
+    counts: Counts,
+) -> None:
+    slot_of_each = slots[codes[rows[:, None] + columns]]
+    cells = np.ravel_multi_index((slot_of_each, down[:, None], across), counts.shape)
+    counts += np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+
+
+@compiled_unless_small(_add_codes_in_numpy)
 def add_codes(
     codes: Codes,
     slots: Codes,

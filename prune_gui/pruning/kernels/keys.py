@@ -94,7 +94,23 @@ def find_between(
     return count
 
 
-@compiled
+def _count_digits_between_in_numpy(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    remaining_mask: RemainingMask,
+    min_key: np.unsignedinteger[Any],
+    max_key: np.unsignedinteger[Any],
+    shift: np.unsignedinteger[Any],
+    digit: np.unsignedinteger[Any],
+    counts: NDArray[np.uint32],
+) -> None:
+    keys = (bits if remaining_mask is None else bits[remaining_mask]) & magnitude
+    between = keys[(keys >= min_key) & (keys <= max_key)]
+    digits = ((between >> shift) & digit).astype(np.intp)
+    counts += np.bincount(digits, minlength=counts.size).astype(np.uint32)
+
+
+@compiled_unless_small(_count_digits_between_in_numpy)
 def count_digits_between(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
@@ -348,7 +364,14 @@ def mark_rows(
         row, column, begin = row + 1, 0, end
 
 
-@compiled
+def _mark_channels_in_numpy(
+    pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
+) -> None:
+    channels = np.arange(start, start + codes.size) // inner % pruned.size
+    codes[pruned[channels] & (codes == 0)] = step
+
+
+@compiled_unless_small(_mark_channels_in_numpy)
 def mark_channels(
     pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
 ) -> None:

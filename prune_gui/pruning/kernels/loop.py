@@ -21,9 +21,12 @@ from prune_gui.pruning.lazy import Lazy
 F = TypeVar("F", bound="Callable[..., Any]")
 
 INTERPRETED_IN_CALL: Final = 1 << 17
-"""Elements of the first array of a call up to which an uncompiled loop is interpreted."""
+"""Elements of the largest array of a call up to which an uncompiled loop is interpreted."""
 INTERPRETED: Final = 1 << 21
-"""The same for all calls of a loop, which together take about as long as its compilation."""
+"""The same for all calls of a loop, which together take about as long as its compilation.
+
+A loop that has a version in numpy is compiled only for a larger array than `INTERPRETED_IN_CALL`.
+"""
 NUMBA_IMPORT_S: Final = 0.3
 """Time to import numba, about. It is imported when loops have been interpreted for as long."""
 COMPILATION: Final = "prune_gui.pruning.kernels.compilation"
@@ -89,7 +92,7 @@ class Loop:
     ) -> None:
         update_wrapper(self, function)
         self._function = function
-        self._interpretable_function = in_numpy or function
+        self._in_numpy = in_numpy
         self._is_cached = is_cached
         self._is_interpretable = is_interpretable
         self._interpreted = 0
@@ -127,8 +130,7 @@ class Loop:
     def _runs_without_numba(self, arguments: tuple[object, ...]) -> bool:
         if not self._is_interpretable or only_loads() or COMPILATION in sys.modules:
             return False
-        sizes = (each.size for each in arguments if isinstance(each, np.ndarray))
-        is_small = next(sizes, 1) <= min(INTERPRETED_IN_CALL, self.limit)
+        is_small = _elements(arguments) <= min(INTERPRETED_IN_CALL, self.limit)
         return is_small and Loop.seconds_without_numba < NUMBA_IMPORT_S
 
     def _first_call(self, *arguments: object) -> Callable[..., object]:
@@ -136,7 +138,7 @@ class Loop:
         arrays = [each for each in arguments if isinstance(each, np.ndarray)]
         if only_loads() or not arrays:
             return self._compile(*arguments)
-        elements = arrays[0].size
+        elements = _elements(arguments)
         if elements > INTERPRETED_IN_CALL or self._interpreted + elements > self.limit:
             return self._compile(*arguments)
         types_of_call = (self, *((each.dtype, each.ndim) for each in arrays))
@@ -144,12 +146,17 @@ class Loop:
             with suppress(NotCompiledError), only_from_cache():
                 return self._compile(*arguments)
             self.not_cached.add(types_of_call)
-        self._interpreted += elements
+        self._interpreted += elements if self._in_numpy is None else 0
         return self._interpret
 
     def _interpret(self, *arguments: object) -> object:
         with np.errstate(all="ignore"):  # as in compiled code
-            return _boxed(self._interpretable_function(*arguments))
+            return _boxed((self._in_numpy or self._function)(*arguments))
+
+
+def _elements(arguments: tuple[object, ...]) -> int:
+    """Return the number of elements of the largest array."""
+    return max((each.size for each in arguments if isinstance(each, np.ndarray)), default=1)
 
 
 def _boxed(result: object) -> object:

@@ -18,6 +18,7 @@ from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cach
 from prune_gui.pruning.kernels.loop import (
     COMPILATION,
     INTERPRETED_IN_CALL,
+    compiled_unless_small,
     compiled_within,
     interpret_up_to,
     read_cache_again,
@@ -87,6 +88,38 @@ def test_a_loop_is_compiled_when_its_calls_would_take_longer():
     assert values.tolist() == [3] * 4
     increase(np.zeros(INTERPRETED_IN_CALL + 1, np.uint16))
     assert len(increase.dispatcher.signatures) == 2
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_loop_over_the_largest_of_its_arrays_is_compiled_for_its_size():
+    @compiled_within
+    def mark(flags, codes):
+        for i in range(codes.size):
+            codes[i] = flags[i % flags.size]
+
+    mark(np.ones(2, np.uint8), np.zeros(8, np.uint8))
+    assert not mark.dispatcher.signatures
+    mark(np.ones(2, np.uint8), np.zeros(11, np.uint8))
+    assert len(mark.dispatcher.signatures) == 1
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_loop_with_a_version_in_numpy_is_compiled_only_for_a_large_array():
+    def increase_in_numpy(values):
+        values += np.uint8(1)
+
+    @compiled_unless_small(increase_in_numpy)
+    def increase(values):
+        for i in range(values.size):
+            values[i] += np.uint8(1)
+
+    values = np.zeros(8, np.uint8)
+    for _ in range(9):
+        increase(values)
+    assert not increase.dispatcher.signatures
+    increase(np.zeros(INTERPRETED_IN_CALL + 1, np.uint8))
+    assert increase.dispatcher.signatures
+    assert values.tolist() == [9] * 8
 
 
 @pytest.mark.usefixtures("limit")

@@ -63,12 +63,30 @@ def test_count_digits_between_counts_the_digits_of_keys_in_the_range(drawn, mask
     remaining_mask = np.random.default_rng(0).random(bits.size) < 0.5 if masked else None
     keys = bits & magnitude
     chosen = (keys >= low) & (keys <= high) & (True if remaining_mask is None else remaining_mask)
-    counts, key = np.zeros(16, np.uint32), bits.dtype.type
-    key_kernels.count_digits_between(
-        bits, magnitude, remaining_mask, low, high, key(shift), key(15), counts
-    )
+    key = bits.dtype.type
     digits = keys[chosen] >> key(shift) & key(15)
-    np.testing.assert_array_equal(counts, np.bincount(digits.astype(int), minlength=16))
+    for run in (key_kernels.count_digits_between, key_kernels.count_digits_between._interpret):
+        counts = np.ones(16, np.uint32)
+        run(bits, magnitude, remaining_mask, low, high, key(shift), key(15), counts)
+        expected = np.bincount(digits.astype(int), minlength=16)
+        np.testing.assert_array_equal(counts - 1, expected)
+
+
+@given(
+    shape=st.tuples(*[st.integers(1, 9)] * 3),
+    span=st.tuples(*[st.integers(0, 729)] * 2),
+    seed=st.integers(0, 99),
+)
+def test_mark_channels_sets_the_codes_of_unmarked_elements_of_pruned_channels(shape, span, seed):
+    generator = np.random.default_rng(seed)
+    pruned = generator.random(shape[1]) < 0.5
+    codes = generator.integers(0, 2, shape, np.uint8)
+    expected = np.where(pruned[:, None] & (codes == 0), 9, codes).ravel()
+    start, stop = sorted(min(each, codes.size) for each in span)
+    for run in (key_kernels.mark_channels, key_kernels.mark_channels._interpret):
+        found = codes.ravel()[start:stop].copy()
+        run(pruned, shape[2], start, np.uint8(9), found)
+        np.testing.assert_array_equal(found, expected[start:stop])
 
 
 @pytest.mark.parametrize("start", [0, 3, 17])

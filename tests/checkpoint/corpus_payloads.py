@@ -73,7 +73,7 @@ def payload(folder: Path, kind: str) -> Payload:
 
 SAID = {
     "os.system": "the code of posix.system to open",
-    "builtins.open": "the code of io.open to open",
+    "builtins.open": f"the code of {open.__module__}.open to open",  # io or, from 3.12 on, _io
     "os.mkdir": "the code of posix.mkdir to open",
     "builtins.getattr": "the code of posix.mkdir (and 1 more)",
     "map": "the code of posix.mkdir (and 2 more)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundi
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
+from prune_gui.checkpoint.torch.harmless_names import STDLIB
 from prune_gui.checkpoint.torch.module_states import ModuleState
 from prune_gui.checkpoint.torch.optimizer_search import has_moments
 from prune_gui.checkpoint.torch.overlaps import overlapping
@@ -152,7 +152,7 @@ def _foreign_remark(foreign: tuple[str, ...]) -> Iterator[str]:
     """Yield a remark on the code that was not loaded, with the packages outside of Python's."""
     if not foreign:
         return
-    names = [name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names]
+    names = [name for name in foreign if name.partition(".")[0] not in STDLIB]
     names = names or list(foreign)
     packages = list(dict.fromkeys(name.partition(".")[0] for name in names))
     yield trn(

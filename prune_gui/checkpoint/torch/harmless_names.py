@@ -9,6 +9,16 @@ import re
 import sys
 from typing import Final
 
+REMOVED_FROM_STDLIB: Final = frozenset(
+    [
+        *("_bootsubprocess", "aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk"),
+        *("crypt", "distutils", "imghdr", "imp", "lib2to3", "mailcap", "msilib", "nis", "nntplib"),
+        *("ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"),
+    ]
+)
+"""Packages of Python 3.11's standard library that later versions do not have."""
+STDLIB: Final = sys.stdlib_module_names | REMOVED_FROM_STDLIB
+"""The packages of Python's standard library, the same whatever version runs."""
 OPERATORS: Final = (
     "add|and_|eq|floordiv|ge|getitem|gt|iadd|imul|itemgetter|le|lt|matmul|mod|mul|ne|neg|or_|pow|sub"
     "|truediv"
@@ -110,4 +120,4 @@ def is_listed(path: str) -> bool:
 def is_listed_package(path: str) -> bool:
     """Return whether the harmless names of the package of a name are listed here."""
     root = path.partition(".")[0]
-    return root in _PATTERNS or root in sys.stdlib_module_names
+    return root in _PATTERNS or root in STDLIB

@@ -262,6 +262,10 @@ class Checkpoint(ABC):
         """
         return 0
 
+    def missing_nbytes(self, names: Iterable[str]) -> int:
+        """Return the bytes to fetch before these parameters can be read; 0 for local files."""
+        return 0
+
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors, as Adam's moments."""
         return False
@@ -317,6 +321,10 @@ class FileCheckpoint(Checkpoint):
     """
 
     source: Source
+
+    def missing_nbytes(self, names: Iterable[str]) -> int:
+        """Return the bytes to fetch before parameters can be read: about all of the file."""
+        return self.source.missing_nbytes(0, self.source.size)
 
     def check(self) -> None:
         """Check that the file is unchanged; see `Checkpoint.check`."""

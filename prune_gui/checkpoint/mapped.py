@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import cycle
@@ -17,7 +17,6 @@ from prune_gui.checkpoint.source import BUFFER_BYTES, Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.regular_files import open_regular
 
 if TYPE_CHECKING:
     import torch
@@ -91,9 +90,14 @@ class MappedCheckpoint(FileCheckpoint):
         """Return the tensor that `read_key` returns, possibly in memory of another view."""
         return self._tensor(key, self._viewed_bytes)
 
+    def missing_nbytes(self, names: Iterable[str]) -> int:
+        """Return the bytes to fetch before these parameters can be read."""
+        keys = (key for name in names for key in self.tensors[name].pair or (name,))
+        return sum(self.source.missing_nbytes(*self._spans[key]) for key in keys)
+
     def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
         """Return the bytes of a span; those of a small span are part of a shared mapping."""
-        if stop - start > SMALL_TENSOR_BYTES:
+        if stop - start > SMALL_TENSOR_BYTES or not self.source.maps_neighbours:
             return self._cached_bytes(start, stop, alignment)
         first = start - start % WINDOW_BYTES
         last = min(first + WINDOW_BYTES + SMALL_TENSOR_BYTES, self.source.size)
@@ -163,8 +167,9 @@ class MappedCheckpoint(FileCheckpoint):
         See `Checkpoint.stored_reader`. Two buffers alternate.
         """
         buffers = cycle([memoryview(bytearray(BUFFER_BYTES)) for _ in range(2)])
-        with open_regular(self.path) as file:
-            size = os.fstat(file.fileno()).st_size
+        with self.source.open_again() as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
             spans = self._spans_in(file, size, self.path.name)
             yield lambda key: _stored_bytes(file, *spans[key], buffers)
 

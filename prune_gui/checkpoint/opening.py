@@ -16,6 +16,7 @@ from prune_gui.checkpoint.folder import find_checkpoint
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.pipeline import find_component
+from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
@@ -33,7 +34,8 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     Args:
         path: a file; an index of shards (`*.safetensors.index.json`, `*.bin.index.json`), which
             are opened as one checkpoint; a folder with one of these; or a diffusers pipeline, which
-            has such a folder for each model.
+            has such a folder for each model. The URL of a file, an index or a folder opens a remote
+            checkpoint; see `prune_gui.checkpoint.remote.locations` for the schemes.
         state: the name of one of several state dicts of a torch file, or of one of several models
             of a pipeline (see `Checkpoint.candidates`); None selects the largest state dict, or the
             denoiser.
@@ -42,10 +44,14 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         CheckpointError: the file cannot be read, has an unknown format, breaks a rule of its
             format, or would need to run code; or a folder is ambiguous.
     """
-    path = Path(path)
+    path = location_path(path)
     if "\0" in str(path):
         raise CheckpointError(tr("{path!r} is not a valid path. Check its name.", path=str(path)))
     try:
+        if url_of(path) is not None:
+            from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
+
+            fetch_surroundings(path)
         component = find_component(path, state)
         remarks: tuple[str, ...] = ()
         if component is not None:
@@ -77,7 +83,7 @@ def _open_file(
     path: Path, state: str | None = None, surroundings: Surroundings = NO_SURROUNDINGS
 ) -> FileCheckpoint:
     """Open a single file, once."""
-    source = Source(path)
+    source = _source(path)
     try:
         file_format = _format_of(source)
         _check_state(path, state, has_states=file_format.has_states)
@@ -85,6 +91,14 @@ def _open_file(
     except BaseException:
         source.close()
         raise
+
+
+def _source(path: Path) -> Source:
+    if url_of(path) is None:
+        return Source(path)
+    from prune_gui.checkpoint.remote.source import RemoteSource  # optional
+
+    return RemoteSource(path)
 
 
 def _format_of(source: Source) -> FileFormat:

@@ -7,7 +7,7 @@ import hashlib
 import mmap
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from prune_gui.checkpoint.bus_errors import watch
 from prune_gui.errors import CheckpointError
@@ -36,9 +36,12 @@ class Source:
         state: (size in bytes, modification time in nanoseconds), which detects changes.
     """
 
+    maps_neighbours: ClassVar = True
+    """Whether mapping more than is read costs nothing."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.file = open_regular(path)
+        self.file = self._open()
         try:
             self.state = self._stat()
         except BaseException:
@@ -85,9 +88,7 @@ class Source:
             return torch.empty(0, dtype=torch.uint8)
         first = start - start % mmap.ALLOCATIONGRANULARITY
         try:
-            pages = mmap.mmap(
-                self.file.fileno(), stop - first, offset=first, access=mmap.ACCESS_COPY
-            )
+            pages = self._map(start, stop, first)
         except (OSError, ValueError) as error:  # the file may be shorter by now
             self.check()
             raise CheckpointError(
@@ -99,6 +100,30 @@ class Source:
             ) from error
         watch(pages, self._lost)
         return torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - first)
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position` on, without moving the position of the file.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        return os.pread(self.file.fileno(), size, position)
+
+    def whole_file(self) -> BinaryIO:
+        """Return a file of the system with the same bytes, which another process can read."""
+        return self.file
+
+    def open_again(self) -> BinaryIO:
+        """Return another reader of the file at the path, which reads it as a stream.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        return open_regular(self.path)
+
+    def missing_nbytes(self, start: int, stop: int) -> int:
+        """Return the bytes to fetch before a span can be read; 0 for a local file."""
+        return 0
 
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the bytes of the file that was opened.
@@ -114,7 +139,7 @@ class Source:
         try:
             self.check()
             position = 0
-            while chunk := os.pread(self.file.fileno(), BUFFER_BYTES, position):
+            while chunk := self.read_at(BUFFER_BYTES, position):
                 digest.update(chunk)
                 position += len(chunk)
                 monitor.advance(len(chunk))
@@ -129,6 +154,13 @@ class Source:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+
+    def _open(self) -> BinaryIO:
+        return open_regular(self.path)
+
+    def _map(self, start: int, stop: int, first: int) -> mmap.mmap:
+        """Map the bytes from `start` to `stop`; the mapping starts at `first`, a page before."""
+        return mmap.mmap(self.file.fileno(), stop - first, offset=first, access=mmap.ACCESS_COPY)
 
     def _stat(self) -> tuple[int, int]:
         status = os.fstat(self.file.fileno())

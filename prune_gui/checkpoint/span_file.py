@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 
 
 class SpanFile(io.RawIOBase):
@@ -12,14 +13,14 @@ class SpanFile(io.RawIOBase):
     Reads do not move the position of the file, so threads and other readers may share it.
 
     Args:
-        descriptor: the descriptor of the file, which stays open.
+        read_at: returns up to this many bytes of the file from this position on.
         start: the position of the first byte.
         size: the number of bytes.
     """
 
-    def __init__(self, descriptor: int, start: int, size: int) -> None:
+    def __init__(self, read_at: Callable[[int, int], bytes], start: int, size: int) -> None:
         super().__init__()
-        self._descriptor = descriptor
+        self._read_at = read_at
         self._start = start
         self._size = size
         self._position = 0
@@ -47,7 +48,7 @@ class SpanFile(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Fill the buffer as far as there are bytes, and return their number."""
         wanted = max(0, min(len(buffer), self._size - self._position))
-        octets = os.pread(self._descriptor, wanted, self._start + self._position)
+        octets = self._read_at(wanted, self._start + self._position)
         buffer[: len(octets)] = octets
         self._position += len(octets)
         return len(octets)

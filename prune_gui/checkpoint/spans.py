@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import math
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -229,7 +228,7 @@ def _copied(source: Source, start: int, stop: int, monitor: Monitor) -> Iterator
     """Yield the bytes of a file between two positions."""
     while start < stop:
         source.check()
-        chunk = os.pread(source.file.fileno(), min(stop - start, CHUNK_BYTES), start)
+        chunk = source.read_at(min(stop - start, CHUNK_BYTES), start)
         if not chunk:
             raise OSError(errno.EIO, tr("the file ended early"))
         start += len(chunk)

@@ -7,10 +7,12 @@ where the values are, and ends. The program itself reads and writes these bytes 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -67,7 +69,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     start, size = map(int, sys.argv[2:4])
     try:
-        answer: object = _datasets(SpanFile(sys.stdin.fileno(), start, size))
+        answer: object = _datasets(SpanFile(partial(os.pread, sys.stdin.fileno()), start, size))
     except ListingError as fault:
         answer = str(fault)
     except Exception:  # noqa: BLE001 - h5py raises anything

@@ -88,7 +88,7 @@ class KerasCheckpoint(SpanCheckpoint):
         try:
             span = self._hdf5_span(source)
             self.hdf5, metadata = _without_trailer(source, span)
-            datasets = list_datasets(source.file, span[0], span[1] - span[0])
+            datasets = list_datasets(source.whole_file(), span[0], span[1] - span[0])
             tensors = _tensors(datasets, *self.hdf5)
         except ListingError as fault:
             claim = FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"]))
@@ -110,7 +110,7 @@ class KerasCheckpoint(SpanCheckpoint):
         source.file.seek(0)
         if source.file.read(len(MAGIC)) == MAGIC:
             return 0, source.size
-        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.file.fileno(), 0, source.size)))
+        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.read_at, 0, source.size)))
         check_end(file, source.size)
         self.archive = zipfile.ZipFile(file)
         entries = self.archive.infolist()
@@ -133,7 +133,7 @@ def _without_trailer(source: Source, span: Span) -> tuple[Span, dict[str, str]]:
     The HDF5 library ignores bytes behind the end that the file declares.
     """
     start, stop = span
-    end = SpanFile(source.file.fileno(), start, stop - start)
+    end = SpanFile(source.read_at, start, stop - start)
     tail_nbytes = LENGTH_BYTES + len(TRAILER_MAGIC)
     end.seek(max(0, stop - start - tail_nbytes))
     tail = end.read(tail_nbytes) or b""

@@ -121,7 +121,7 @@ class NpzCheckpoint(SpanCheckpoint):
         super().__init__(source, tensors, own.metadata, surroundings, own.remarks)
 
     def _read_directory(self, source: Source) -> OwnRecord:
-        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.file.fileno(), 0, source.size)))
+        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.read_at, 0, source.size)))
         check_end(file, source.size)
         self.archive = zipfile.ZipFile(file)
         entries = self.archive.infolist()
@@ -133,7 +133,7 @@ class NpzCheckpoint(SpanCheckpoint):
         starts = record_starts(entries, file, source.size)
         paths = [name.removesuffix(SUFFIX) for name in named if name.endswith(SUFFIX)]
         end = max((starts[each.header_offset] + each.compress_size for each in entries), default=0)
-        own = _own_record(SpanFile(source.file.fileno(), end, self.archive.start_dir - end))
+        own = _own_record(SpanFile(source.read_at, end, self.archive.start_dir - end))
         self.separator = own.separator or dotted(paths)
         self.members: Mapping[str, Member] = {
             path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)

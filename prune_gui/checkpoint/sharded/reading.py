@@ -6,7 +6,7 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -144,6 +144,16 @@ class ShardedCheckpoint(Checkpoint):
                 )
             )
         return opened
+
+    def missing_nbytes(self, names: Iterable[str]) -> int:
+        """Return the bytes to fetch before these parameters can be read."""
+        by_shard: dict[str, list[str]] = {}
+        for name in names:
+            pair = self.tensors[name].pair
+            for key in pair or (name,):
+                by_shard.setdefault(self.index.weight_map[key], []).append(key)
+        with self._lock:
+            return sum(self._shard(shard).missing_nbytes(keys) for shard, keys in by_shard.items())
 
     def check(self) -> None:
         """Check the open shards; the others are checked when they are opened again."""

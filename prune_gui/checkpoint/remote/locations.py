@@ -1,0 +1,108 @@
+"""URLs of remote checkpoints, and the local paths that stand for them.
+
+Every URL has a path in the cache folder of the program, from which it can be told again. So
+whatever handles paths (sessions, recent files, the index of shards) handles remote checkpoints,
+too. The files there are empty, or small copies, such as that of an index: no program can mistake
+them for the remote file. Its values are in other files (see `blocks`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+from platformdirs import user_cache_path
+
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
+
+SCHEMES: Final = ("https", "http", "s3", "gs", "az", "hf")
+"""hf://OWNER/NAME[@REVISION]/FILE is a file of a model on the Hugging Face Hub."""
+PLAIN: Final = "/@:+=,~"
+"""Characters that a URL has as they are."""
+MAX_URL_CHARS: Final = 2000
+DOWNLOAD_QUERY: Final = "download=true"
+"""The Hugging Face Hub appends it to the links that browsers download. It changes nothing."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of everything that is kept of remote checkpoints."""
+    return user_cache_path("prune-gui", appauthor=False) / "remote"
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is meant as the URL of a remote file or folder."""
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme.lower() in SCHEMES
+
+
+def path_of(url: str) -> Path:
+    """Return the local path that stands for a URL.
+
+    Raises:
+        CheckpointError: the URL is invalid, or carries credentials, which would be stored with it.
+    """
+    try:
+        parts = urlsplit(url)
+        is_valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    segments = (
+        [unquote(segment) for segment in parts.path.split("/") if segment] if is_valid else []
+    )
+    if not (is_valid and len(url) <= MAX_URL_CHARS and all(map(_is_plain, segments))):
+        raise CheckpointError(
+            tr("{url!r} is not a valid URL. Check it.", url=_without_secrets(url))
+        )
+    if "@" in parts.netloc or parts.query not in ("", DOWNLOAD_QUERY):
+        raise CheckpointError(
+            tr(
+                "{url!r} carries a password or a signature. Set credentials in the environment "
+                "instead, and open the URL without them.",
+                url=_without_secrets(url),
+            )
+        )
+    host = parts.netloc.lower() if parts.scheme in ("http", "https") else parts.netloc
+    return cache_folder().joinpath(parts.scheme, quote(host, safe=""), *segments)
+
+
+def url_of(path: Path) -> str | None:
+    """Return the URL that a local path stands for; None if it is an ordinary path."""
+    root = cache_folder()
+    if not path.is_relative_to(root):
+        return None
+    scheme, *parts = path.relative_to(root).parts or ("",)
+    if scheme not in SCHEMES or not parts:
+        return None
+    authority, *segments = parts
+    return f"{scheme}://{unquote(authority)}/{quote('/'.join(segments), safe=PLAIN)}".removesuffix("/")
+
+
+def location(path: Path) -> str:
+    """Return what to show for the path of a checkpoint: its URL if it is remote."""
+    return url_of(path) or str(path)
+
+
+def location_path(text: str | os.PathLike[str]) -> Path:
+    """Return the path for a path or a URL.
+
+    Raises:
+        CheckpointError: see `path_of`.
+    """
+    return path_of(text) if isinstance(text, str) and is_url(text) else Path(text)
+
+
+def _is_plain(segment: str) -> bool:
+    """Return whether a segment of a URL is the name of a file or folder."""
+    separators = {"/", "\\", "\0"}
+    return segment.isprintable() and segment not in (".", "..") and separators.isdisjoint(segment)
+
+
+def _without_secrets(url: str) -> str:
+    """Return the URL without its query, fragment, and what comes before the host."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    plain = path.partition("?")[0].partition("#")[0]
+    return f"{scheme}://{authority.rpartition('@')[2].partition('?')[0]}{slash}{plain}"

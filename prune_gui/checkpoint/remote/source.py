@@ -1,0 +1,105 @@
+"""A remote file as the source of a checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from prune_gui.checkpoint.remote.blocks import Blocks
+from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
+from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.span_file import SpanFile
+from prune_gui.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import mmap
+
+CHECK_INTERVAL_S: Final = 30
+"""The server is asked whether the file was changed at most this often while blocks are present.
+
+Every block that is fetched is compared, too.
+"""
+
+
+class RemoteSource(Source):
+    """A remote file, whose blocks are fetched when they are read and kept in the cache folder.
+
+    Attributes:
+        path: the local path that stands for its URL.
+        blocks: the bytes that were fetched.
+    """
+
+    maps_neighbours = False
+
+    def __init__(self, path: Path) -> None:
+        """Ask the server for the state of the file.
+
+        Raises:
+            CheckpointError: the file does not exist or cannot be reached.
+        """
+        url = url_of(path) or ""
+        self._url, self._file_state = url, file_state(url)
+        identity = f"{url}\n{self._file_state}"
+        state = self._file_state
+        self.blocks = Blocks.of(
+            identity,
+            state.size,
+            lambda start, stop: memoryview(read_range(url, start, stop, state)),
+        )
+        self._checked = time.monotonic()
+        try:
+            super().__init__(path)
+        except BaseException:
+            self.blocks.close()
+            raise
+
+    def check(self) -> None:
+        """Check that the file is open and was not changed; see `Source.check`."""
+        super().check()
+        if time.monotonic() - self._checked > CHECK_INTERVAL_S:
+            self._checked = time.monotonic()
+            try:
+                state = file_state(self._url)
+            except CheckpointError:
+                return  # what was fetched can be read without a connection
+            if state != self._file_state:
+                raise ChangedError(self._url)
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position` on; see `Source.read_at`."""
+        return self.blocks.read(position, size)
+
+    def whole_file(self) -> BinaryIO:
+        """Return a local file with all bytes; see `Source.whole_file`."""
+        return self.blocks.whole_file()
+
+    def open_again(self) -> BinaryIO:
+        """Return another reader of the same bytes; see `Source.open_again`."""
+        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
+
+    def missing_nbytes(self, start: int, stop: int) -> int:
+        """Return the bytes to fetch before a span can be read; see `Source.missing_nbytes`."""
+        return self.blocks.missing_nbytes(start, stop)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.file.closed:
+            super().close()
+            self.blocks.close()
+
+    def _fetch(self, start: int, stop: int) -> memoryview:
+        return memoryview(read_range(self._url, start, stop, self._file_state))
+
+    def _open(self) -> BinaryIO:
+        return self.open_again()
+
+    def _map(self, start: int, stop: int, first: int) -> mmap.mmap:
+        return self.blocks.map(start, stop, first)
+
+    def _stat(self) -> tuple[int, int]:
+        digest = hashlib.sha256(self._file_state.tag.encode()).digest()
+        return self._file_state.size, int.from_bytes(digest[:8], "big")

@@ -1,0 +1,96 @@
+"""What has to be in the local folder of a remote checkpoint before it is opened.
+
+These are copies of its small files, and an empty file for each file with values.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from prune_gui.checkpoint.folder import is_weight_file
+from prune_gui.checkpoint.formats import FORMATS
+from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.stores import file_names, file_state, read_small
+from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, read_index
+from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
+from prune_gui.checkpoint.write.atomic import replace_bytes
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
+
+
+def fetch_surroundings(path: Path) -> None:
+    """Fetch what is needed around a remote file or folder to open it.
+
+    Args:
+        path: the local path that stands for its URL.
+
+    Raises:
+        CheckpointError: the URL cannot be read, or is a folder of a server that cannot list it and
+            that has no file with a usual name.
+    """
+    is_file = is_weight_file(path)
+    folder = path.parent if is_file else path
+    names = [path.name] if is_file else _weight_files(folder)
+    if not is_file:
+        _forget_others(folder, names)
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(CheckpointError):  # a bucket may allow to read some files only
+        config = read_small(f"{url_of(folder)}/{CONFIG_NAME}", MAX_CONFIG_BYTES)
+        _keep(folder / CONFIG_NAME, config)
+    for name in names:
+        if not is_index(folder / name):
+            (folder / name).touch()
+            continue
+        index = read_small(f"{url_of(folder)}/{name}", MAX_INDEX_BYTES)
+        _keep(folder / name, index)
+        if index is not None:
+            for shard in read_index(folder / name).shards:
+                (folder / shard).touch()
+
+
+def _weight_files(folder: Path) -> list[str]:
+    """Return the names of the checkpoints and indexes in a remote folder."""
+    url = url_of(folder) or ""
+    names = file_names(url)
+    if names is not None:
+        return [name for name in names if is_weight_file(Path(name))]
+    for name in _usual_names():
+        try:
+            file_state(f"{url}/{name}")
+        except CheckpointError:
+            continue
+        return [name]
+    raise CheckpointError(
+        tr(
+            "{url} is not a checkpoint, and the server does not list its files. Open the URL of a "
+            "file or of an index of shards.",
+            url=url,
+        )
+    )
+
+
+def _usual_names() -> list[str]:
+    """Return the names that Hugging Face gives to indexes and files of each format of shards."""
+    stems = {each.shard_suffix: each.shard_stem for each in FORMATS}
+    return [
+        f"{stem}{suffix}{ending}"
+        for suffix, stem in stems.items()
+        for ending in (".index.json", "")
+    ]
+
+
+def _forget_others(folder: Path, names: list[str]) -> None:
+    """Remove the local files that stand for files which the remote folder does not have now."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.is_file() and path.name not in (*names, CONFIG_NAME):
+                path.unlink()
+
+
+def _keep(path: Path, content: bytes | None) -> None:
+    """Set the content of a local copy, unless it is the same; None removes it."""
+    if content is None:
+        path.unlink(missing_ok=True)
+    elif not path.is_file() or path.read_bytes() != content:
+        replace_bytes(path, content)

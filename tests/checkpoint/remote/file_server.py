@@ -1,0 +1,127 @@
+"""A web server that serves the files of a folder in ranges, with faults on demand."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote
+
+SLOW_S = 0.2
+RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+
+
+class FileServer(ThreadingHTTPServer):
+    """Serves the files of a folder.
+
+    Attributes:
+        folder: holds the files.
+        faults: each handles one of the next requests for values, first to last: "503", "cut" (half
+            of the answer), "slow", "other range", "403", or "whole" (ignores the range).
+        requests: the method, path and range (start, stop) of each request.
+        has_tags: whether answers have an ETag.
+        headers_seen: the headers of each request.
+        before_answer: is called with the path of each request.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.faults: list[str] = []
+        self.requests: list[tuple[str, str, tuple[int, int] | None]] = []
+        self.has_tags = True
+        self.headers_seen: list[dict[str, str]] = []
+        self.before_answer: Callable[[str], None] = lambda _: None
+
+    @property
+    def url(self) -> str:
+        """The URL of the folder."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def fetched(self, ending: str = "") -> int:
+        """Return the bytes of all ranges that were asked for of files whose names end so."""
+        return sum(
+            span[1] - span[0]
+            for method, path, span in self.requests
+            if method == "GET" and span and path.endswith(ending)
+        )
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[FileServer]:
+    """Serve the files of a folder in the background."""
+    server = FileServer(folder)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FileServer
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self) -> None:
+        server, path = self.server, unquote(self.path.partition("?")[0])
+        asked = RANGE.fullmatch(self.headers.get("Range", ""))
+        span = (int(asked[1]), int(asked[2]) + 1) if asked else None
+        server.requests.append((self.command, path, span))
+        server.headers_seen.append(dict(self.headers))
+        server.before_answer(path)
+        file = server.folder / path.lstrip("/")
+        if not file.is_file():
+            self._send(404)
+            return
+        octets, status = file.read_bytes(), file.stat()
+        tag = f'"{status.st_size:x}-{status.st_mtime_ns:x}"'
+        headers = {"ETag": tag} if server.has_tags else {}
+        headers["Last-Modified"] = self.date_time_string(int(status.st_mtime))
+        fault = server.faults.pop(0) if span and server.faults else ""
+        if self.headers.get("If-Match", tag) != tag:
+            self._send(412)
+        elif fault.isdigit():
+            self._send(int(fault))
+        elif span is None or fault == "whole":
+            self._send(200, octets, headers)
+        else:
+            time.sleep(SLOW_S if fault == "slow" else 0)
+            start = span[0] + (fault == "other range")
+            stop = min(span[1] + (fault == "other range"), len(octets))
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(octets)}"
+            self._send(206, octets[start:stop], headers, cut=fault == "cut")
+
+    def _send(
+        self,
+        code: int,
+        octets: bytes = b"",
+        headers: dict[str, str] | None = None,
+        *,
+        cut: bool = False,
+    ) -> None:
+        self.send_response(code)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(octets)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(octets[: len(octets) // 2] if cut else octets)
+        self.close_connection = True  # or its thread would wait for more requests

@@ -1,0 +1,236 @@
+"""Checkpoints on a web server that answers ranges: what is fetched, faults, changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import prune_gui
+from prune_gui.checkpoint.remote import blocks as blocks_module
+from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES, MAX_REQUEST_BYTES
+from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.source import RemoteSource
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
+
+
+def all_equal(opened, path):
+    with prune_gui.open_checkpoint(path) as local:
+        assert list(local.tensors) == list(opened.tensors)
+        return all(torch.equal(local.read(name), opened.read(name)) for name in local.tensors)
+
+
+def test_opening_fetches_the_header_and_reading_what_is_read(server, local):
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        assert server.fetched() == BLOCK_BYTES
+        assert url_of(opened.path) == f"{server.url}/model.safetensors"
+        opened.view("first.bias")
+        assert server.fetched() == BLOCK_BYTES  # it is in the same block
+        assert opened.missing_nbytes(["first.bias"]) == 0
+        missing_nbytes = opened.missing_nbytes(["first.weight"])
+        opened.view("first.weight")
+        assert server.fetched() == BLOCK_BYTES + missing_nbytes
+        assert opened.missing_nbytes(["first.weight"]) == 0 < opened.missing_nbytes(opened.tensors)
+        assert all_equal(opened, local)
+    assert server.fetched() == local.stat().st_size  # nothing twice
+
+
+def test_what_was_fetched_is_kept_until_the_file_changes(server, local):
+    url = f"{server.url}/model.safetensors"
+    for _ in range(2):
+        with prune_gui.open_checkpoint(url) as opened:
+            assert all_equal(opened, local)
+        assert server.fetched() == local.stat().st_size
+    save_file({"other": torch.ones(5)}, local)
+    with prune_gui.open_checkpoint(url) as opened:
+        assert opened.read("other").tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".npz", ".gguf"])
+def test_files_of_every_format_can_be_remote(server, folder, local, suffix):
+    recipe = prune_gui.Recipe(steps=[])
+    if suffix == ".gguf":
+        pytest.importorskip("gguf")
+    with prune_gui.open_checkpoint(local) as opened:
+        path = folder / f"model{suffix}"
+        if suffix == ".gguf":
+            import gguf
+
+            writer = gguf.GGUFWriter(path, "llama")
+            for name in opened.tensors:
+                writer.add_tensor(name, opened.read(name).numpy())
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+            writer.close()
+        else:
+            prune_gui.export(prune_gui.resolve(recipe, opened), path)
+    with prune_gui.open_checkpoint(f"{server.url}/model{suffix}") as opened:
+        assert all_equal(opened, path)
+
+
+def shards(folder):
+    tensors = {f"layer{i}.weight": torch.randn(40, 50) for i in range(4)}
+    names = [f"model-0000{i + 1}-of-00002.safetensors" for i in range(2)]
+    weight_map = {key: names[i % 2] for i, key in enumerate(tensors)}
+    for name in names:
+        save_file({key: tensors[key] for key in tensors if weight_map[key] == name}, folder / name)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    return index
+
+
+@pytest.mark.parametrize("opened_as", ["", "/", "/model.safetensors.index.json"])
+def test_shards_are_opened_by_their_index_or_folder(server, folder, opened_as):
+    inner = folder / "inner"
+    inner.mkdir()
+    index = shards(inner)
+    with prune_gui.open_checkpoint(f"{server.url}/inner{opened_as}") as opened:
+        assert opened.model_types == ("llama",)
+        assert all_equal(opened, index)
+
+
+def test_a_missing_shard_is_named(server, folder):
+    index = shards(folder)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"model-00002-of-00002\.safetensors does not exist"):
+        prune_gui.open_checkpoint(f"{server.url}/{index.name}")
+
+
+@pytest.mark.parametrize("fault", ["503", "cut", "slow", "other range"])
+def test_a_fault_of_the_server_is_overcome(server, local, fault):
+    server.faults = [fault] * 2
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        assert all_equal(opened, local)
+    assert not server.faults
+
+
+def test_errors_of_the_server_are_one_clear_line(server, monkeypatch):
+    monkeypatch.setattr("prune_gui.checkpoint.remote.stores.FIRST_PAUSE_S", 0.001)
+    url = f"{server.url}/model.safetensors"
+    with pytest.raises(CheckpointError, match=r"other\.safetensors does not exist\. Check the URL"):
+        prune_gui.open_checkpoint(f"{server.url}/other.safetensors")
+    with pytest.raises(CheckpointError, match="does not list its files"):
+        prune_gui.open_checkpoint(f"{server.url}/nothing")
+    server.faults = ["403"]
+    with pytest.raises(CheckpointError, match="cannot be read without permission"):
+        prune_gui.open_checkpoint(url)
+    server.faults = ["whole"]
+    with pytest.raises(CheckpointError, match="the server ignores ranges"):
+        prune_gui.open_checkpoint(url)
+    server.faults = ["cut"] * 10
+    with pytest.raises(CheckpointError, match="cannot be reached: no complete answer"):
+        prune_gui.open_checkpoint(url)
+
+
+@pytest.mark.parametrize("has_tags", [True, False])
+def test_a_change_while_a_file_is_open_is_noticed(server, local, has_tags):
+    server.has_tags = has_tags
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        octets = bytearray(local.read_bytes())
+        octets[-1] ^= 1
+        local.write_bytes(octets)
+        if not has_tags:
+            os.utime(local, (1, 1))  # the times in answers are in seconds
+        with pytest.raises(CheckpointError, match="was changed since it was opened"):
+            opened.read("second.weight")
+
+
+def test_a_change_is_noticed_without_a_fetch(server, local, monkeypatch):
+    monkeypatch.setattr("prune_gui.checkpoint.remote.source.CHECK_INTERVAL_S", 0)
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        opened.read("second.weight")
+        save_file({"other": torch.ones(5)}, local)
+        with pytest.raises(CheckpointError, match="was changed since it was opened"):
+            opened.read("second.weight")
+
+
+def test_many_threads_fetch_each_block_once(server, local):
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        results = []
+        threads = [
+            threading.Thread(target=lambda: results.append(opened.read("second.weight")))
+            for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(results) == 6
+        assert server.fetched() == local.stat().st_size
+
+
+def test_fetching_can_be_cancelled(server, monkeypatch):
+    monkeypatch.setattr(blocks_module, "MAX_REQUEST_BYTES", BLOCK_BYTES)
+    cancel = threading.Event()
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        server.faults = ["slow"] * 100
+        server.before_answer = lambda _: cancel.set()
+        with Monitor(cancel=cancel).in_charge(), pytest.raises(Cancelled):
+            opened.read("second.weight")
+        server.faults = []
+        assert opened.read("second.weight").shape == (700, 900)  # the rest can be fetched later
+
+
+def test_the_oldest_files_make_room_in_the_cache(server, folder, cache, monkeypatch):
+    monkeypatch.setenv("PRUNE_GUI_REMOTE_CACHE", "6MB")
+    for name in "ab":
+        save_file({"w": torch.zeros(1_000_000)}, folder / f"{name}.safetensors")
+        with prune_gui.open_checkpoint(f"{server.url}/{name}.safetensors") as opened:
+            view = opened.read("w")
+    assert len([*(cache / "blocks").glob("*.data")]) == 1
+    save_file({"w": torch.full((3_000_000,), 7.0)}, folder / "c.safetensors")
+    with prune_gui.open_checkpoint(f"{server.url}/c.safetensors") as opened:
+        assert opened.read("w").unique().tolist() == [7]  # larger than the cache
+        assert opened.fingerprint(Monitor())
+    assert view.unique().tolist() == [0]
+
+
+def test_the_limit_of_the_cache_has_to_be_a_size(server, monkeypatch):
+    monkeypatch.setenv("PRUNE_GUI_REMOTE_CACHE", "much")
+    with pytest.raises(CheckpointError, match="PRUNE_GUI_REMOTE_CACHE: 'much' is not a size"):
+        prune_gui.open_checkpoint(f"{server.url}/model.safetensors")
+
+
+def test_a_damaged_list_of_blocks_is_not_used(server, local, cache):
+    url = f"{server.url}/model.safetensors"
+    with prune_gui.open_checkpoint(url) as opened:
+        opened.read("second.weight")
+    [present] = (cache / "blocks").glob("*.present")
+    present.write_bytes(b"")
+    with prune_gui.open_checkpoint(url) as opened:
+        assert all_equal(opened, local)
+
+
+def test_no_local_file_can_be_mistaken_for_the_remote_one(server, cache):
+    with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
+        opened.read("first.weight")
+        assert opened.path.read_bytes() == b""
+        assert isinstance(opened.source, RemoteSource)
+
+
+def test_a_resolution_and_an_export_equal_those_of_the_local_file(server, local, tmp_path):
+    step = {"method": "l1_unstructured", "amount": 0.5, "scope": "global", "targets": ["*.weight"]}
+    recipe = prune_gui.Recipe(steps=[step])
+    written = []
+    for number, path in enumerate((local, f"{server.url}/model.safetensors")):
+        with prune_gui.open_checkpoint(path) as opened:
+            out = tmp_path / f"{number}.safetensors"
+            prune_gui.export(prune_gui.resolve(recipe, opened), out)
+            written.append(out)
+    with prune_gui.open_checkpoint(written[0]) as one:
+        assert all_equal(one, written[1])
+
+
+def test_requests_are_large_and_few(server, folder, monkeypatch):
+    save_file({"w": torch.zeros(5 * MAX_REQUEST_BYTES // 4)}, folder / "large.safetensors")
+    with prune_gui.open_checkpoint(f"{server.url}/large.safetensors") as opened:
+        opened.read("w")
+    spans = [span for _, path, span in server.requests if span and "large" in path]
+    assert len(spans) == 1 + 5

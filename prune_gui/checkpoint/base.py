@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 CHUNK_ELEMENTS: Final = 1 << 20
+UNASKED_FETCH_BYTES: Final = 1 << 24
 
 Read = Callable[[str], Iterator[memoryview]]
 """A function that yields the bytes of a dense tensor by its raw key, at most 4 MiB at a time."""
@@ -59,7 +61,9 @@ class Checkpoint(ABC):
     """An open checkpoint, which reads values on demand. A context manager.
 
     Attributes:
-        path: the file, or the index of shards.
+        path: the file, or the index of shards; of a remote checkpoint, what stands for it (see
+            `prune_gui.checkpoint.remote.locations`).
+        url: the URL of a remote checkpoint, else None.
         files: the files that hold the tensors: `path` itself, or the shards.
         format: the name of the `FileFormat`; for shards, of each shard.
         tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
@@ -121,6 +125,7 @@ class Checkpoint(ABC):
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
         self.path = path
+        self.url = url_of(path)
         self.files: tuple[Path, ...] = tuple(files) or (path,)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
@@ -136,6 +141,11 @@ class Checkpoint(ABC):
         self.model_types = surroundings.model_types
         self.foreign = foreign
         self.module_classes: Mapping[str, str] = MappingProxyType(dict(module_classes))
+
+    @property
+    def location(self) -> str:
+        """What to show for the path: the URL of a remote checkpoint."""
+        return location(self.path)
 
     def read(self, name: str) -> torch.Tensor:
         """Return the values of a parameter; for a pair, those of the original.
@@ -266,6 +276,31 @@ class Checkpoint(ABC):
         """Return the bytes to fetch before these parameters can be read; 0 for local files."""
         return 0
 
+    @property
+    def is_fetched(self) -> bool:
+        """Whether reading everything fetches next to nothing, so that views may do it unasked."""
+        return self.url is None or self.missing_nbytes(self.tensors) <= UNASKED_FETCH_BYTES
+
+    def check_fetch(self, names: Iterable[str]) -> None:
+        """Check that what reading these parameters fetches is within the limit of this process.
+
+        Raises:
+            FetchLimitError: the user has to agree first.
+        """
+        if self.url is not None:
+            from prune_gui.checkpoint.remote.fetch_limit import fetch_limit  # optional
+
+            fetch_limit.check(self.url, self.missing_nbytes(names))
+
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all of a remote checkpoint; the files of a local one are there.
+
+        Raises:
+            CheckpointError: it cannot be fetched.
+            Cancelled: the user cancels.
+        """
+        self.check()
+
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors, as Adam's moments."""
         return False
@@ -324,7 +359,11 @@ class FileCheckpoint(Checkpoint):
 
     def missing_nbytes(self, names: Iterable[str]) -> int:
         """Return the bytes to fetch before parameters can be read: about all of the file."""
-        return self.source.missing_nbytes(0, self.source.size)
+        return self.source.missing_nbytes([(0, self.source.size)])
+
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all of a remote file; see `Checkpoint.fetch`."""
+        self.source.fetch(monitor)
 
     def check(self) -> None:
         """Check that the file is unchanged; see `Checkpoint.check`."""

@@ -93,7 +93,7 @@ class MappedCheckpoint(FileCheckpoint):
     def missing_nbytes(self, names: Iterable[str]) -> int:
         """Return the bytes to fetch before these parameters can be read."""
         keys = (key for name in names for key in self.tensors[name].pair or (name,))
-        return sum(self.source.missing_nbytes(*self._spans[key]) for key in keys)
+        return self.source.missing_nbytes(self._spans[key] for key in keys)
 
     def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
         """Return the bytes of a span; those of a small span are part of a shared mapping."""

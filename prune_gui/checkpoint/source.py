@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import mmap
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
@@ -121,9 +122,17 @@ class Source:
         """
         return open_regular(self.path)
 
-    def missing_nbytes(self, start: int, stop: int) -> int:
-        """Return the bytes to fetch before a span can be read; 0 for a local file."""
+    def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
+        """Return the bytes to fetch before spans (start, stop) can be read; 0 for a local file."""
         return 0
+
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all of a remote file; a local one is there.
+
+        Raises:
+            CheckpointError: it cannot be fetched.
+            Cancelled: the user cancels.
+        """
 
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the bytes of the file that was opened.

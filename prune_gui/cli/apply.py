@@ -12,6 +12,7 @@ import click
 from prune_gui.cli.options import (
     as_bytes,
     as_json,
+    checkpoint_file,
     file,
     one_state,
     own_methods,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("recipe", type=file)
-@click.argument("checkpoint", type=file)
+@click.argument("checkpoint", type=checkpoint_file)
 @click.option(
     "-o",
     "--out",
@@ -228,7 +229,7 @@ def _result_json(
 ) -> dict[str, object]:
     pruned, total = resolution.total
     return {
-        "checkpoint": str(resolution.checkpoint.path),
+        "checkpoint": resolution.checkpoint.location,
         "files": [
             {"path": out, "form": form, "bytes": _size_on_disk(out), "note": notes[out]}
             for out, form in outputs.items()

@@ -12,6 +12,7 @@ import click
 from prune_gui.cli.apply import load_recipe, prune_and_save
 from prune_gui.cli.options import (
     as_json,
+    checkpoint_file,
     file,
     one_state,
     own_methods,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("checkpoint", type=file)
+@click.argument("checkpoint", type=checkpoint_file)
 @click.option(
     "--recipe",
     type=file,

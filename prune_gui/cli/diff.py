@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from prune_gui.cli.options import as_json, file
+from prune_gui.checkpoint.remote.locations import location
+from prune_gui.cli.options import (
+    as_json,
+    checkpoint_file,
+)
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import one_line
 
@@ -34,8 +38,8 @@ STATE_TEXTS: Final[dict[State, str]] = {
 
 
 @click.command()
-@click.argument("a", type=file)
-@click.argument("b", type=file)
+@click.argument("a", type=checkpoint_file)
+@click.argument("b", type=checkpoint_file)
 @as_json
 def diff(a: Path, b: Path, *, as_json: bool) -> None:
     """Compare two checkpoints: names, shapes, types, values, zeros gained and lost.
@@ -58,7 +62,7 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
 
 def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[str]:
     for label, checkpoint in (("A", a), ("B", b)):
-        path = one_line(str(checkpoint.path))
+        path = one_line(checkpoint.location)
         yield f"{label}: {path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors"
     changed = [_cells(row) for row in differences.rows if row.state != "identical"]
     if changed:
@@ -142,9 +146,9 @@ def _differences_json(a: Checkpoint, b: Checkpoint, differences: Differences) ->
 
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
     return {
-        "path": str(checkpoint.path),
+        "path": checkpoint.location,
         "format": checkpoint.format,
-        "files": [str(path) for path in checkpoint.files],
+        "files": [location(path) for path in checkpoint.files],
         "state_dict": checkpoint.state_dict,
         "tensors": len(checkpoint.tensors),
     }

@@ -16,7 +16,14 @@ from prune_gui.cli.evaluating import (
     loaded_recipe,
     takes_evaluator,
 )
-from prune_gui.cli.options import as_json, file, one_state, own_methods, use_methods
+from prune_gui.cli.options import (
+    as_json,
+    checkpoint_file,
+    file,
+    one_state,
+    own_methods,
+    use_methods,
+)
 from prune_gui.cli.printing import aligned, job, print_json, print_line
 from prune_gui.errors import EvaluationError
 
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @takes_evaluator
-@click.argument("checkpoint", type=file)
+@click.argument("checkpoint", type=checkpoint_file)
 @click.option("--recipe", type=file, help="Recipe to apply before; no file is changed.")
 @click.option(
     "--split", default="final", show_default=True, help="Split of the data, if EVALUATOR takes one."

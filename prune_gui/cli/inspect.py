@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from prune_gui.checkpoint import module_tree
-from prune_gui.cli.options import as_json, file, one_state
+from prune_gui.checkpoint.remote.locations import location
+from prune_gui.cli.options import (
+    as_json,
+    checkpoint_file,
+    one_state,
+)
 from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
     aligned,
@@ -30,7 +35,7 @@ MAX_SHOWN_ROLES: Final = 8
 
 
 @click.command()
-@click.argument("checkpoint", type=file)
+@click.argument("checkpoint", type=checkpoint_file)
 @one_state
 @as_json
 def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
@@ -49,9 +54,9 @@ def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
     return {
-        "path": str(checkpoint.path),
+        "path": checkpoint.location,
         "format": checkpoint.format,
-        "files": [str(path) for path in checkpoint.files],
+        "files": [location(path) for path in checkpoint.files],
         "description": checkpoint.description,
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),
@@ -105,7 +110,7 @@ def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
     size = sum(info.nbytes for info in checkpoint.tensors.values())
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
     print_line(
-        f"{checkpoint.path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
+        f"{checkpoint.location}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
         f"{zeros.elements:,} prunable parameters, {size:,} bytes"
     )
     print_line(

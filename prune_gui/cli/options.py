@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import click
 
 from prune_gui.byte_counts import parse_bytes
+from prune_gui.checkpoint.remote.locations import is_url, path_of
 from prune_gui.cli.printing import print_line
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -31,11 +32,33 @@ class _NonEmptyPath(click.Path):
         """Return the path.
 
         Raises:
-            click.BadParameter: the path is empty; `Path("")` would be the working folder.
+            click.BadParameter: the path is empty, for `Path("")` would be the working folder, or is
+                a URL.
         """
         if not os.fspath(value):
             self.fail("The path is empty.", param, ctx)
+        if is_url(os.fspath(value)):
+            self.fail(f"{os.fspath(value)!r} is a URL. Only checkpoints can be remote.", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class _CheckpointPath(_NonEmptyPath):
+    """A path, or the URL of a remote checkpoint."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path; of a URL, the one that stands for it.
+
+        Raises:
+            click.BadParameter: the path is empty.
+            CheckpointError: the URL is invalid.
+        """
+        text = os.fspath(value)
+        return path_of(text) if is_url(text) else super().convert(value, param, ctx)
 
 
 class _PathOrUrl(_NonEmptyPath):
@@ -73,8 +96,14 @@ class _PathOrUrl(_NonEmptyPath):
         return path.lstrip("/") if os.name == "nt" else path
 
 
+class _CheckpointOrUrl(_PathOrUrl, _CheckpointPath):
+    """A path, its `file:` URL, or the URL of a remote checkpoint."""
+
+
 file = _NonEmptyPath(Path)
 file_or_url = _PathOrUrl(Path)
+checkpoint_file = _CheckpointPath(Path)
+checkpoint_or_url = _CheckpointOrUrl(Path)
 target = _NonEmptyPath(str)
 one_state = click.option(
     "--state",

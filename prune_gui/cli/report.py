@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.options import as_json, file, one_state
+from prune_gui.cli.options import (
+    as_json,
+    checkpoint_file,
+    file,
+    one_state,
+)
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line
 from prune_gui.errors import one_line
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", type=file, nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", type=checkpoint_file, nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--out", type=file, required=True, help="HTML file to write.")
 @click.option(
     "--reference",
@@ -74,7 +79,7 @@ def report(
 def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
     lines = [
         (
-            f"{each.label}  {one_line(str(checkpoint.path), MAX_NAME_LENGTH)}",
+            f"{each.label}  {one_line(checkpoint.location, MAX_NAME_LENGTH)}",
             f"{each.zeros:,}",
             f"{each.total:,}",
             f"{each.sparsity:.1%}",

@@ -19,7 +19,13 @@ from prune_gui.cli.evaluating import (
     trial_json,
     value_text,
 )
-from prune_gui.cli.options import as_json, file, one_state, own_methods, use_methods
+from prune_gui.cli.options import (
+    as_json,
+    checkpoint_file,
+    one_state,
+    own_methods,
+    use_methods,
+)
 from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
     Interrupted,
@@ -49,7 +55,7 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
 
 @click.command()
 @takes_evaluator
-@click.argument("checkpoint", type=file)
+@click.argument("checkpoint", type=checkpoint_file)
 @click.option(
     "--amounts",
     default="30%, 50%, 70%, 90%",

@@ -19,7 +19,14 @@ from prune_gui.cli.evaluating import (
     trial_json,
     value_text,
 )
-from prune_gui.cli.options import as_json, file, one_state, own_methods, use_methods
+from prune_gui.cli.options import (
+    as_json,
+    checkpoint_file,
+    file,
+    one_state,
+    own_methods,
+    use_methods,
+)
 from prune_gui.cli.printing import Interrupted, aligned, job, print_json, print_line
 from prune_gui.errors import RecipeError, one_line
 
@@ -41,7 +48,7 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 
 @click.command()
 @takes_evaluator
-@click.argument("checkpoint", type=file)
+@click.argument("checkpoint", type=checkpoint_file)
 @click.option(
     "--at-least",
     metavar="SHARE",

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.cli.apply import prune_and_save
-from prune_gui.cli.options import file, file_or_url, new_instance, own_methods, use_methods
+from prune_gui.cli.options import (
+    checkpoint_or_url,
+    file,
+    file_or_url,
+    new_instance,
+    own_methods,
+    use_methods,
+)
 from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
 from prune_gui.resources import resource
@@ -27,7 +35,9 @@ def _checked_path(
     Raises:
         click.UsageError: it does not; the word may be a misspelt command, so these are listed.
     """
-    if checkpoint is not None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
+    if checkpoint is None or url_of(checkpoint) is not None:
+        return checkpoint
+    if not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
         group = ctx.find_root().command
         named_commands = group.commands.items() if isinstance(group, click.Group) else ()
         commands = ", ".join(name for name, command in named_commands if not command.hidden)
@@ -50,7 +60,7 @@ def _open(
 
 
 @click.command("open", hidden=True)
-@click.argument("checkpoint", type=file_or_url, required=False, callback=_checked_path)
+@click.argument("checkpoint", type=checkpoint_or_url, required=False, callback=_checked_path)
 @click.option("--recipe", type=file_or_url, help="Recipe to load.")
 @own_methods
 @new_instance

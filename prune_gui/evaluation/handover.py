@@ -107,7 +107,8 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
 
     The file has the name and the format of the input; for shards, it is the folder. If there is
     a config.json beside the input, it and the other small files, such as tokenizers, are linked
-    into the folder. If no step prunes anything, this is the path of the input itself.
+    into the folder. If no step prunes anything, this is the path of the input itself, unless it is
+    remote.
 
     Raises:
         CheckpointError: the file cannot be written.
@@ -115,7 +116,7 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)
-    if not any(step.enabled for step in resolution.recipe.steps):
+    if checkpoint.url is None and not any(step.enabled for step in resolution.recipe.steps):
         path = checkpoint.path.absolute()
         return path.parent if is_sharded else path
     out = folder / "model"

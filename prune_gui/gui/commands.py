@@ -16,6 +16,7 @@ from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.dialogs import questions
+from prune_gui.gui.remote_files import RemoteFiles
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
@@ -41,6 +42,7 @@ class Commands:
 
     Attributes:
         preferences: settings of the user, shared by all windows.
+        remote: fetches remote checkpoints.
         window: parent of the dialogs.
     """
 
@@ -48,6 +50,7 @@ class Commands:
         self.window = window
         self._workbench = workbench
         self.preferences = preferences
+        self.remote = RemoteFiles(window, workbench, preferences)
         self._saving = CheckpointSaving(window, workbench)
         workbench.changed.connect(self._on_changed)
 
@@ -60,6 +63,14 @@ class Commands:
     def open_folder(self) -> None:
         """Open the checkpoint in a folder that the user chooses."""
         path = questions.ask_folder(self.window, self.folder)
+        if path is not None:
+            self.open_path(path)
+
+    def open_location(self) -> None:
+        """Open the remote checkpoint at a URL that the user gives."""
+        from prune_gui.gui.dialogs.location import ask_location  # rarely shown
+
+        path = ask_location(self.window)
         if path is not None:
             self.open_path(path)
 

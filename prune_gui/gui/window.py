@@ -25,6 +25,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
+from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
 from prune_gui.gui.actions.file_menus import RecentMenu, StatesMenu
@@ -458,9 +460,8 @@ class MainWindow(QMainWindow):
         if session is not None:
             path = session.checkpoint.path
             # Qt replaces [*] in a title by the mark for unsaved changes; [*][*] is a literal [*].
-            name, folder = (
-                text.replace("[*]", "[*][*]") for text in (path.name, str(path.absolute().parent))
-            )
+            texts = (path.name, location(path.absolute().parent))
+            name, folder = (text.replace("[*]", "[*][*]") for text in texts)
             self.setWindowTitle(
                 one_line(f"{name}[*] – {folder} – Prune GUI")  # noqa: RUF001
             )
@@ -477,7 +478,9 @@ class MainWindow(QMainWindow):
         self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
 
     def _failed(self, tried: str, error: BaseException) -> None:
-        if isinstance(error, PruneGuiError):
+        if isinstance(error, FetchLimitError):
+            self.commands.remote.ask(error)
+        elif isinstance(error, PruneGuiError):
             self._errors.show(str(error), LogEntry.of_error(tried, error).whole)
         else:
             self.show_fault(tried, error)

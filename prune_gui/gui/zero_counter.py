@@ -40,14 +40,17 @@ class ZeroCounter(QObject):
         self._remembered: dict[object, FileZeros] = {}
 
     def count(self, session: Session) -> None:
-        """Count the zeros of a session, and stop counting those of the session before."""
+        """Count the zeros of a session, and stop counting those of the session before.
+
+        Those of a remote checkpoint are counted only after all of it was fetched.
+        """
         self.stop()
         self._session = session
         known = self._remembered.get(_key(session))
         if known is not None:
             session.file_zeros = known
             self.counted.emit()
-        else:
+        elif session.checkpoint.is_fetched:
             self._announced = time.monotonic()
             self._continue(session)
 

@@ -31,7 +31,7 @@ def command_line(
     """
     words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
     words += [str(recipe_path.absolute()) if recipe_path else "-"]
-    words += [str(checkpoint.path.absolute()), "-o", str(out.absolute())]
+    words += [checkpoint.url or str(checkpoint.path.absolute()), "-o", str(out.absolute())]
     line = " ".join(map(_quoted, words))
     if recipe_path is not None:
         return f"{line}\n"

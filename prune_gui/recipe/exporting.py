@@ -11,6 +11,7 @@ from prune_gui.checkpoint import (
     write_checkpoint,
     write_shards,
 )
+from prune_gui.checkpoint.remote.locations import refuse_url
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
 from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
@@ -118,6 +119,8 @@ def write(
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
+    refuse_url(out)
+    checkpoint.check_fetch(checkpoint.tensors)
     target = OutputPath.of(checkpoint, out, shard_size, form)
     if compressed and target.is_folder:
         raise CheckpointError(

@@ -256,6 +256,7 @@ class Resolution:
                 chosen = step_targets(
                     step, self.checkpoint, self.counts, self.protected, self.recipe.table_path
                 )
+                self.checkpoint.check_fetch(info.name for info in chosen.infos)
                 files = self._contents(step.method)
             if isinstance(step.method, CorrectionMethod):
                 return self._with_correction(recipe, step.method, chosen)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.errors import one_line
+from prune_gui.errors import RecipeError, one_line
+from prune_gui.language import tr
 from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.recipe import script_prelude
 from prune_gui.recipe.correction.planning import check_uncorrected
@@ -67,9 +68,17 @@ def python_script(resolution: Resolution, out: Path) -> str:
         out: a safetensors file for the finalized tensors.
 
     Raises:
-        RecipeError: a step corrects kept weights.
+        RecipeError: a step corrects kept weights, or the checkpoint is remote.
     """
     check_uncorrected(resolution.corrections)
+    if resolution.checkpoint.url is not None:
+        raise RecipeError(
+            tr(
+                "{url} is remote, and the program would need a local file. Download it, and open "
+                "that file.",
+                url=resolution.checkpoint.url,
+            )
+        )
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
     _, future, own = inspect.getsource(script_prelude).partition(

@@ -16,6 +16,7 @@ from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 MAX_RECENT = 10
 MAX_THREADS: Final = 256
 MAX_PICTURE_MEMORY_MB: Final = 1 << 16
+MAX_FETCH_LIMIT_MB: Final = 10_000_000
 MAX_SETTINGS_BYTES: Final = 1 << 20
 
 Loaded = TypeVar("Loaded", bound="Settings")
@@ -34,6 +35,7 @@ class Settings(BaseModel):
         white_pictures: whether exported pictures have a white background in the dark theme too.
         threads: number of worker threads; None for torch's default.
         picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
+        fetch_limit: what may be fetched of remote checkpoints without asking, in MB (10**6 bytes).
         form: the form preselected in the dialog that saves a pruned checkpoint.
         square_cells: whether maps show rows as high as columns are wide.
         more_fields: whether the form of a step shows its fields below *More*.
@@ -53,6 +55,7 @@ class Settings(BaseModel):
     white_pictures: bool = False
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
+    fetch_limit: Annotated[int, Field(ge=0, le=MAX_FETCH_LIMIT_MB)] = 1000
     form: Literal["finalized", "reparametrized", "masks", "compact"] = "finalized"
     square_cells: bool = False
     more_fields: bool = False

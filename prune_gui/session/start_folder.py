@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prune_gui.checkpoint.remote.locations import local_folder
 from prune_gui.resources import is_shipped
 
 if TYPE_CHECKING:
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def start_folder(session: Session | None) -> Path:
-    """Return the folder of the open checkpoint; the home folder without one and for the demo."""
+    """Return the folder of the open checkpoint.
+
+    It is the home folder without one, for the demo, and for a remote checkpoint.
+    """
     if session is None or is_shipped(session.checkpoint.path):
         return Path.home()
-    return session.checkpoint.path.absolute().parent
+    return local_folder(session.checkpoint.path)

@@ -163,6 +163,12 @@ def zeros_job(session: Session) -> Job:
     return Job(deferred("Counting zeros"), work, lane="zeros", idle=is_large)
 
 
+def fetch_job(session: Session) -> Job:
+    """Fetch all of a remote checkpoint; the result is None."""
+    name = session.checkpoint.path.name
+    return Job(deferred("Fetching {name}", name=name), session.checkpoint.fetch, lane="fetch")
+
+
 def compare_job(path: Path) -> Job:
     """Open a checkpoint to compare with; the result is a `Resolution` with its zeros pruned."""
 

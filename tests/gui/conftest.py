@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from waiting import change
 
+from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
@@ -23,10 +24,12 @@ from prune_gui.session import Settings
 
 
 @pytest.fixture(autouse=True)
-def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
+def _settings_of_its_own(monkeypatch, tmp_path_factory) -> Iterator[None]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+    yield
+    fetch_limit.set(None)  # a window sets it for the process
 
 
 @pytest.fixture(autouse=True)

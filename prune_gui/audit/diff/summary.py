@@ -74,6 +74,11 @@ class Summary:
         """Whether all energies are computed."""
         return self.left.statistics.is_complete and self.right.statistics.is_complete
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether energies are left to compute; see `LayerStatistics.is_pending`."""
+        return self.left.statistics.is_pending or self.right.statistics.is_pending
+
 
 def summarize(
     name: str,

@@ -70,6 +70,11 @@ class LayerStatistics:
         return bool(self.measures["weighed"].all())
 
     @property
+    def is_pending(self) -> bool:
+        """Whether `compute` has something left to do, without fetching a remote checkpoint."""
+        return not self.is_complete and self.checkpoint.is_fetched
+
+    @property
     def progress(self) -> float:
         """The share of bytes for which statistics are computed, in [0, 1]."""
         return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))

@@ -113,7 +113,7 @@ class OverviewData:
     @property
     def is_complete(self) -> bool:
         """Whether all pictures and all statistics are computed."""
-        return self.is_drawn and self.statistics.is_complete
+        return self.is_drawn and not self.statistics.is_pending
 
     def describe(self, name: str) -> str:
         """Describe a parameter in a few lines: name, shape and sparsity, what each step pruned."""
@@ -165,7 +165,7 @@ def compute_overview(
     pictures, is_drawn = _draw(
         subject, arrangement, before.pictures if before else {}, request, end, monitor
     )
-    if is_drawn and before is not None and before.is_drawn and not statistics.is_complete:
+    if is_drawn and before is not None and before.is_drawn and statistics.is_pending:
         statistics = compute(statistics, lambda _: time.monotonic() < end, monitor)
     if before is None or previous is None or previous.resolution is not resolution:
         rows = rows_of(statistics, grouping(statistics.infos, None))

@@ -141,6 +141,8 @@ def _facts(
 
 def _kept_energy(statistics: LayerStatistics) -> str:
     measures = statistics.measures
+    if not (statistics.is_complete or statistics.is_pending):
+        return tr("not fetched")
     if not statistics.is_complete:
         return tr("{percent:.0f} % read", percent=100 * statistics.progress)
     energy, kept = float(measures["energy"].sum()), float(measures["kept"].sum())

@@ -8,7 +8,7 @@ import mmap
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -20,6 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from prune_gui.byte_counts import parse_bytes
+from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.checkpoint.remote.locations import cache_folder
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
@@ -40,6 +41,7 @@ LIMIT_VARIABLE: Final = "PRUNE_GUI_REMOTE_CACHE"
 DEFAULT_LIMIT: Final = "20GB"
 WAIT_S: Final = 0.1
 
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Fetch = Callable[[int, int], "memoryview | bytes"]
 """A function of start and stop in bytes that returns this span of the remote file."""
 
@@ -63,6 +65,7 @@ class Blocks:
     extends them at a time; another one that opens the same file has its own, and keeps none.
 
     Attributes:
+        url: of the remote file.
         size: the size of the remote file in bytes.
         fetched_nbytes: the bytes that were fetched since it was opened.
     """
@@ -70,8 +73,8 @@ class Blocks:
     _opened: ClassVar[dict[str, Blocks]] = {}
     _opening: ClassVar = threading.Lock()
 
-    def __init__(self, name: str, size: int, fetch: Fetch) -> None:
-        self.size = size
+    def __init__(self, url: str, name: str, size: int, fetch: Fetch) -> None:
+        self.url, self.size = url, size
         self.fetched_nbytes = 0
         self._name, self._fetch = name, fetch
         self._folder = cache_folder() / "blocks"
@@ -85,22 +88,23 @@ class Blocks:
             self._file, self._present = self._open()
 
     @classmethod
-    def of(cls, identity: str, size: int, fetch: Fetch) -> Blocks:
+    def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> Blocks:
         """Return the blocks of a remote file in one of its states; the caller closes them.
 
         Args:
-            identity: names the file and its state.
+            url: of the file.
+            tag: tells this state from others.
             size: the size of the file in bytes.
             fetch: reads a span of it.
 
         Raises:
             CheckpointError: the cache folder cannot be used.
         """
-        name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        name = hashlib.sha256(f"{url}\n{tag}\n{size}".encode()).hexdigest()[:32]
         with cls._opening:
             blocks = cls._opened.get(name)
             if blocks is None:
-                blocks = cls._opened[name] = cls(name, size, fetch)
+                blocks = cls._opened[name] = cls(url, name, size, fetch)
             blocks._users += 1
             return blocks
 
@@ -117,11 +121,18 @@ class Blocks:
                 self._file.close()
                 self._lock.release()
 
-    def missing_nbytes(self, start: int, stop: int) -> int:
-        """Return the bytes that have to be fetched before this span can be read."""
-        first, last = _block_range(start, stop)
+    def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
+        """Return the bytes that have to be fetched before these spans can be read."""
+        wanted = np.zeros(self._present.size, np.bool_)
+        for start, stop in spans:
+            wanted[slice(*_block_range(start, stop))] = True
         with self._changed:
-            return int(np.count_nonzero(~self._present[first:last])) * BLOCK_BYTES
+            return self._nbytes_of(wanted & ~self._present)
+
+    def _nbytes_of(self, wanted: Flags, first: int = 0) -> int:
+        """Return the bytes of wanted blocks, the first of which is `first`; the last is smaller."""
+        starts = (np.flatnonzero(wanted) + first) * BLOCK_BYTES
+        return int((np.minimum(starts + BLOCK_BYTES, self.size) - starts).sum())
 
     def read(self, start: int, size: int) -> bytes:
         """Return up to `size` bytes from `start` on; fewer at the end of the file.
@@ -144,6 +155,16 @@ class Blocks:
         """
         with self._loaded(start, stop) as file:
             return mmap.mmap(file.fileno(), stop - first, offset=first, access=mmap.ACCESS_COPY)
+
+    def load(self, start: int, stop: int) -> None:
+        """Fetch a span.
+
+        Raises:
+            CheckpointError: it cannot be fetched.
+            Cancelled: the user cancels.
+        """
+        with self._loaded(start, stop):
+            pass
 
     def whole_file(self) -> BinaryIO:
         """Return a local file with all bytes.
@@ -170,7 +191,9 @@ class Blocks:
                     self._changed.wait(WAIT_S)
                     check_cancelled()
                     continue
-                self._make_room(int(np.count_nonzero(wanted)) * BLOCK_BYTES)
+                nbytes = self._nbytes_of(wanted, first)
+                fetch_limit.take(self.url, nbytes)
+                self._make_room(nbytes)
                 wanted = ~self._present[first:last] & ~self._pending[first:last]
                 self._pending[first:last] |= wanted
             try:
@@ -213,7 +236,7 @@ class Blocks:
             if self._unsaved_nbytes >= SAVED_AFTER_BYTES:
                 self._save()
 
-    def _open(self) -> tuple[BinaryIO, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    def _open(self) -> tuple[BinaryIO, Flags]:
         """Return the local file, and which blocks it has."""
         present = np.zeros(self._pending.size, np.bool_)
         try:
@@ -275,9 +298,7 @@ def _block_range(start: int, stop: int) -> tuple[int, int]:
     return start // BLOCK_BYTES, max(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES))
 
 
-def _requests(
-    wanted: np.ndarray[tuple[int], np.dtype[np.bool_]], first: int
-) -> Iterator[tuple[int, int]]:
+def _requests(wanted: Flags, first: int) -> Iterator[tuple[int, int]]:
     """Yield runs of wanted blocks, each of at most `MAX_REQUEST_BYTES`."""
     edges = np.flatnonzero(np.diff(wanted, prepend=False, append=False)) + first
     step = MAX_REQUEST_BYTES // BLOCK_BYTES

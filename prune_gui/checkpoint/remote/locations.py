@@ -52,7 +52,7 @@ def path_of(url: str) -> Path:
     segments = (
         [unquote(segment) for segment in parts.path.split("/") if segment] if is_valid else []
     )
-    if not (is_valid and len(url) <= MAX_URL_CHARS and all(map(_is_plain, segments))):
+    if not (is_valid and len(url) <= MAX_URL_CHARS and all(map(is_plain_name, segments))):
         raise CheckpointError(
             tr("{url!r} is not a valid URL. Check it.", url=_without_secrets(url))
         )
@@ -77,7 +77,8 @@ def url_of(path: Path) -> str | None:
     if scheme not in SCHEMES or not parts:
         return None
     authority, *segments = parts
-    return f"{scheme}://{unquote(authority)}/{quote('/'.join(segments), safe=PLAIN)}".removesuffix("/")
+    inner = quote("/".join(segments), safe=PLAIN)
+    return f"{scheme}://{unquote(authority)}/{inner}".removesuffix("/")
 
 
 def location(path: Path) -> str:
@@ -94,8 +95,25 @@ def location_path(text: str | os.PathLike[str]) -> Path:
     return path_of(text) if isinstance(text, str) and is_url(text) else Path(text)
 
 
-def _is_plain(segment: str) -> bool:
-    """Return whether a segment of a URL is the name of a file or folder."""
+def local_folder(path: Path) -> Path:
+    """Return the folder for files that belong to a checkpoint; the home folder for a remote one."""
+    return path.absolute().parent if url_of(path) is None else Path.home()
+
+
+def refuse_url(path: str | os.PathLike[str]) -> None:
+    """Check that a path to write to is local.
+
+    Raises:
+        CheckpointError: it is a URL.
+    """
+    if is_url(os.fspath(path)):
+        raise CheckpointError(
+            tr("{url} is a URL. Save into a local folder, and upload the file.", url=path)
+        )
+
+
+def is_plain_name(segment: str) -> bool:
+    """Return whether a text is the name of one file or folder."""
     separators = {"/", "\\", "\0"}
     return segment.isprintable() and segment not in (".", "..") and separators.isdisjoint(segment)
 

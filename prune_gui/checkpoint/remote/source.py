@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -14,10 +15,13 @@ from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_ra
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
 from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import mmap
 
+FETCHED_AT_ONCE_BYTES: Final = 1 << 25
+"""Bytes between two reports of the progress."""
 CHECK_INTERVAL_S: Final = 30
 """The server is asked whether the file was changed at most this often while blocks are present.
 
@@ -41,15 +45,9 @@ class RemoteSource(Source):
         Raises:
             CheckpointError: the file does not exist or cannot be reached.
         """
-        url = url_of(path) or ""
-        self._url, self._file_state = url, file_state(url)
-        identity = f"{url}\n{self._file_state}"
-        state = self._file_state
-        self.blocks = Blocks.of(
-            identity,
-            state.size,
-            lambda start, stop: memoryview(read_range(url, start, stop, state)),
-        )
+        self._url = url_of(path) or ""
+        self._file_state = state = file_state(self._url)
+        self.blocks = Blocks.of(self._url, state.tag, state.size, self._fetch)
         self._checked = time.monotonic()
         try:
             super().__init__(path)
@@ -81,9 +79,18 @@ class RemoteSource(Source):
         """Return another reader of the same bytes; see `Source.open_again`."""
         return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
 
-    def missing_nbytes(self, start: int, stop: int) -> int:
-        """Return the bytes to fetch before a span can be read; see `Source.missing_nbytes`."""
-        return self.blocks.missing_nbytes(start, stop)
+    def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
+        """Return the bytes to fetch before spans can be read; see `Source.missing_nbytes`."""
+        return self.blocks.missing_nbytes(spans)
+
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all of the file; see `Source.fetch`."""
+        monitor.expect(self.size)
+        with monitor.in_charge():
+            for start in range(0, self.size, FETCHED_AT_ONCE_BYTES):
+                stop = min(start + FETCHED_AT_ONCE_BYTES, self.size)
+                self.blocks.load(start, stop)
+                monitor.advance(stop - start)
 
     def close(self) -> None:
         """Close the file."""

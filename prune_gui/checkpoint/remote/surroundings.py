@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prune_gui.checkpoint.folder import is_weight_file
 from prune_gui.checkpoint.formats import FORMATS
-from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
 from prune_gui.checkpoint.remote.stores import file_names, file_state, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, read_index
 from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
@@ -54,7 +54,7 @@ def _weight_files(folder: Path) -> list[str]:
     url = url_of(folder) or ""
     names = file_names(url)
     if names is not None:
-        return [name for name in names if is_weight_file(Path(name))]
+        return [name for name in names if is_plain_name(name) and is_weight_file(Path(name))]
     for name in _usual_names():
         try:
             file_state(f"{url}/{name}")

@@ -155,6 +155,12 @@ class ShardedCheckpoint(Checkpoint):
         with self._lock:
             return sum(self._shard(shard).missing_nbytes(keys) for shard, keys in by_shard.items())
 
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all remote shards; see `Checkpoint.fetch`."""
+        for shard in self.index.shards:
+            with self.open_shard(shard) as opened:
+                opened.fetch(monitor)
+
     def check(self) -> None:
         """Check the open shards; the others are checked when they are opened again."""
         with self._lock:

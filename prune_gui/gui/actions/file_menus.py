@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
+from prune_gui.checkpoint.remote.locations import location
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.language import tr
@@ -48,7 +49,7 @@ class RecentMenu(QMenu):
     def _list(self) -> None:
         self.clear()
         for number, path in enumerate(self._commands.settings.recent, start=1):
-            text = escape_mnemonics(path)
+            text = escape_mnemonics(location(Path(path)))
             action = self.addAction(f"&{number}  {text}" if number < 10 else text)
             action.setToolTip(tr("With Ctrl: in a new window"))
             action.triggered.connect(partial(self.open_path, Path(path)))

@@ -18,6 +18,7 @@ from prune_gui.gui.actions.action_spec import (
     undo_label,
     undo_text,
 )
+from prune_gui.gui.actions.remote_actions import REMOTE_ACTIONS
 from prune_gui.gui.actions.trial_actions import TRIAL_ACTIONS
 from prune_gui.gui.actions.unit_actions import UNIT_ACTIONS
 from prune_gui.gui.panels.stack.start_panel import AGAIN_TIP, ZEROS_TIP
@@ -49,6 +50,7 @@ TABLE: Final = (
         deferred("Open the checkpoint in a folder: its one file, or all shards together"),
         lambda w: w.commands.open_folder(),
     ),
+    *REMOTE_ACTIONS,
     ActionSpec(
         "open_recipe",
         deferred("Open &recipe…"),

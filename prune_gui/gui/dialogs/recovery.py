@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
@@ -132,7 +133,7 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
     box.setInformativeText(
         tr(
             "{path}\n\nLater: ask again at the next start.",
-            path=one_line(str(unsaved.checkpoint)),
+            path=one_line(location(unsaved.checkpoint)),
         )
     )
     box.setStandardButtons(button.Open | button.Discard | button.Ignore)

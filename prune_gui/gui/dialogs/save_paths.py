@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import format_by_suffix
+from prune_gui.checkpoint.remote.locations import local_folder, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 
 
 def pruned_path(checkpoint: Path) -> Path:
-    """Return the default output path for a checkpoint; for shards, a folder beside theirs."""
+    """Return the default output path for a checkpoint; for shards, a folder beside theirs.
+
+    For a remote checkpoint, it is in the home folder.
+    """
+    folder = local_folder(checkpoint)
     if is_index(checkpoint):
-        folder = checkpoint.parent
-        return folder.parent / f"{folder.name}-pruned"
+        name = checkpoint.absolute().parent.name
+        return (folder if url_of(checkpoint) else folder.parent) / f"{name}-pruned"
     if format_by_suffix(checkpoint) is None and format_by_suffix(Path(checkpoint.stem)):
         checkpoint = checkpoint.with_suffix("")  # of .pth.tar, which is no tar archive
-    return checkpoint.with_name(f"{checkpoint.stem}-pruned{checkpoint.suffix}")
+    return folder / f"{checkpoint.stem}-pruned{checkpoint.suffix}"
 
 
 def compact_folder(checkpoint: Checkpoint) -> Path | None:
@@ -34,7 +39,8 @@ def compact_folder(checkpoint: Checkpoint) -> Path | None:
     folder = checkpoint.path.absolute().parent
     if not (checkpoint.model_types or checkpoint.hf_config) or not folder.name:
         return None
-    return folder.parent / f"{folder.name}-compact"
+    around = Path.home() if checkpoint.url else folder.parent
+    return around / f"{folder.name}-compact"
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:

@@ -23,7 +23,7 @@ from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import LANGUAGES, deferred, tr
 from prune_gui.session import Settings
-from prune_gui.session.settings import MAX_PICTURE_MEMORY_MB, MAX_THREADS
+from prune_gui.session.settings import MAX_FETCH_LIMIT_MB, MAX_PICTURE_MEMORY_MB, MAX_THREADS
 
 THEMES: Final = {
     "system": deferred("System default"),
@@ -37,6 +37,7 @@ DENSITIES: Final = {
 }
 MEMORY_STEP_MB: Final = 64
 """Step of the spin box for the picture memory."""
+FETCH_STEP_MB: Final = 100
 
 
 class SettingsDialog(QDialog):
@@ -64,6 +65,9 @@ class SettingsDialog(QDialog):
         self.picture_memory = _number(0, MAX_PICTURE_MEMORY_MB)
         self.picture_memory.setSuffix(" MB")
         self.picture_memory.setSingleStep(MEMORY_STEP_MB)
+        self.fetch_limit = _number(0, MAX_FETCH_LIMIT_MB)
+        self.fetch_limit.setSuffix(" MB")
+        self.fetch_limit.setSingleStep(FETCH_STEP_MB)
         self.form = _choice(
             {form: without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
         )
@@ -81,6 +85,11 @@ class SettingsDialog(QDialog):
             tr("Memory for &pictures"),
             self.picture_memory,
             tr("Size limit of the cache of drawn picture tiles."),
+        )
+        self._add(
+            tr("Fetch without as&king"),
+            self.fetch_limit,
+            tr("What may be fetched of remote checkpoints before you are asked."),
         )
         self._add(
             tr("&Form when saving"),
@@ -125,6 +134,7 @@ class SettingsDialog(QDialog):
         self.language.setCurrentIndex(self.language.findData(settings.language))
         self.threads.setValue(settings.threads or 0)
         self.picture_memory.setValue(settings.picture_memory)
+        self.fetch_limit.setValue(settings.fetch_limit)
         self.form.setCurrentIndex(self.form.findData(settings.form))
         self.white_pictures.setChecked(settings.white_pictures)
         self.keep_unsaved.setChecked(settings.keep_unsaved)
@@ -144,6 +154,7 @@ class SettingsDialog(QDialog):
             box.currentIndexChanged.connect(lambda i, box=box, emit=emit: emit(box.itemData(i)))
         self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
         self.picture_memory.valueChanged.connect(emitter("picture_memory"))
+        self.fetch_limit.valueChanged.connect(emitter("fetch_limit"))
         self.white_pictures.toggled.connect(emitter("white_pictures"))
         self.keep_unsaved.toggled.connect(emitter("keep_unsaved"))
 

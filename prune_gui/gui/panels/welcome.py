@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.checkpoint.formats import known_suffixes
+from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
@@ -83,7 +84,9 @@ class Welcome(QWidget):
             if widget is not None:
                 widget.deleteLater()
         for path in map(Path, paths[:MAX_RECENT]):
-            button = QCommandLinkButton(escape_mnemonics(path.name), one_line(str(path.parent)))
+            button = QCommandLinkButton(
+                escape_mnemonics(path.name), one_line(location(path.parent))
+            )
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
             self._recent.addWidget(button)

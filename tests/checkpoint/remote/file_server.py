@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not file.is_file():
             self._send(404)
             return
-        octets, status = file.read_bytes(), file.stat()
+        status = file.stat()
         tag = f'"{status.st_size:x}-{status.st_mtime_ns:x}"'
         headers = {"ETag": tag} if server.has_tags else {}
         headers["Last-Modified"] = self.date_time_string(int(status.st_mtime))
@@ -101,13 +101,16 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault.isdigit():
             self._send(int(fault))
         elif span is None or fault == "whole":
-            self._send(200, octets, headers)
+            self._send(200, file.read_bytes(), headers)
         else:
             time.sleep(SLOW_S if fault == "slow" else 0)
             start = span[0] + (fault == "other range")
-            stop = min(span[1] + (fault == "other range"), len(octets))
-            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(octets)}"
-            self._send(206, octets[start:stop], headers, cut=fault == "cut")
+            stop = min(span[1] + (fault == "other range"), status.st_size)
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{status.st_size}"
+            with file.open("rb") as opened:
+                opened.seek(start)
+                octets = opened.read(stop - start)
+            self._send(206, octets, headers, cut=fault == "cut")
 
     def _send(
         self,

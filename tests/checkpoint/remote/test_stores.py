@@ -112,7 +112,7 @@ def test_a_model_of_the_hub_is_opened_by_its_name(server, folder, local, monkeyp
     local.rename(files / "model.safetensors")
     listing = folder / "api" / "models" / "owner" / "net" / "tree"
     listing.mkdir(parents=True)
-    names = ("model.safetensors", "config.json", "README.md")
+    names = ("model.safetensors", "config.json", "README.md", "..", "a\\b.safetensors")
     (listing / "v1").write_text(json.dumps([{"type": "file", "path": name} for name in names]))
     assert same("hf://owner/net@v1", files / "model.safetensors")
     assert same("hf://owner/net@v1/model.safetensors", files / "model.safetensors")

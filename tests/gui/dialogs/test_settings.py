@@ -19,6 +19,7 @@ NON_DEFAULTS = {
     "language": "zh_CN",
     "threads": 3,
     "picture_memory": 256,
+    "fetch_limit": 20,
     "form": "masks",
     "white_pictures": True,
     "keep_unsaved": False,

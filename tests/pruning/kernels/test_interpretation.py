@@ -18,7 +18,7 @@ from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cach
 from prune_gui.pruning.kernels.loop import (
     COMPILATION,
     INTERPRETED_IN_CALL,
-    compiled_unless_small,
+    Loop,
     compiled_within,
     interpret_up_to,
     read_cache_again,
@@ -108,11 +108,11 @@ def test_a_loop_with_a_version_in_numpy_is_compiled_only_for_a_large_array():
     def increase_in_numpy(values):
         values += np.uint8(1)
 
-    @compiled_unless_small(increase_in_numpy)
-    def increase(values):
+    def increase_in_loop(values):
         for i in range(values.size):
             values[i] += np.uint8(1)
 
+    increase = Loop(increase_in_loop, is_cached=False, in_numpy=increase_in_numpy)
     values = np.zeros(8, np.uint8)
     for _ in range(9):
         increase(values)

@@ -108,8 +108,9 @@ class ComparedTables(QObject):
                 left, right = (side.statistics.resolution for side in (before.left, before.right))
             else:
                 left, right = compared.left.resolution(), compared.right.resolution()
-            wanted = read_budget(counted=known)
             reference = subject.resolution
+            is_fetched = reference.checkpoint.is_fetched
+            wanted = read_budget(counted=known) if is_fetched else lambda _: False
             return summarize(subject.name, left, right, reference, before, wanted, monitor)
 
         def show(summary: Summary) -> None:
@@ -118,7 +119,7 @@ class ComparedTables(QObject):
             self._summary, self._summarized = summary, compared
             self._summary_table.show_summary(summary)
             self.summarized.emit()
-            if not summary.is_complete and self._summary_table.isVisible():
+            if summary.is_pending and self._summary_table.isVisible():
                 self.request_summary(subject, compared)
 
         self._run_job("compare.summary", subject, work, show)

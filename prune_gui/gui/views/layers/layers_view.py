@@ -240,7 +240,7 @@ class LayersView(View[ModelSubject]):
         if (
             self.picture() is not None
             and layers_data is not None
-            and not layers_data.statistics.is_complete
+            and layers_data.statistics.is_pending
         ):
             self._settle_timer.start()
 
@@ -383,7 +383,7 @@ def compute_layers(
     statistics = (
         previous if previous is not None and counted else empty_statistics(resolution, previous)
     )
-    if not statistics.is_complete:
+    if statistics.is_pending:
         statistics = compute(statistics, read_budget(counted=counted), monitor)
     infos = statistics.infos
     included = np.full(len(infos), fill_value=True)

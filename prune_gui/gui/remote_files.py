@@ -1,0 +1,89 @@
+"""Opening remote checkpoints, and fetching more of them than the limit if the user agrees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QObject, Slot
+
+from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.worker.jobs import fetch_job
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.session import Session
+
+MB: Final = 10**6
+
+
+class RemoteFiles(QObject):
+    """Sets the limit of what is fetched, and asks before more is fetched.
+
+    Args:
+        window: parent of the dialogs.
+        workbench: of the window.
+        preferences: have the limit.
+    """
+
+    def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
+        super().__init__(window)
+        self._window = window
+        self._workbench = workbench
+        self._preferences = preferences
+        self._asks = False
+        self._follow_setting("fetch_limit")
+        preferences.changed.connect(self._follow_setting)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the open checkpoint is remote."""
+        session = self._workbench.session
+        return session is not None and session.checkpoint.url is not None
+
+    @Slot(str)
+    def _follow_setting(self, name: str) -> None:
+        if name == "fetch_limit":
+            fetch_limit.set(self._preferences.now.fetch_limit * MB)
+
+    def fetch_all(self) -> None:
+        """Fetch all of the open checkpoint, if the user agrees."""
+        session = self._workbench.session
+        if session is not None:
+            self._ask(session, _missing_nbytes(session))
+
+    def ask(self, error: FetchLimitError) -> None:
+        """Ask whether to fetch what a job needs, and then read the checkpoint again."""
+        session = self._workbench.session
+        if session is not None:
+            self._ask(session, error.nbytes)
+
+    def _ask(self, session: Session, needed: int) -> None:
+        from prune_gui.gui.dialogs.location import agree_to_fetch  # rarely shown
+
+        checkpoint = session.checkpoint
+        if self._asks or checkpoint.url is None or not needed:
+            return
+        self._asks = True  # several jobs may reach the limit
+        try:
+            missing = _missing_nbytes(session)
+            agreed = agree_to_fetch(self._window, checkpoint.url, needed, missing)
+        finally:
+            self._asks = False
+        fetch_limit.allow(agreed)
+        if not agreed or self._workbench.session is not session:
+            return
+        if agreed == missing:
+            self._workbench.bridge.run(fetch_job(session), lambda _: self._read_again(session))
+        else:
+            self._read_again(session)
+
+    def _read_again(self, session: Session) -> None:
+        if self._workbench.session is session:
+            self._workbench.files.reload()
+
+
+def _missing_nbytes(session: Session) -> int:
+    return session.checkpoint.missing_nbytes(session.checkpoint.tensors)

@@ -166,7 +166,9 @@ def zeros_job(session: Session) -> Job:
 def fetch_job(session: Session) -> Job:
     """Fetch all of a remote checkpoint; the result is None."""
     name = session.checkpoint.path.name
-    return Job(deferred("Fetching {name}", name=name), session.checkpoint.fetch, lane="fetch")
+    return Job(
+        deferred("Fetching {name}", name=name), session.checkpoint.fetch, lane="fetch", long=True
+    )
 
 
 def compare_job(path: Path) -> Job:

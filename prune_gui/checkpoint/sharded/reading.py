@@ -157,9 +157,10 @@ class ShardedCheckpoint(Checkpoint):
 
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all remote shards; see `Checkpoint.fetch`."""
-        for shard in self.index.shards:
-            with self.open_shard(shard) as opened:
-                opened.fetch(monitor)
+        with monitor.plan(sum(size for size, _ in self._states.values())):
+            for shard in self.index.shards:
+                with self.open_shard(shard) as opened:
+                    opened.fetch(monitor)
 
     def check(self) -> None:
         """Check the open shards; the others are checked when they are opened again."""

@@ -83,6 +83,10 @@ class EvaluationError(PruneGuiError):
     """An evaluator cannot be run, or its result cannot be used."""
 
 
+class ClusterError(PruneGuiError):
+    """A cluster cannot be reached, or was lost."""
+
+
 class Cancelled(PruneGuiError):  # noqa: N818 - an outcome, not an error
     """The user cancelled the work; nothing was changed."""
 

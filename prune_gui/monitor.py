@@ -60,6 +60,11 @@ class Monitor:
         self._total = 0
         self._in_plan = False
 
+    @property
+    def done(self) -> int:
+        """The number of bytes that are counted as done."""
+        return self._done
+
     def is_set(self) -> bool:
         """Return whether the work should stop, so that a monitor can be a `CancelFlag`."""
         return self._cancel is not None and self._cancel.is_set()

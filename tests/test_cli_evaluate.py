@@ -68,6 +68,7 @@ def run(folder, *arguments, code=0):
     return output, errors
 
 
+@pytest.mark.very_slow
 def test_a_command_and_a_function_agree(folder):
     command = f"{sys.executable} own.py {{checkpoint}}"
     for text in (command, "own.py:evaluate"):

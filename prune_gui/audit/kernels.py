@@ -423,7 +423,7 @@ def warm_up() -> None:
     count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts[None])
     share, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
     ones = np.ones((1, 1), np.int64)
-    sum_up_cells(counts[None], codes, ones, share[:1, :1], one_step[:1, :1])
+    sum_up_cells(ones[None], codes, ones, share[:1, :1], one_step[:1, :1])
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))

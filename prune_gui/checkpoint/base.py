@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -313,6 +314,26 @@ class Checkpoint(ABC):
             CheckpointError: the file was changed, or it is closed.
         """
 
+    def file_states(self) -> Mapping[str, tuple[int, int]]:
+        """Return (size in bytes, modification time in nanoseconds) of each file, by its name.
+
+        A file that stays open has those from when it was opened.
+        """
+        stats = {path.name: path.stat() for path in self.files}
+        return {name: (one.st_size, one.st_mtime_ns) for name, one in stats.items()}
+
+    def files_digest(self) -> bytes:
+        """Return a digest of `file_states`, of 16 bytes."""
+        states = repr(sorted(self.file_states().items()))
+        return hashlib.blake2b(states.encode(), digest_size=16).digest()
+
+    def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[object, ...]]:
+        """Pickle the path or URL: the other process opens the unchanged file; see `reopen`."""
+        from prune_gui.checkpoint.reopening import reopen  # it opens subclasses of this class
+
+        where = self.url or str(self.path.absolute())
+        return reopen, (where, self.state_dict or None, self.files_digest())
+
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the file that was opened, even if another one has replaced it.
@@ -368,6 +389,10 @@ class FileCheckpoint(Checkpoint):
     def check(self) -> None:
         """Check that the file is unchanged; see `Checkpoint.check`."""
         self.source.check()
+
+    def file_states(self) -> Mapping[str, tuple[int, int]]:
+        """Return the size and the modification time; see `Checkpoint.file_states`."""
+        return {self.path.name: self.source.state}
 
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
     file,
+    on_cluster,
     one_state,
     own_methods,
     own_table,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
 @own_table
 @one_state
 @own_methods
+@on_cluster
 @as_json
 def apply(
     recipe: Path,
@@ -83,6 +86,7 @@ def apply(
     state: str | None,
     own: Sequence[Path],
     table: Path | None,
+    cluster: str | None,
     *,
     overwrite: bool,
     compressed: bool,
@@ -103,6 +107,7 @@ def apply(
         compressed=compressed,
         zero_moments=zero_moments,
         allow_unloadable=allow_unloadable,
+        cluster=cluster,
     )
 
 
@@ -147,6 +152,7 @@ def prune_and_save(
     compressed: bool = False,
     zero_moments: bool = False,
     allow_unloadable: bool = False,
+    cluster: str | None = None,
 ) -> None:
     """Prune a checkpoint by a recipe, save each form, and print what was pruned.
 
@@ -161,9 +167,11 @@ def prune_and_save(
         compressed: see `export`.
         zero_moments: see `export`.
         allow_unloadable: see `export`.
+        cluster: see `open_cluster`; None for threads of this process.
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.cluster import open_cluster
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
     from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
@@ -171,9 +179,12 @@ def prune_and_save(
 
     options = CompactOptions(allow_unloadable)
 
-    with open_checkpoint(checkpoint, state) as opened:
+    with (
+        open_checkpoint(checkpoint, state) as opened,
+        open_cluster(cluster) if cluster else nullcontext() as client,
+    ):
         with job("Pruning") as (progress, stop):
-            resolution = resolve(recipe, opened, progress, stop)
+            resolution = resolve(recipe, opened, progress, stop, client)
         for out, form in outputs.items():
             with job(f"Saving {Path(out).name}") as (progress, stop):
                 export(
@@ -187,6 +198,7 @@ def prune_and_save(
                     compressed=compressed,
                     zero_moments=zero_moments,
                     allow_unloadable=allow_unloadable,
+                    cluster=client,
                 )
         targets = {
             out: OutputPath.of(opened, out, shard_size, form) for out, form in outputs.items()

@@ -120,6 +120,12 @@ unloadable = click.option(
     is_flag=True,
     help="Write the compact form even if no known program loads it.",
 )
+on_cluster = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Address of the scheduler of a Dask cluster whose workers read and write the files, such "
+    "as tcp://host:8786; or local:N for N processes on this machine.",
+)
 own_methods = click.option(
     "--methods",
     "own",

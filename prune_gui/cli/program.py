@@ -19,6 +19,7 @@ from prune_gui.cli.diff import diff
 from prune_gui.cli.evaluate import evaluate
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
+from prune_gui.cli.part import merge, part
 from prune_gui.cli.printing import Interrupted
 from prune_gui.cli.record import record
 from prune_gui.cli.report import report
@@ -63,7 +64,7 @@ def cli() -> None:
 
 COMMANDS: Final = (
     *(open_window, inspect, apply, diff, compact, report, verify, methods, demo),
-    *(evaluate, record, scan, search),
+    *(evaluate, record, scan, search, part, merge),
 )
 """All commands, in no particular order: help lists them by name."""
 

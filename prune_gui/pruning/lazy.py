@@ -35,6 +35,17 @@ class Lazy(Generic[T]):
         lazy()
         return lazy
 
+    def __reduce__(self) -> tuple[Callable[..., Lazy[T]], tuple[object]]:
+        """Pickle the value, or what computes it."""
+        return (Lazy.of_value, (self._value,)) if self.is_computed else (Lazy, (self._work,))
+
+    def set(self, value: T) -> None:
+        """Take a value that was computed elsewhere, such as in another process."""
+        with self._lock:
+            if not self.is_computed:
+                self._value = value
+                self.is_computed = True
+
     def __call__(self) -> T:
         """Return the value; compute it on first use."""
         if not self.is_computed:

@@ -1,4 +1,4 @@
-"""Run work on chunks of tensors, on `torch.get_num_threads()` threads."""
+"""Run work on chunks of tensors, on `torch.get_num_threads()` threads or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 import torch
+
+from prune_gui.executor import current_executor
+from prune_gui.monitor import Monitor
 
 CHUNK_ELEMENTS = 1 << 21
 """Elements per chunk: they take some milliseconds, so that Cancel is prompt."""
@@ -49,8 +52,8 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
     """
     pending = deque(enumerate(tasks))
     count, other_threads = len(pending), torch.get_num_threads() - 1
-    if count == 1 or not other_threads:  # most parameters: waking threads takes longer
-        yield from (work(task) for _, task in pending)
+    if count == 1:  # most parameters: waking threads takes longer
+        yield work(pending[0][1])
         return
     done: dict[int, Result] = {}
     depth = _nesting.depth
@@ -92,6 +95,24 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
     finally:
         pending.clear()
         wait([future for future in futures if not future.cancel()])
+
+
+def spread(
+    work: Callable[[Task, Monitor], Result], tasks: Iterable[Task], monitor: Monitor
+) -> Iterator[Result]:
+    """Yield ``work(task, monitor)`` for every task, in order, as `run` does or on an executor.
+
+    It is for tasks that read much and return little. On an executor (see `prune_gui.executor`),
+    `work` and the tasks are pickled, so they should hold no more than one task needs; calls within
+    `work` use the threads of the other machine. A single task runs here, and so do all tasks of
+    calls within `run`, so that an executor gets its calls in the same order on any number of
+    threads.
+    """
+    every = list(tasks)
+    executor = current_executor() if len(every) > 1 and not _nesting.depth else None
+    if executor is None:
+        return run(lambda task: work(task, monitor), every)
+    return executor.map(work, every, monitor)
 
 
 class _Nesting(threading.local):

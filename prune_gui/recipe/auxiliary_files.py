@@ -48,6 +48,10 @@ class AuxiliaryFiles:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
 
+    def __reduce__(self) -> tuple[type[AuxiliaryFiles], tuple[()]]:
+        """Pickle no open file: another process opens what it uses."""
+        return AuxiliaryFiles, ()
+
     def file(self, path: str) -> Checkpoint:
         """Return the checkpoint at an absolute path: the same object while the file is unchanged.
 

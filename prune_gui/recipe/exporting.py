@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import (
     Checkpoint,
@@ -15,7 +16,9 @@ from prune_gui.checkpoint.remote.locations import refuse_url
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
 from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
+from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.loader import compact_loader_text
@@ -35,6 +38,9 @@ from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
 from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
+if TYPE_CHECKING:
+    from prune_gui.cluster import Client
+
 
 def export(
     resolution: Resolution,
@@ -47,6 +53,7 @@ def export(
     compressed: bool = False,
     zero_moments: bool = False,
     allow_unloadable: bool = False,
+    cluster: Client | None = None,
 ) -> None:
     """Write the pruned checkpoint atomically, as a file or as a folder of shards.
 
@@ -85,24 +92,29 @@ def export(
             to zero in the states of optimizers, such as ``exp_avg`` of Adam.
         allow_unloadable: write a compact form even if no known program loads it; units that
             programs can only mask are then removed, too.
+        cluster: a client of a Dask cluster, whose workers then write the shards of a folder, which
+            they share with this machine at the same path; the bytes are the same. Single files,
+            corrected weights and the compact form are written here. None: write everything here.
 
     Raises:
         RecipeError: there is nothing to write in this form, or no program would load it.
         CheckpointError: the file cannot be written; existing files are unchanged.
+        ClusterError: the cluster was lost; existing files are unchanged.
         Cancelled: `cancel` was set; existing files are unchanged.
     """
     monitor = Monitor(progress, cancel)
-    write(
-        resolution,
-        out,
-        form,
-        overwrite=overwrite,
-        monitor=monitor,
-        shard_size=shard_size,
-        compressed=compressed,
-        zero_moments=zero_moments,
-        options=CompactOptions(allow_unloadable),
-    )
+    with use_cluster(cluster):
+        write(
+            resolution,
+            out,
+            form,
+            overwrite=overwrite,
+            monitor=monitor,
+            shard_size=shard_size,
+            compressed=compressed,
+            zero_moments=zero_moments,
+            options=CompactOptions(allow_unloadable),
+        )
 
 
 def write(
@@ -158,9 +170,11 @@ def write(
             overwrite=overwrite,
             compressed=compressed,
         )
+    on_executor = is_written_by_tasks(resolution, target, form)
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_outside()
     with (
+        use_executor(current_executor() if on_executor else None),
         monitor.in_charge(),
         monitor.plan(fingerprinted + 2 * written),  # written, then read back to verify
         fingerprint_beside(checkpoint, monitor) as fingerprint,
@@ -204,6 +218,11 @@ def write(
             compressed=compressed,
             monitor=monitor,
         )
+
+
+def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) -> bool:
+    """Return whether an executor (see `prune_gui.executor`), if there is one, writes the shards."""
+    return target.is_sharded and form != "compact" and not resolution.corrections
 
 
 def parts_to_write(

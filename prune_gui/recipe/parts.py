@@ -52,8 +52,12 @@ def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
 
 def finalized(resolution: Resolution, info: TensorInfo) -> FormTensor:
     """Return a tensor of the finalized form."""
-    values = _pruned if info.name in resolution.layers else _original
-    return _form_tensor(info, info.name, info.dtype, partial(values, resolution, info))
+    read = _reader(resolution, info.name)
+    if info.name in resolution.layers:
+        values = partial(_pruned, read, resolution.layers[info.name])
+    else:
+        values = partial(_original, read)
+    return _form_tensor(info, info.name, info.dtype, values)
 
 
 def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
@@ -63,15 +67,17 @@ def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]
 def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     pruned = info.name in resolution.layers
     name = info.name + ORIGINAL_SUFFIX if pruned else info.name
-    yield _form_tensor(info, name, info.dtype, partial(_original, resolution, info))
+    yield _form_tensor(info, name, info.dtype, partial(_original, _reader(resolution, info.name)))
     if pruned:
-        mask = partial(_mask, resolution, info, info.dtype)
+        mask = partial(_mask, resolution.layers[info.name], info.dtype)
         yield _form_tensor(info, info.name + MASK_SUFFIX, info.dtype, mask)
 
 
 def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     if info.name in resolution.layers:
-        yield _form_tensor(info, info.name, "bool", partial(_mask, resolution, info, "bool"))
+        yield _form_tensor(
+            info, info.name, "bool", partial(_mask, resolution.layers[info.name], "bool")
+        )
 
 
 _FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[FormTensor]]] = {
@@ -85,19 +91,36 @@ def _form_tensor(
     info: TensorInfo, name: str, dtype: str, values: Callable[[Spans], Iterator[torch.Tensor]]
 ) -> FormTensor:
     units = info.nbytes if dtype in PACKED_DTYPES else info.numel
-    entry = TensorWriter(name, dtype, info.shape, lambda: values(chunks(units)))
+    entry = TensorWriter(name, dtype, info.shape, partial(_all_chunks, values, units))
     return FormTensor(entry, units, values)
 
 
-def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    flat = resolution.values(info.name).reshape(-1)
+def _all_chunks(
+    values: Callable[[Spans], Iterator[torch.Tensor]], units: int
+) -> Iterator[torch.Tensor]:
+    return values(chunks(units))
+
+
+def _reader(resolution: Resolution, name: str) -> Callable[[], torch.Tensor]:
+    """Return `Resolution.values` of a parameter as a function.
+
+    It refers to the resolution only if the values are corrected, so that it is small when pickled.
+    """
+    if resolution.is_corrected(name):
+        return partial(resolution.values, name)
+    return partial(resolution.checkpoint.view, name)
+
+
+def _original(read: Callable[[], torch.Tensor], spans: Spans) -> Iterator[torch.Tensor]:
+    flat = read().reshape(-1)
     for start, stop in spans:
         yield flat[start:stop]
 
 
-def _pruned(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    flat = resolution.values(info.name).reshape(-1)
-    return masked(flat, resolution.layers[info.name], spans)
+def _pruned(
+    read: Callable[[], torch.Tensor], applied_steps: Sequence[stack.AppliedStep], spans: Spans
+) -> Iterator[torch.Tensor]:
+    return masked(read().reshape(-1), applied_steps, spans)
 
 
 def masked(
@@ -118,8 +141,7 @@ def masked(
 
 
 def _mask(
-    resolution: Resolution, info: TensorInfo, dtype: str, spans: Spans
+    applied_steps: Sequence[stack.AppliedStep], dtype: str, spans: Spans
 ) -> Iterator[torch.Tensor]:
-    applied_steps = resolution.layers[info.name]
     for start, stop in spans:
         yield torch.from_numpy(stack.kept(applied_steps, start, stop)).to(getattr(torch, dtype))

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.cluster import use_cluster
 from prune_gui.errors import RecipeError, StepError
+from prune_gui.executor import current_executor
 from prune_gui.language import tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.decisions.base import Target
@@ -23,7 +25,7 @@ from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.tokens import Tokens
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import ScoreKeys
@@ -34,6 +36,7 @@ from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight
 from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
 from prune_gui.recipe.correction.values import CorrectedValues, values_key
 from prune_gui.recipe.decision_cache import DecisionCache
+from prune_gui.recipe.early_cuts import compute_cuts
 from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.optimizer_scores import read_other
@@ -49,6 +52,7 @@ from prune_gui.recipe.vocabulary.selection import selected_tokens
 from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
 if TYPE_CHECKING:
+    from prune_gui.cluster import Client
     from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
 
 Tile = tuple[slice, ...]
@@ -267,6 +271,8 @@ class Resolution:
                 (chosen.method, repr(chosen.amounts), files, before),
                 lambda: chosen.decide(targets, self.checkpoint, self._auxiliary_files, monitor),
             )
+            if current_executor() is not None:
+                compute_cuts(decisions, targets, monitor)
         except RecipeError as error:
             raise StepError(number, str(error)) from error
         self.checkpoint.check()  # data read from a file that changed meanwhile are invalid
@@ -403,7 +409,8 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
         pruned = 0
         if applied_steps:
             monitor.expect(info.nbytes)
-            pruned = sum(run(partial(_count, applied_steps, info, monitor), chunks(info.numel)))
+            count = partial(_count, applied_steps, info)
+            pruned = sum(spread(count, chunks(info.numel), monitor))
             if zeros or pruned >= recorded.get(info.name, 0):
                 layers[info.name] = applied_steps
             else:
@@ -420,6 +427,7 @@ def resolve(
     checkpoint: Checkpoint,
     progress: Progress | None = None,
     cancel: CancelFlag | None = None,
+    cluster: Client | None = None,
 ) -> Resolution:
     """Apply every step of `recipe` to `checkpoint`. Nothing is written.
 
@@ -428,16 +436,21 @@ def resolve(
         checkpoint: the checkpoint; it must stay open while the resolution is used.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
+        cluster: a client of a Dask cluster, whose workers then read the checkpoint, at the same
+            path as here. The result is the same; all cuts are computed at once. None: threads of
+            this process.
 
     Raises:
         StepError: a step cannot be applied; the message names the step and the reason.
-        CheckpointError: the file changed while it was read.
+        CheckpointError: the file changed while it was read, or a worker does not find it.
+        ClusterError: the cluster was lost.
         Cancelled: `cancel` was set.
     """
     monitor = Monitor(progress, cancel)
-    resolution = initial_resolution(recipe, checkpoint, monitor)
-    for step in recipe.steps:
-        resolution = resolution.with_step(step, monitor)
+    with use_cluster(cluster):
+        resolution = initial_resolution(recipe, checkpoint, monitor)
+        for step in recipe.steps:
+            resolution = resolution.with_step(step, monitor)
     return resolution
 
 
@@ -447,7 +460,7 @@ def _stamps_of(table: Path | None) -> tuple[Stamp | None, ...]:
 
 
 def _count(
-    applied_steps: Sequence[AppliedStep], info: TensorInfo, monitor: Monitor, span: tuple[int, int]
+    applied_steps: Sequence[AppliedStep], info: TensorInfo, span: tuple[int, int], monitor: Monitor
 ) -> int:
     """Return the number of pruned elements in a span of a parameter."""
     monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)

@@ -21,7 +21,7 @@ from blocks import PAGES, ROOT, Block, Page, blocks_of, commands_of, included
 from small_networks import write_files
 from torch import nn
 
-MAX_EXEMPT = 6
+MAX_EXEMPT = 8
 """Limit on the blocks that are not run."""
 SLOW = ("README.md", "docs/how-to/evaluate-and-search.md", "docs/how-to/sweep.md")
 """Pages that start processes of evaluators."""

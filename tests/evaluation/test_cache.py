@@ -92,6 +92,7 @@ def test_several_programs_write_at_once(database):
     assert all(database.get(f"{number}-{row}") for number in range(4) for row in range(20))
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 def test_nothing_is_evaluated_twice(evaluator, checkpoint, tmp_path, monkeypatch):
     calls = tmp_path / "own_eval.py.calls"

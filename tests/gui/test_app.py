@@ -208,6 +208,7 @@ def test_garbage_is_collected_on_the_gui_thread_only(run):
     assert (done.returncode, done.stdout) == (0, "{'MainThread'}\n"), done.stderr
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["close_window", "quit"])
 def test_the_program_ends_without_waiting_for_compilation(run, way):

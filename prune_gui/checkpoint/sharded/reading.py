@@ -6,7 +6,7 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -25,6 +25,7 @@ from prune_gui.checkpoint.sharded.index import ShardIndex, read_index
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.errors import CheckpointError
+from prune_gui.executor import current_executor
 from prune_gui.language import listed, tr
 from prune_gui.monitor import Monitor
 
@@ -168,14 +169,26 @@ class ShardedCheckpoint(Checkpoint):
             for shard in self._open.values():
                 shard.check()
 
+    def file_states(self) -> Mapping[str, tuple[int, int]]:
+        """Return those of all shards; see `Checkpoint.file_states`."""
+        return self._states
+
     def fingerprint(self, monitor: Monitor) -> str:
         """Return the digest of the digests of all shards; see `Checkpoint.fingerprint`."""
-        lines = hashlib.sha256()
-        for shard in sorted(self.index.shards):
-            with self.open_shard(shard) as opened:
-                digest = opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
+        lines, shards = hashlib.sha256(), sorted(self.index.shards)
+        executor = current_executor()
+        if executor is not None:
+            digests = executor.map(self._shard_digest, shards, monitor)
+        else:
+            digests = map(partial(self._shard_digest, monitor=monitor), shards)
+        for shard, digest in zip(shards, digests, strict=True):
             lines.update(f"{digest}  {shard}\n".encode())
         return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
+
+    def _shard_digest(self, shard: str, monitor: Monitor) -> str:
+        """Return the digits of the SHA-256 of a shard."""
+        with self.open_shard(shard) as opened:
+            return opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
 
     def _shard(self, shard: str) -> FileCheckpoint:
         """Return an open shard from the LRU cache, opening it if necessary."""

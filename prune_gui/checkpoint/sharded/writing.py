@@ -8,13 +8,14 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
+from prune_gui.checkpoint.sharded.shards import Shard
+from prune_gui.checkpoint.sharded.spreading import write_on_executor
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.checkpoint.write.atomic import rehearse, write_files
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
@@ -32,6 +33,7 @@ from prune_gui.checkpoint.write.writing import (
     write_file,
 )
 from prune_gui.errors import CheckpointError
+from prune_gui.executor import current_executor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
@@ -65,7 +67,8 @@ def write_shards(
 
     The folder is written beside `out`, flushed, opened again and compared with the input, and only
     then replaces `out`. Until then, and after any error, `out` is unchanged. Files of an old folder
-    that do not contain weights are kept.
+    that do not contain weights are kept. On an executor (see `prune_gui.executor`), its workers
+    write the shards.
 
     Args:
         out: the folder to write.
@@ -98,6 +101,12 @@ def write_shards(
         file_format = format_named(source.format)
         index = IndexBuilder(source, template, shard_size)
         unfinished = []
+        executor = current_executor()
+        if executor is not None:
+            every = list(shards)
+            write_on_executor(executor, folder, out, file_format, every, monitor)
+            for shard in every:
+                index.add(shard)
         for shard in shards:
             complete = write_file(
                 folder / shard.name,
@@ -153,24 +162,6 @@ def check_shards_target(
     kept = partial(kept_files, also_replaced=tuple(extra_files))
     rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept))
     return nbytes
-
-
-class Shard(NamedTuple):
-    """One file to write.
-
-    Attributes:
-        name: the name of the file.
-        writers: the tensors to write.
-        template: the old shard whose order, ties and other objects the new one keeps, or None.
-        metadata: all of the metadata.
-        special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
-    """
-
-    name: str
-    writers: Sequence[KeyedWriter]
-    template: Checkpoint | None
-    metadata: Metadata
-    special_nbytes: Mapping[str, int]
 
 
 class IndexBuilder:

@@ -11,6 +11,7 @@ from typing import Final
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
+from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
 
 ANY_FINGERPRINT: Final = f"{FINGERPRINT_PREFIX}{'0' * 64}"
@@ -39,15 +40,19 @@ Metadata = Mapping[str, str | LateText]
 
 
 @contextmanager
-def fingerprint_beside(checkpoint: Checkpoint, monitor: Monitor) -> Iterator[LateText]:
+def fingerprint_beside(checkpoint: Checkpoint, monitor: Monitor) -> Iterator[str | LateText]:
     """Yield the fingerprint of a checkpoint, which another thread computes during the block.
 
-    The computation is cancelled if the block ends before it.
+    The computation is cancelled if the block ends before it. On an executor (see
+    `prune_gui.executor`), whose workers cannot wait for it, it is computed before the block.
 
     Args:
         checkpoint: the checkpoint.
         monitor: counts the bytes that are read.
     """
+    if current_executor() is not None:
+        yield checkpoint.fingerprint(monitor)
+        return
     left = Event()
     with ThreadPoolExecutor(1, "prune-gui-fingerprint") as pool:
         future = pool.submit(checkpoint.fingerprint, monitor.stopped_by(left))

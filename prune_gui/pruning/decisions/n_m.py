@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from prune_gui.errors import RecipeError
@@ -12,7 +13,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.base import Decision, Target, dimension
 from prune_gui.pruning.decisions.scores import target_scores
 from prune_gui.pruning.methods.n_m import NM
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import chunks, spread
 from prune_gui.pruning.predicates import NMCut, NMGroups
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.ranking import Ranking
@@ -72,8 +73,9 @@ def _count(target: Target, cut: NMCut, monitor: Monitor) -> int:
         slabs = target.size // cut.groups.slab
         return slabs * (cut.groups.slab // cut.groups.block) * cut.groups.inner * cut.going
 
-    def count(span: tuple[int, int]) -> int:
-        monitor.advance(span[1] - span[0])
-        return cut.count(*span)
+    return sum(spread(partial(_count_span, cut), chunks(target.size), monitor))
 
-    return sum(run(count, chunks(target.size)))
+
+def _count_span(cut: NMCut, span: tuple[int, int], monitor: Monitor) -> int:
+    monitor.advance(span[1] - span[0])
+    return cut.count(*span)

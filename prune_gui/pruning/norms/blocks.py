@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.norms.channels import MIN_SPAN_ELEMENTS, remaining_span
 from prune_gui.pruning.norms.orders import ElementLayout, Order, norm_of_order
-from prune_gui.pruning.parallel import run
+from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.pruning.selection.scores import Scores, wide_dtype
@@ -33,29 +38,43 @@ def block_norms(
         ValueError: the norm is not defined.
         Cancelled: the monitor is cancelled.
     """
-    height, width, across = blocks.height, blocks.width, blocks.across
-    norm = None if n == "nuc" else norm_of_order(n)
+    across = blocks.across
+    if n != "nuc":
+        norm_of_order(n)  # raises ValueError if there is none
     norms = torch.empty(blocks.down, across, dtype=wide_dtype(scores.dtype))
-    per_band = max(1, MIN_SPAN_ELEMENTS // (height * blocks.columns))
+    per_band = max(1, MIN_SPAN_ELEMENTS // (blocks.height * blocks.columns))
     monitor.expect(scores.nbytes)
 
-    def compute_band(first: int) -> None:
-        last = min(first + per_band, blocks.down)
-        start, stop = (row * height * blocks.columns for row in (first, last))
-        rows = remaining_span(scores, remaining_mask, start, stop).view(-1, blocks.columns)
-        band = rows[:, : across * width].reshape(-1, height, across, width)
-        if norm is None:
-            matrices = band.transpose(1, 2).reshape(-1, height, width).to(norms.dtype)
-            norms[first:last] = _nuclear_norms(matrices).view(-1, across)
-        else:
-            norms[first:last] = norm.finish(
-                norm.accumulate(band.reshape(-1), ElementLayout(*band.shape))
-            )
-        monitor.advance(scores.nbytes * (stop - start) // (blocks.rows * blocks.columns))
-
-    for _ in run(compute_band, range(0, blocks.down if across else 0, per_band)):
-        pass
+    bands = range(0, blocks.down if across else 0, per_band)
+    compute = partial(_band_norms, scores, remaining_mask, n, blocks, per_band)
+    for first, own in zip(bands, spread(compute, bands, monitor), strict=True):
+        norms[first : first + per_band] = torch.from_numpy(own)
     return norms.view(-1)
+
+
+def _band_norms(
+    scores: Scores,
+    remaining_mask: RemainingMask | None,
+    n: Order,
+    blocks: Blocks,
+    per_band: int,
+    first: int,
+    monitor: Monitor,
+) -> NDArray[np.floating[Any]]:
+    """Return the norms of a band of at most `per_band` rows of blocks, by row and column."""
+    height, width, across = blocks.height, blocks.width, blocks.across
+    last = min(first + per_band, blocks.down)
+    start, stop = (row * height * blocks.columns for row in (first, last))
+    rows = remaining_span(scores, remaining_mask, start, stop).view(-1, blocks.columns)
+    band = rows[:, : across * width].reshape(-1, height, across, width)
+    if n == "nuc":
+        matrices = band.transpose(1, 2).reshape(-1, height, width).to(wide_dtype(scores.dtype))
+        norms = _nuclear_norms(matrices).view(-1, across)
+    else:
+        norm = norm_of_order(n)
+        norms = norm.finish(norm.accumulate(band.reshape(-1), ElementLayout(*band.shape)))
+    monitor.advance(scores.nbytes * (stop - start) // (blocks.rows * blocks.columns))
+    return norms.to(wide_dtype(scores.dtype)).numpy()
 
 
 def _nuclear_norms(matrices: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.norms.orders import ElementLayout, Order, Partial, norm_of_order
-from prune_gui.pruning.parallel import run
+from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
 
@@ -127,17 +128,22 @@ def _norms(
         if plain is not None:
             return plain
 
-    def read(span: _Span) -> tuple[slice, Partial]:
-        stop = span.start + math.prod(span.layout)
-        part = remaining_span(scores, remaining_mask, span.start, stop)
-        partial = norm.accumulate(part, span.layout)[0]
-        monitor.advance((stop - span.start) * scores.nbytes // math.prod(shape))
-        return slice(span.channel, span.channel + len(partial)), partial
-
     norms = np.full(channels, norm.initial)
-    for where, partial in run(read, _spans(outer, channels, inner)):
-        norms[where] = norm.combine(norms[where], partial)
+    read = partial(_read_span, scores, remaining_mask, n)
+    for where, own in spread(read, _spans(outer, channels, inner), monitor):
+        norms[where] = norm.combine(norms[where], own)
     return norm.finish(norms).to(wide_dtype(scores.dtype))
+
+
+def _read_span(
+    scores: Scores, remaining_mask: RemainingMask | None, n: Order, span: _Span, monitor: Monitor
+) -> tuple[slice, Partial]:
+    """Return which channels a span has, and what their norms are combined from."""
+    stop = span.start + math.prod(span.layout)
+    part = remaining_span(scores, remaining_mask, span.start, stop)
+    own = norm_of_order(n).accumulate(part, span.layout)[0]
+    monitor.advance((stop - span.start) * scores.nbytes // math.prod(scores.shape))
+    return slice(span.channel, span.channel + len(own)), own
 
 
 def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> Tensor | None:

@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,6 +34,20 @@ class PackedMask:
         self._maker = maker
         self._digest: bytes | None = None
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse: a mask is too large to send, and another machine does not have the plug-in.
+
+        Raises:
+            RecipeError: always.
+        """
+        raise RecipeError(
+            tr(
+                "The masks of {maker} cannot be computed on a cluster. Prune on this machine, or "
+                "use a method that is part of the program.",
+                maker=self._maker,
+            )
+        )
 
     def bits(self) -> NDArray[np.uint8]:
         """Return the packed bits, least significant bit first.

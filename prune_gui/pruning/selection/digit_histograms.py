@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -63,19 +63,14 @@ def digit_histograms(
     if GROUPED_BYTES * sum(rankings[index].keys.size for index in grouped) > MAX_GROUPED_BYTES:
         grouped = []  # they would evict each other
 
-    def count(task: tuple[int, int, int]) -> tuple[int, DigitHistogram]:
-        index, *span = task
-        histogram = _span_histogram(rankings[index], shift, above, prefixes[index], *span)
-        monitor.advance((span[1] - span[0]) * width)
-        return index, histogram
-
     tasks = [
-        (index, *span)
+        _SpanCount(index, rankings[index], shift, above, prefixes[index], *span)
         for index in sorted(set(to_count) - set(grouped))
         for span in chunk_spans(rankings[index].keys)
     ]
     histograms = [histogram or EMPTY_HISTOGRAM for histogram in cached]
-    for index, parts in groupby(parallel.run(count, tasks), key=itemgetter(0)):
+    counted = parallel.spread(_SpanCount.run, tasks, monitor)
+    for index, parts in groupby(counted, key=itemgetter(0)):
         histograms[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
     for index in grouped:
         histograms[index] = _grouped_histogram(rankings[index], prefixes[index])
@@ -86,6 +81,37 @@ def digit_histograms(
         elif cache is not None:
             cache.put(cache_keys[i], histograms[i])
     return histograms, not to_count
+
+
+@dataclass(frozen=True, slots=True)
+class _SpanCount:
+    """The task to count a digit in one span of a ranking.
+
+    Attributes:
+        index: of the ranking.
+        ranking: the elements.
+        shift: the lowest bit of the digit.
+        above: the bit above the digit.
+        prefix: the leading bits of the keys to count.
+        start: the first flat index.
+        stop: the flat index after the last.
+    """
+
+    index: int
+    ranking: Ranking
+    shift: int
+    above: int
+    prefix: int
+    start: int
+    stop: int
+
+    def run(self, monitor: Monitor) -> tuple[int, DigitHistogram]:
+        """Return the index of the ranking, and the histogram."""
+        histogram = _span_histogram(
+            self.ranking, self.shift, self.above, self.prefix, self.start, self.stop
+        )
+        monitor.advance((self.stop - self.start) * self.ranking.keys.width)
+        return self.index, histogram
 
 
 def _can_group(ranking: Ranking) -> bool:

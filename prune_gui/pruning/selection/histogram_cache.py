@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -197,3 +197,11 @@ class HistogramCache:
     further: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))
     grouped: LRUCache[GroupedDigits] = field(default_factory=lambda: LRUCache(MAX_GROUPED_BYTES))
     norms: LRUCache[NDArray[np.float64]] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        """Pickle None: another process has no cache."""
+        return _no_cache, ()
+
+
+def _no_cache() -> None:
+    """Stand for a cache in another process."""

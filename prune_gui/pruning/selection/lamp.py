@@ -14,9 +14,10 @@ third pass reads few tensors, if any. For small tensors, see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, groupby
+from functools import partial
+from itertools import chain, count, groupby
 from operator import itemgetter
 
 import numpy as np
@@ -26,7 +27,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection.batched import batches_of_small
 from prune_gui.pruning.selection.lamp_batched import BatchedGroups
-from prune_gui.pruning.selection.lamp_groups import ScoreGroups, TensorGroups
+from prune_gui.pruning.selection.lamp_groups import Part, ScoreGroups, TensorGroups
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.ranking import Ranking
 
@@ -155,9 +156,17 @@ def _kth_lowest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -
 
 def _split(groups: list[ScoreGroups], chosen: Mapping[int, int], monitor: Monitor) -> None:
     """Replace the chosen group of each owner in `chosen` by its parts, in one pass over them."""
-    tasks = [
-        (owner, read) for owner in chosen for read in groups[owner].readers(chosen[owner], monitor)
-    ]
-    results = parallel.run(lambda task: (task[0], task[1]()), tasks)
+    readers = {owner: groups[owner].readers(index) for owner, index in chosen.items()}
+    batches = [(owner, own[0]) for owner, own in readers.items() if len(own) == 1]
+    spans = [(owner, read) for owner, own in readers.items() if len(own) > 1 for read in own]
+    results = chain(
+        parallel.run(partial(_read, monitor=monitor), batches),
+        parallel.spread(_read, spans, monitor),
+    )
     for owner, parts in groupby(results, key=itemgetter(0)):
         groups[owner] = groups[owner].with_parts(chosen[owner], [part for _, part in parts])
+
+
+def _read(task: tuple[int, Callable[[Monitor], Part]], monitor: Monitor) -> tuple[int, Part]:
+    owner, read = task
+    return owner, read(monitor)

@@ -71,9 +71,9 @@ class BatchedGroups:
         last = self.first + (1 << self.bits) - 1
         return self.first.view(np.float64), last.view(np.float64)
 
-    def readers(self, index: int, monitor: Monitor) -> list[Callable[[], Part]]:
-        """Return the functions that compute the parts of a group."""
-        return [partial(self._parts, index, monitor)]
+    def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
+        """Return the function that computes the parts of a group."""
+        return [partial(self._parts, index)]
 
     def with_parts(self, index: int, results: Sequence[Part]) -> BatchedGroups:
         """Return these groups with one of them replaced by its parts."""

@@ -48,7 +48,7 @@ class ScoreGroups(Protocol):
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lower and the upper bound of the scores of each group."""
 
-    def readers(self, index: int, monitor: Monitor) -> list[Callable[[], Part]]:
+    def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
         """Return the functions that compute the parts of a group; they are thread-safe."""
 
     def with_parts(self, index: int, results: Sequence[Part]) -> ScoreGroups:
@@ -117,22 +117,24 @@ class TensorGroups:
         low[non_finite] = high[non_finite] = NON_FINITE_SCORE
         return low, np.where(self.bits > 0, high, low)
 
-    def readers(self, index: int, monitor: Monitor) -> list[Callable[[], Part]]:
+    def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
         """Return the functions that compute the parts of a group, one per span of the tensor."""
-
-        def read(start: int, stop: int) -> Part:
-            part = self._count_parts(index, start, stop)
-            monitor.advance((stop - start) * self.ranking.keys.width)
-            return part
-
-        spans = parallel.chunks(self.ranking.keys.size)
-        return [partial(read, *span) for span in spans]
+        above, shift = int(self.bits[index]), self._shift(index)
+        count = partial(
+            _count_parts,
+            self.ranking,
+            above,
+            shift,
+            int(self.first[index]) >> above,
+            self.exponent,
+        )
+        return [partial(count, *span) for span in parallel.chunks(self.ranking.keys.size)]
 
     def with_parts(self, index: int, results: Sequence[Part]) -> TensorGroups:
         """Return these groups with one of them replaced by its non-empty parts."""
-        counts, sums = _total(results)
-        keys = self.ranking.keys
-        shift, occur = self._shift(index), np.flatnonzero(counts)
+        keys, shift = self.ranking.keys, self._shift(index)
+        counts, sums = _total(results, 1 << (int(self.bits[index]) - shift), has_sums=shift > 0)
+        occur = np.flatnonzero(counts)
         first, counts = self.first[index] + (occur << shift), counts[occur]
         sums = sums[occur] if shift else counts * self._squares(first)
         sums[_non_finite(keys, first)] = 0.0
@@ -170,30 +172,42 @@ class TensorGroups:
         """Return the number of unknown bits of the parts of a group."""
         return (int(self.bits[index]) - 1) // DIGIT_BITS * DIGIT_BITS
 
-    def _count_parts(self, index: int, start: int, stop: int) -> Part:
-        """Return the counts and sums of squares of the parts of a group in [start, stop).
 
-        For parts that are single keys `sums` is empty: their sums follow from the counts.
-        """
-        ranking, above, shift = self.ranking, int(self.bits[index]), self._shift(index)
-        counts = np.zeros(1 << (above - shift), np.int64)
-        sums = np.zeros(len(counts) if shift else 0)
-        bits = ranking.keys.bits(start, stop)
-        key = bits.dtype.type
-        lamp_kernels.add_squares(
-            bits,
-            bits.view(f"f{ranking.keys.width}") if shift else None,
-            key(ranking.keys.magnitude),
-            None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop),
-            key(shift),
-            key(len(counts) - 1),
-            key(above),
-            key(int(self.first[index]) >> above),
-            counts,
-            sums,
-            2.0**-self.exponent,
-        )
-        return counts, np.minimum(sums, MAX_SQUARE, out=sums)
+def _count_parts(
+    ranking: Ranking,
+    above: int,
+    shift: int,
+    prefix: int,
+    exponent: int,
+    start: int,
+    stop: int,
+    monitor: Monitor,
+) -> Part:
+    """Return which parts of a group occur in [start, stop), their counts and sums of squares.
+
+    For parts that are single keys the sums are empty: they follow from the counts.
+    """
+    counts = np.zeros(1 << (above - shift), np.int64)
+    sums = np.zeros(len(counts) if shift else 0)
+    bits = ranking.keys.bits(start, stop)
+    key = bits.dtype.type
+    lamp_kernels.add_squares(
+        bits,
+        bits.view(f"f{ranking.keys.width}") if shift else None,
+        key(ranking.keys.magnitude),
+        None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop),
+        key(shift),
+        key(len(counts) - 1),
+        key(above),
+        key(prefix),
+        counts,
+        sums,
+        2.0**-exponent,
+    )
+    monitor.advance((stop - start) * ranking.keys.width)
+    occur = np.flatnonzero(counts != 0)
+    sums = np.minimum(sums, MAX_SQUARE, out=sums)
+    return occur, counts[occur], sums[occur] if shift else sums
 
 
 def squares_of(
@@ -227,23 +241,29 @@ def largest_exponent(ranking: Ranking) -> int:
     if keys.dtype != torch.float64:
         return 0
 
-    def largest(span: tuple[int, int]) -> int:
-        span_keys = keys.bits(*span) & np.uint64(keys.magnitude)
-        finite = span_keys < keys.first_non_finite
-        if ranking.remaining_mask is not None:
-            finite &= ranking.remaining_mask(*span)
-        return int(span_keys.max(initial=0, where=finite))
-
-    key = max(parallel.run(largest, parallel.chunks(keys.size)), default=0)
+    largest = partial(_largest_key, ranking)
+    key = max(parallel.spread(largest, parallel.chunks(keys.size), Monitor()), default=0)
     return max(int(np.frexp(numbers_of(np.array([key]), keys.dtype))[1][0]), MIN_EXPONENT)
 
 
-def _total(parts: Sequence[Part]) -> Part:
+def _largest_key(ranking: Ranking, span: tuple[int, int], _monitor: Monitor) -> int:
+    """Return the largest key of the remaining finite numbers in a span; 0 if there is none."""
+    keys = ranking.keys
+    assert isinstance(keys, ScoreKeys)
+    span_keys = keys.bits(*span) & np.uint64(keys.magnitude)
+    finite = span_keys < keys.first_non_finite
+    if ranking.remaining_mask is not None:
+        finite &= ranking.remaining_mask(*span)
+    return int(span_keys.max(initial=0, where=finite))
+
+
+def _total(parts: Sequence[Part], length: int, *, has_sums: bool) -> Part:
     """Add counts and sums in order, so that rounding does not depend on the threads."""
-    counts, sums = parts[0]
-    for more_counts, more_sums in parts[1:]:
-        counts += more_counts
-        sums += more_sums
+    counts, sums = np.zeros(length, np.int64), np.zeros(length if has_sums else 0)
+    for occur, some_counts, some_sums in parts:
+        counts[occur] += some_counts
+        if has_sums:
+            sums[occur] += some_sums
     return counts, sums
 
 

@@ -12,16 +12,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.monitor import check_cancelled
+from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.kernels import row_column as kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import run
+from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.lamp_groups import largest_exponent
 from prune_gui.pruning.selection.ranking import Ranking
@@ -101,6 +101,11 @@ class RowColumnScores:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_factors", Lazy(self._cached_factors))
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: with the factors, which take a pass over the weights."""
+        self._factors()
+        return dict(vars(self))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the parameter."""
@@ -169,38 +174,60 @@ class RowColumnScores:
         height = max(1, BLOCK_ELEMENTS // max(columns, 1))
         row_sums, row_counts = np.zeros(rows), np.zeros(rows, np.int64)
         sums, counts = np.zeros(columns), np.zeros(columns, np.int64)
-        blocks = [slice(row, row + height) for row in range(0, rows if columns else 0, height)]
-        add_block = partial(self._add_block, scale, row_sums, row_counts)
-        for block_sums, block_counts in run(add_block, blocks):
-            sums += block_sums
-            counts += block_counts
+        blocks = [
+            slice(row, min(row + height, rows)) for row in range(0, rows if columns else 0, height)
+        ]
+        block_sums = partial(
+            _block_sums, self.weights, self.remaining_mask, self.formula.mean_square, scale
+        )
+        for block, own in zip(blocks, spread(block_sums, blocks, Monitor()), strict=True):
+            row_sums[block], row_counts[block] = own.row_sums, own.row_counts
+            sums += own.sums
+            counts += own.counts
         per_channel = self.shape[1], math.prod(self.shape[2:])
         if per_channel[1] > 1:  # cumsum adds in order, sum in pairs
             sums, counts = (own.reshape(per_channel).cumsum(1)[:, -1] for own in (sums, counts))
         return [(row_sums, row_counts), (sums, counts)]
 
-    def _add_block(
-        self,
-        scale: float,
-        row_sums: NDArray[np.float64],
-        row_counts: NDArray[np.int64],
-        block: slice,
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64] | int]:
-        """Set the sums and counts of the rows of a block, and return those of its columns."""
-        check_cancelled()
-        columns, square = math.prod(self.shape[1:]), self.formula.mean_square
-        own_sums, own_counts = row_sums[block], row_counts[block]
-        start = block.start * columns
-        stop = start + own_sums.size * columns
-        rows = self.weights.part(start, stop).to(self.dtype).view(-1, columns).numpy()
-        sums = np.zeros(columns)
-        if self.remaining_mask is None:
-            kernels.add_powers(rows, square, scale, own_sums, sums)
-            if np.isfinite(own_sums).all():
-                own_counts[:] = columns
-                return sums, own_sums.size
-            own_sums[:] = sums[:] = 0.0
-        mask = None if self.remaining_mask is None else self.remaining_mask(start, stop)
-        counts = np.zeros(columns, np.int64)
-        kernels.add_remaining_powers(rows, mask, square, scale, own_sums, sums, own_counts, counts)
-        return sums, counts
+
+class _BlockSums(NamedTuple):
+    """Sums and numbers of elements in some whole rows.
+
+    Attributes:
+        row_sums: float64, of each row.
+        row_counts: int64, of each row.
+        sums: float64, of each column.
+        counts: int64, of each column; or the number of rows, if all elements count.
+    """
+
+    row_sums: NDArray[np.float64]
+    row_counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    counts: NDArray[np.int64] | int
+
+
+def _block_sums(
+    weights: Scores,
+    remaining_mask: RemainingMask | None,
+    square: bool,
+    scale: float,
+    block: slice,
+    _monitor: Monitor,
+) -> _BlockSums:
+    """Return the sums of absolute weights, or of their squares, times `scale`."""
+    check_cancelled()
+    columns, height = math.prod(weights.shape[1:]), block.stop - block.start
+    row_sums, row_counts = np.zeros(height), np.zeros(height, np.int64)
+    start, stop = block.start * columns, block.stop * columns
+    rows = weights.part(start, stop).to(wide_dtype(weights.dtype)).view(-1, columns).numpy()
+    sums = np.zeros(columns)
+    if remaining_mask is None:
+        kernels.add_powers(rows, square, scale, row_sums, sums)
+        if np.isfinite(row_sums).all():
+            row_counts[:] = columns
+            return _BlockSums(row_sums, row_counts, sums, height)
+        row_sums[:] = sums[:] = 0.0
+    mask = None if remaining_mask is None else remaining_mask(start, stop)
+    counts = np.zeros(columns, np.int64)
+    kernels.add_remaining_powers(rows, mask, square, scale, row_sums, sums, row_counts, counts)
+    return _BlockSums(row_sums, row_counts, sums, counts)

@@ -1,0 +1,95 @@
+"""Writing shards on an executor: each worker writes whole shards into a folder that all share."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Sequence
+from copy import copy
+from functools import partial
+from pathlib import Path
+
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.formats import format_named
+from prune_gui.checkpoint.sharded.shards import Shard
+from prune_gui.checkpoint.write.writing import write_file
+from prune_gui.errors import CheckpointError
+from prune_gui.executor import Executor
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+
+
+def write_on_executor(
+    executor: Executor,
+    folder: Path,
+    out: Path,
+    file_format: FileFormat,
+    shards: Sequence[Shard],
+    monitor: Monitor,
+) -> None:
+    """Write and complete shards, one task each.
+
+    Each attempt writes a file of its own and renames it when it is complete. Those that lost
+    workers left are removed.
+
+    Args:
+        executor: its workers see `folder` at the same path.
+        folder: a folder for nothing but these shards.
+        out: the path of the folder later.
+        file_format: of the shards.
+        shards: their metadata has no late texts.
+        monitor: counts the bytes that are written and those that are read back.
+
+    Raises:
+        CheckpointError: a shard cannot be written, or a worker does not find the folder.
+        ClusterError: the executor was lost.
+        Cancelled: the user cancels.
+    """
+    staging = executor.staging_folder(folder)
+    work = partial(_write_shard, staging.absolute(), out, file_format.name)
+    for _ in executor.map(work, shards, monitor):
+        pass
+    if staging != folder:
+        for shard in shards:
+            _link(staging / shard.name, folder / shard.name)
+        return
+    written = {folder / shard.name for shard in shards}
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in written:
+            path.unlink()
+
+
+def _link(source: Path, target: Path) -> None:
+    """Create a hard link, or a copy on another file system."""
+    target.parent.mkdir(exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _write_shard(folder: Path, out: Path, format_name: str, shard: Shard, monitor: Monitor) -> None:
+    if not folder.is_dir():
+        raise CheckpointError(
+            tr(
+                "{path} does not exist on a worker of the cluster. Write to a file system that all "
+                "workers mount at the same path.",
+                path=folder,
+            )
+        )
+    # The old shard is closed by now. Its copy is open, as after unpickling; see `reopen`.
+    template = copy(shard.template)
+    path = folder / shard.name
+    path.parent.mkdir(exist_ok=True)
+    attempt = path.with_name(f"{secrets.token_hex(8)}-{path.name}")
+    complete = write_file(
+        attempt,
+        out / shard.name,
+        format_named(format_name),
+        shard.writers,
+        template,
+        shard.metadata,
+        monitor,
+    )
+    complete()
+    attempt.replace(path)

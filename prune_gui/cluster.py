@@ -1,0 +1,302 @@
+"""Tasks on the workers of a Dask cluster. This is the only module that imports `distributed`.
+
+Each task is one message with the pickled work: paths of checkpoints, spans and predicates. Workers
+read the files themselves, and answer with histograms and other small results.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
+from prune_gui.executor import Result, Task, current_executor, use_executor
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor, check_cancelled
+
+if TYPE_CHECKING:
+    from distributed import Client as Client
+    from distributed import Future
+
+LOCAL: Final = "local:"
+"""Begins the name of a cluster of processes on this machine: "local:4" has four workers."""
+IGNORE_CTRL_C: Final = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+"""Run by each worker process of this machine: Ctrl-C in a terminal also reaches them."""
+CONNECT_TIMEOUT_S: Final = 10
+POLL_S: Final = 0.2
+"""Interval between two checks for cancellation."""
+WORKERS_CHECK_S: Final = 2.0
+"""Interval between two checks that the cluster has workers."""
+NO_WORKERS_TIMEOUT_S: Final = 30.0
+"""How long a cluster may have no worker: a batch system starts lost ones again."""
+BATCHES_PER_THREAD: Final = 4
+"""So many messages for each thread of the workers even out their speeds."""
+MAX_BATCH: Final = 16
+"""Maximum number of tasks in a message."""
+
+
+@contextmanager
+def open_cluster(where: str) -> Iterator[Client]:
+    """Connect to a cluster, or start one on this machine, and close it after the block.
+
+    Args:
+        where: the address of a scheduler, such as "tcp://host:8786", or "local:4" for four worker
+            processes on this machine.
+
+    Raises:
+        ClusterError: `distributed` is not installed, or the scheduler cannot be reached.
+    """
+    distributed = _distributed()
+    if not where.startswith(LOCAL):
+        with _connected(distributed, where) as client:
+            yield client
+        return
+    count = where.removeprefix(LOCAL)
+    if not (count.isascii() and count.isdecimal() and int(count)):
+        raise ClusterError(
+            tr("{where} names no cluster. Use local:4 for 4 processes, for example.", where=where)
+        )
+    threads = max(1, (os.cpu_count() or 1) // int(count))
+    with (
+        distributed.LocalCluster(
+            n_workers=int(count),
+            threads_per_worker=threads,
+            dashboard_address="127.0.0.1:0",  # any free port
+            silence_logs=logging.CRITICAL,
+            preload=[IGNORE_CTRL_C],
+        ) as cluster,
+        _connected(distributed, cluster.scheduler_address) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def use_cluster(client: Client | None) -> Iterator[None]:
+    """Run large tasks on the workers of a cluster within a block; None changes nothing."""
+    with use_executor(current_executor() if client is None else DaskExecutor(client)):
+        yield
+
+
+class DaskExecutor:
+    """Runs tasks on the workers of a cluster; see `prune_gui.executor.Executor`.
+
+    Dask runs the tasks of a lost worker on another one.
+
+    Args:
+        client: a connected client; it stays open.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._distributed = _distributed()
+
+    def map(
+        self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor
+    ) -> Iterator[Result]:
+        """Yield ``work(task, monitor)`` for every task, in order; see `Executor.map`."""
+        import cloudpickle  # a dependency of distributed
+
+        with self._explained():
+            size = self._batch_size(len(tasks))
+            futures = [
+                self._client.submit(
+                    _run_batch,
+                    cloudpickle.dumps((work, tasks[first : first + size])),
+                    _version(),
+                    pure=False,
+                )
+                for first in range(0, len(tasks), size)
+            ]
+            try:
+                yield from self._results(futures, monitor)
+            finally:
+                self._client.cancel(futures)
+
+    def staging_folder(self, folder: Path) -> Path:
+        """Return the folder itself; see `Executor.staging_folder`."""
+        return folder
+
+    def _batch_size(self, tasks: int) -> int:
+        threads = sum(self._nthreads().values()) or 1
+        return min(max(tasks // (threads * BATCHES_PER_THREAD), 1), MAX_BATCH)
+
+    def _results(self, futures: Sequence[Future[Any]], monitor: Monitor) -> Iterator[Any]:
+        """Yield the results of all batches in order, each as soon as those before it are known."""
+        ready: dict[Future[Any], list[Any]] = {}
+        pending = set(futures)
+        for future in futures:
+            while future not in ready:
+                done = self._wait(pending, monitor)
+                pending -= done
+                for one, (results, nbytes) in zip(done, self._client.gather([*done]), strict=True):
+                    if isinstance(results, Exception):
+                        raise results
+                    ready[one] = results
+                    monitor.advance(nbytes)
+            yield from ready.pop(future)
+
+    def _wait(self, pending: set[Future[Any]], monitor: Monitor) -> set[Future[Any]]:
+        """Return the futures that are done: at least one."""
+        last_seen = last_check = time.monotonic()
+        while True:
+            monitor.advance()
+            check_cancelled()
+            try:
+                with self._client.as_current():
+                    waited = self._distributed.wait(pending, POLL_S, "FIRST_COMPLETED")
+            except self._distributed.TimeoutError:
+                pass
+            else:
+                done: set[Future[Any]] = waited.done
+                return done
+            now = time.monotonic()
+            if now - last_check > WORKERS_CHECK_S:
+                last_check = now
+                if self._nthreads():
+                    last_seen = now
+                elif now - last_seen > NO_WORKERS_TIMEOUT_S:
+                    raise ClusterError(
+                        tr("The cluster lost all of its workers. Start workers, and try again.")
+                    )
+
+    def _nthreads(self) -> dict[str, int]:
+        """Return the number of threads of each worker."""
+        threads: dict[str, int] = self._client.nthreads()
+        return threads
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Convert the errors of a lost cluster to `ClusterError`."""
+        import asyncio  # slow to import
+        import concurrent.futures
+
+        from distributed.comm import CommClosedError
+
+        lost = (asyncio.CancelledError, concurrent.futures.CancelledError, CommClosedError)
+        try:
+            yield
+        except self._distributed.KilledWorker as error:
+            raise ClusterError(
+                tr(
+                    "Several workers of the cluster ended during the same task, perhaps because "
+                    "their memory is too small. Start workers with more memory."
+                )
+            ) from error
+        except ImportError as error:
+            raise ClusterError(
+                tr(
+                    "A worker of the cluster cannot load a library: {reason}. Install "
+                    "prune-gui {version} on all workers.",
+                    reason=error,
+                    version=_version(),
+                )
+            ) from error
+        except lost as error:
+            raise ClusterError(
+                tr("The scheduler of the cluster was lost. Start it again, and try again.")
+            ) from error
+
+
+class _TaskCancelled:
+    """A flag of the task that the calling thread of a worker runs: whether nobody waits for it."""
+
+    def __init__(self) -> None:
+        worker = _distributed().get_worker()
+        self._state = worker.state.tasks.get(worker.get_current_task())
+
+    def is_set(self) -> bool:
+        """Return whether the client cancelled the task, or ended."""
+        return self._state is not None and self._state.state == "cancelled"
+
+
+def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Exception, int]:
+    """Run some tasks on a worker.
+
+    Errors that input can cause are returned: Dask would log those that are raised.
+
+    Args:
+        pickled: the work and the tasks.
+        wanted_version: the version of this package on the client.
+
+    Returns:
+        The result of each task, or the error of one; and the number of bytes that they counted as
+        done.
+    """
+    if _version() != wanted_version:
+        message = tr(
+            "A worker of the cluster has prune-gui {version}. Install {wanted} on all workers.",
+            version=_version(),
+            wanted=wanted_version,
+        )
+        return ClusterError(message), 0
+    import cloudpickle  # a dependency of distributed
+
+    monitor = Monitor(cancel=_TaskCancelled())
+    try:
+        with monitor.in_charge():
+            work, tasks = cloudpickle.loads(pickled)
+            return [work(task, monitor) for task in tasks], monitor.done
+    except Cancelled:
+        return [], 0  # nobody reads it
+    except (PruneGuiError, OSError) as error:
+        return error, 0
+
+
+@contextmanager
+def _connected(distributed: ModuleType, address: str) -> Iterator[Client]:
+    from distributed.utils import LoopRunner
+
+    try:
+        LoopRunner().run_sync(_reach, address)  # a client that cannot connect leaves a thread
+        client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            tr(
+                "The scheduler {address} cannot be reached. Check the address, and that the "
+                "scheduler runs.",
+                address=address,
+            )
+        ) from error
+    with client:
+        yield client
+
+
+async def _reach(address: str) -> None:
+    """Open a connection to a scheduler, and close it."""
+    from distributed import Security
+    from distributed.comm import connect
+
+    arguments = Security().get_connection_args("client")
+    comm = await connect(address, timeout=CONNECT_TIMEOUT_S, **arguments)
+    await comm.close()
+
+
+def _distributed() -> ModuleType:
+    """Return the package `distributed`.
+
+    Raises:
+        ClusterError: it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise ClusterError(
+            tr(
+                "A cluster needs the package distributed. Install it with: {command}",
+                command='pip install "prune-gui[cluster]"',
+            )
+        ) from error
+    module: ModuleType = distributed
+    return module
+
+
+def _version() -> str:
+    from importlib.metadata import version  # slow to import
+
+    return version("prune-gui")

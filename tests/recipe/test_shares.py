@@ -1,0 +1,246 @@
+"""Jobs in parts: the bytes of a single run, whatever the number of parts, and killed ones too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sharded_files import tied_weights, write_shards
+
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.errors import Cancelled
+from prune_gui.pruning import parallel
+from prune_gui.recipe import Recipe, export, resolve, shares
+from prune_gui.recipe.shares import JobError, PartsMissingError, SharedJob, merge, run_part
+
+STEPS = [
+    {"method": "l1_unstructured", "scope": "global", "amount": 0.3},
+    {"method": "lamp", "amount": 0.2},
+    {"method": "l1_unstructured", "scope": "row", "amount": 0.3},
+]
+RECIPE = Recipe(steps=[{"targets": ["*weight"], **step} for step in STEPS])
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch) -> None:
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
+
+
+@pytest.fixture(autouse=True)
+def _close_reopened(monkeypatch) -> Iterator[None]:
+    opened: list[Checkpoint] = []
+
+    def open_and_note(*arguments) -> Checkpoint:
+        opened.append(open_checkpoint(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    yield
+    reopening._reopened.cache_clear()
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def sharded(tmp_path) -> Path:
+    shards = {
+        f"model-{number}.safetensors": {
+            f"{layer}.{number}.weight": tied_weights((60, 128), torch.float32) for layer in "abc"
+        }
+        for number in (1, 2)
+    }
+    write_shards(tmp_path / "sharded", shards)
+    return tmp_path / "sharded"
+
+
+@pytest.fixture
+def job(sharded, tmp_path) -> SharedJob:
+    with open_checkpoint(sharded) as checkpoint:
+        digest = checkpoint.files_digest().hex()
+    return SharedJob(
+        parts=2,
+        recipe=RECIPE.to_yaml(),
+        folder=str(tmp_path),
+        checkpoint=str(sharded),
+        digest=digest,
+        state=None,
+        out=str(tmp_path / "out"),
+        form="finalized",
+        overwrite=False,
+        shard_size=None,
+    )
+
+
+@pytest.fixture
+def work(tmp_path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def run_in_turn(job: SharedJob, work: Path) -> int:
+    """Run all parts until they are done; return the number of rounds."""
+    for count in range(1, 40):
+        missing = 0
+        for part in range(1, job.parts + 1):
+            try:
+                run_part(job, work, part, wait=False)
+            except PartsMissingError:
+                missing += 1
+        if not missing:
+            return count
+    raise AssertionError("the parts are never done")
+
+
+def alone(job: SharedJob, out: Path) -> dict[str, bytes]:
+    with open_checkpoint(job.checkpoint) as checkpoint:
+        export(resolve(RECIPE, checkpoint), out, job.form, shard_size=job.shard_size)
+    return contents(out)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+@pytest.mark.parametrize("form", ["finalized", "reparametrized"])
+@pytest.mark.parametrize("shard_size", [None, 50_000])
+def test_parts_write_the_bytes_of_a_single_run(job, work, tmp_path, parts, form, shard_size):
+    job = replace(job, parts=parts, form=form, shard_size=shard_size)
+    run_in_turn(job, work)
+    assert not Path(job.out).exists()
+    merge(work)
+    assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
+    assert not work.exists()
+
+
+def test_a_single_file_is_written_by_merge(job, work, tmp_path):
+    whole = tmp_path / "whole.safetensors"
+    with open_checkpoint(job.checkpoint) as checkpoint:
+        export(resolve(Recipe(), checkpoint), whole)
+    with open_checkpoint(whole) as checkpoint:
+        digest = checkpoint.files_digest().hex()
+    out = tmp_path / "out.safetensors"
+    job = replace(job, checkpoint=str(whole), digest=digest, out=str(out))
+    run_in_turn(job, work)
+    merge(work)
+    with open_checkpoint(whole) as checkpoint:
+        export(resolve(RECIPE, checkpoint), tmp_path / "alone.safetensors")
+    assert out.read_bytes() == (tmp_path / "alone.safetensors").read_bytes()
+
+
+def test_parts_that_wait_need_one_run_each(job, work, tmp_path, monkeypatch):
+    monkeypatch.setattr(shares, "POLL_S", 0.01)
+    parts = [
+        threading.Thread(target=run_part, args=(job, work, part), kwargs={"wait": True})
+        for part in (1, 2)
+    ]
+    for part in parts:
+        part.start()
+    for part in parts:
+        part.join()
+    merge(work)
+    assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
+
+
+def test_the_share_of_a_stage_is_done_once(job, work):
+    with pytest.raises(PartsMissingError, match="Stage 1 of the job needs part 2 of 2"):
+        run_part(job, work, 1, wait=False)
+    [share] = work.glob("*.pickle")
+    written = share.stat()
+    with pytest.raises(PartsMissingError):
+        run_part(job, work, 1, wait=False)
+    assert [*work.glob("*.pickle")] == [share]
+    assert share.stat() == written
+
+
+def test_the_result_does_not_depend_on_the_threads_of_a_part(job, work, tmp_path):
+    threads = torch.get_num_threads()
+    try:
+        for part, count in ((1, 1), (2, 3)) * 20:
+            parallel.use_threads(count)
+            try:
+                run_part(job, work, part, wait=False)
+            except PartsMissingError:
+                continue
+    finally:
+        parallel.use_threads(threads)
+    merge(work)
+    assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
+
+
+def test_merge_names_the_parts_that_are_missing(job, work):
+    with pytest.raises(PartsMissingError):
+        run_part(replace(job, parts=3), work, 2, wait=False)
+    with pytest.raises(PartsMissingError, match="part 1, 3 of 3"):
+        merge(work)
+    assert not Path(job.out).exists()
+    assert work.exists()
+
+
+def test_a_waiting_part_can_be_cancelled(job, work):
+    stop = threading.Event()
+    timer = threading.Timer(0.2, stop.set)
+    timer.start()
+    with pytest.raises(Cancelled):
+        run_part(job, work, 1, wait=True, cancel=stop)
+    timer.join()
+
+
+def test_the_folder_of_another_job_is_refused(job, work):
+    with pytest.raises(PartsMissingError):
+        run_part(job, work, 1, wait=False)
+    with pytest.raises(JobError, match="is the work folder of another job"):
+        run_part(replace(job, parts=3), work, 2, wait=False)
+
+
+def test_a_checkpoint_that_changed_is_refused(job, work, sharded):
+    os.utime(sharded / "model-1.safetensors", (0, 0))
+    with pytest.raises(JobError, match="was changed since the job began"):
+        run_part(job, work, 1, wait=False)
+
+
+def test_a_folder_without_a_job_is_refused(work):
+    with pytest.raises(JobError, match=r"job\.json cannot be read"):
+        merge(work)
+
+
+@pytest.mark.slow
+@pytest.mark.very_slow
+def test_parts_that_are_killed_in_each_stage_change_no_byte(job, sharded, work, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE.to_yaml())
+    program = [sys.executable, "-m", "prune_gui"]
+    arguments = [str(recipe), str(sharded), "-o", job.out, "--work", str(work), "--shard-size"]
+    arguments += ["50kB", "--wait"]
+
+    def started(part: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*program, "part", f"{part}/2", *arguments], stdout=subprocess.DEVNULL
+        )
+
+    kills = 0
+    with started(1) as first:
+        while True:
+            stages = len([*work.glob("*-part-0002.pickle")])
+            second = started(2)
+            while second.poll() is None and len([*work.glob("*-part-0002.pickle")]) == stages:
+                time.sleep(0.005)
+            if second.poll() is not None:
+                break
+            second.kill()
+            second.wait()
+            kills += 1
+        assert second.returncode == 0
+        assert first.wait(60) == 0
+    assert kills >= len(STEPS)
+    subprocess.run([*program, "merge", str(work)], check=True, stdout=subprocess.DEVNULL)
+    job = replace(job, shard_size=50_000)
+    assert contents(Path(job.out)) == alone(job, tmp_path / "alone")

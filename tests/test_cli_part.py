@@ -1,0 +1,83 @@
+"""`prune-gui part` and `merge`: their arguments, and what they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from safetensors.torch import load_file, save_file
+from sharded_files import INDEX, write_shards
+
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.cli.program import cli
+from prune_gui.recipe.shares import PartsMissingError
+
+RECIPE = """
+steps:
+  - {method: l1_unstructured, targets: ["*.weight"], scope: global, importance: scores.safetensors}
+"""
+
+
+@pytest.fixture
+def files(demo_checkpoint, tmp_path, monkeypatch) -> list[str]:
+    """The arguments of a recipe with a file of scores beside it, and of a checkpoint in shards."""
+    tensors = load_file(demo_checkpoint)
+    keys = sorted(tensors)
+    shards = {f"model-{i}.safetensors": {key: tensors[key] for key in keys[i::2]} for i in (0, 1)}
+    write_shards(tmp_path / "demo", shards)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "recipe.yaml").write_text(RECIPE)
+    save_file(tensors, tmp_path / "recipes" / "scores.safetensors")
+    monkeypatch.chdir(tmp_path)
+    return ["recipes/recipe.yaml", "demo"]
+
+
+@pytest.fixture(autouse=True)
+def _close_reopened(monkeypatch):
+    opened: list[Checkpoint] = []
+
+    def open_and_note(*arguments) -> Checkpoint:
+        opened.append(open_checkpoint(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    yield
+    reopening._reopened.cache_clear()
+    for one in opened:
+        one.close()
+
+
+def run(*arguments: str) -> None:
+    cli.main([*arguments], standalone_mode=False)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_parts_and_merge_write_what_apply_writes(files, tmp_path, capsys):
+    run("apply", *files, "-o", "alone")
+    done = []
+    while len(done) < 2:
+        capsys.readouterr()
+        for part in ("1/2", "2/2"):
+            run("part", part, *files, "-o", "out", "--work", "work/of/it")
+        printed = capsys.readouterr().out.splitlines()
+        done = [line for line in printed if "is done. When all are, run: merge work/of/it" in line]
+    run("merge", "work/of/it")
+    assert "Wrote" in capsys.readouterr().out
+    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
+    assert (tmp_path / "out" / INDEX).exists()
+
+
+def test_merge_before_the_parts_is_an_error(files, tmp_path):
+    run("part", "1/2", *files, "-o", "out", "--work", "work")
+    with pytest.raises(PartsMissingError, match="part 2 of 2"):
+        run("merge", "work")
+
+
+@pytest.mark.parametrize("number", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3", "1/²"])
+def test_a_number_that_is_no_part_is_wrong_usage(files, number):
+    with pytest.raises(click.BadParameter, match="is not a part such as 2/8"):
+        run("part", "--work", "work", "-o", "out", "--", number, *files)

@@ -81,6 +81,7 @@ finally:
     assert in_shell(line, folder).returncode == 0
 
 
+@pytest.mark.slow
 def test_names_that_the_terminal_cannot_show_are_escaped(folder):
     save_file({"中é😀.weight": torch.zeros(2, 2)}, folder / "\udcff.safetensors")
     text = in_shell("PROGRAM inspect ?.safetensors", folder, PYTHONIOENCODING="latin-1", LC_ALL="C")
@@ -162,6 +163,7 @@ main()
 
 
 @pytest.mark.parametrize("library", ["click", "torch", "numba.core.typing"])
+@pytest.mark.slow
 def test_an_interrupt_while_libraries_load_exits_with_130(folder, library):
     """A module that imports the library may replace or ignore a KeyboardInterrupt."""
     program = f"""

@@ -131,6 +131,7 @@ def recipe_of(*steps: dict[str, object]) -> Recipe:
 
 
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.slow
 def test_a_cluster_finds_the_same_cuts(name, checkpoint, client, messages):
     recipe = recipe_of(STEPS[name], STEPS["global"], STEPS[name])
     alone = resolve(recipe, checkpoint)
@@ -141,6 +142,7 @@ def test_a_cluster_finds_the_same_cuts(name, checkpoint, client, messages):
     assert messages
 
 
+@pytest.mark.slow
 def test_messages_hold_no_weights_and_no_masks(checkpoint, client, messages):
     resolve(recipe_of(*STEPS.values()), checkpoint, cluster=client)
     assert max(messages) < MAX_MESSAGE_BYTES
@@ -246,6 +248,7 @@ def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch):
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 @pytest.mark.parametrize("shard_size", [None, 50_000])
+@pytest.mark.slow
 def test_workers_write_the_same_shards(checkpoint, client, tmp_path, messages, form, shard_size):
     recipe = recipe_of(STEPS["row"])
     resolution = resolve(recipe, checkpoint)

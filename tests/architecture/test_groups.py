@@ -409,6 +409,7 @@ def test_the_groups_of_a_checkpoint_are_found_once_and_not_kept_after_it():
 
 
 @pytest.mark.parametrize("model_type", ["qwen3_moe", ""])
+@pytest.mark.slow
 def test_a_hundred_thousand_tensors_take_linear_time(model_type):
     checkpoint = FakeCheckpoint(model_type, LLAMA, blocks(60, ATTENTION | moe_block(555)))
     assert len(checkpoint.tensors) > 100_000

@@ -86,6 +86,7 @@ def test_a_kill_at_any_time_leaves_the_old_target_or_the_new_one(tmp_path):
 
 
 @posix_only
+@pytest.mark.slow
 def test_a_disk_that_fills_up_leaves_the_old_file_and_is_reported(tmp_path):
     source, target = tmp_path / "model.safetensors", tmp_path / "pruned.safetensors"
     save_file({"w": torch.ones(1 << 20)}, source)

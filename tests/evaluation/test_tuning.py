@@ -71,6 +71,7 @@ def found(result):
     return [(trial.label, trial.amount, trial.value) for trial in result.trials]
 
 
+@pytest.mark.slow
 def test_trials_at_a_sparsity_improve_the_best_ranking_and_prune_as_many_elements(
     network, database
 ):

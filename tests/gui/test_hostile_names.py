@@ -94,6 +94,7 @@ def rich_in(root: QWidget) -> list[str]:
     return [text for text in rich if any(tag in text for tag in HOSTILE[:3])]
 
 
+@pytest.mark.slow
 def test_every_view_shows_names_as_plain_text(
     window, open_file, hostile_file, workbench, make_step, settle, qtbot
 ):

@@ -53,6 +53,7 @@ def listed(window):
     return [window.draft.method.itemData(i) for i in range(window.draft.method.count())]
 
 
+@pytest.mark.slow
 def test_the_example_is_loaded_previewed_and_added(
     demo_window, workbench, load, settle, plugin_file, nearest_mean
 ):

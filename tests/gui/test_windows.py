@@ -133,6 +133,7 @@ def test_a_closed_window_leaves_no_thread_and_no_objects(windows, qtbot, demo_ch
     assert other.isVisible()
 
 
+@pytest.mark.slow
 def test_frozen_objects_of_a_closed_window_are_collected(windows, qtbot, qapp, demo_checkpoint):
     gc_timer = GcTimer(qapp)
     windows.left.connect(gc_timer.look_again)

@@ -161,6 +161,7 @@ def test_the_share_of_a_stage_is_done_once(job, work):
     assert share.stat() == written
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_threads_of_a_part(job, work, tmp_path):
     threads = torch.get_num_threads()
     try:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from prune_gui.worker import Engine
 from prune_gui.worker.jobs import warm_up_job
 
@@ -19,6 +21,7 @@ print("numba" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_the_first_picture_needs_torch_but_not_numba():
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True

@@ -240,6 +240,7 @@ def test_a_conjugate_of_repeated_entries_is_refused(tmp_path):
     ],
     ids=["ordered", "counter"],
 )
+@pytest.mark.slow
 def test_repeated_copies_of_the_same_values_end_soon(tmp_path, copy):
     many = b"}q\x07(" + b"".join(long(i) + b"N" for i in range(200_000)) + b"u"
     path = archive(dictionary(a=tensor(), b=many) + b"]" + (copy + b"a") * 50_000 + b"0")(tmp_path)

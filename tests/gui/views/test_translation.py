@@ -126,6 +126,7 @@ def test_all_texts_about_a_draft_are_translated(bench, checkpoint, tabs, hand, m
     assert untranslated_texts(texts, bench) == set()
 
 
+@pytest.mark.slow
 def test_all_messages_without_a_picture_are_translated(bench, checkpoint, tabs):
     bar = tabs.findChild(QTabWidget)
     texts = texts_of(tabs)

@@ -195,6 +195,7 @@ def pruned(path):
     return torch.stack(found)
 
 
+@pytest.mark.slow
 def test_interpreted_loops_prune_the_same_as_compiled_ones(weights, tmp_path):
     code = f"""
         import sys

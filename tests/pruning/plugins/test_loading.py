@@ -244,6 +244,7 @@ def run(program, site=""):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_recipes_find_installed_methods_automatically(package):
     site = package("good = own_methods_of_a_test\nbad = own_methods_of_a_test:Nothing\n")
     done = run(

@@ -33,6 +33,7 @@ def place(sweep, curve, point):
     return sweep.plot.mapFromScene(scene)
 
 
+@pytest.mark.slow
 def test_each_chosen_ranking_is_a_curve_of_the_metric(sweep, run):
     assert sweep.picture() is None
     run(sweep)
@@ -43,6 +44,7 @@ def test_each_chosen_ranking_is_a_curve_of_the_metric(sweep, run):
     assert sweep.legend().count("■") == 2
 
 
+@pytest.mark.slow
 def test_a_point_names_itself_and_becomes_the_draft_at_a_click(
     sweep, run, qtbot, workbench, settle
 ):
@@ -85,6 +87,7 @@ def test_the_draft_and_steps_of_the_stack_are_curves_whose_points_edit_them(
     assert (draft.replaces, draft.step.method.amount) == (0, 0.75)
 
 
+@pytest.mark.slow
 def test_a_ranking_alone_replaces_the_stack_which_undo_restores(sweep, run, workbench, make_step):
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.bias", amount=0.1)))
     before = workbench.session.steps

@@ -238,6 +238,7 @@ def test_options_are_those_of_the_command_line(code, panel):
 
 
 @pytest.mark.usefixtures("foreign_language")
+@pytest.mark.slow
 def test_the_dock_is_translated(panel, code, run, workbench, make_step):
     choice = EvaluatorChoice(text=f"{code}:evaluate")
     made = choice.make()

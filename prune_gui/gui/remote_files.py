@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Slot
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.worker.jobs import fetch_job
+from prune_gui.worker.jobs import fetch_job, missing_job
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -50,26 +50,32 @@ class RemoteFiles(QObject):
 
     def fetch_all(self) -> None:
         """Fetch all of the open checkpoint, if the user agrees."""
-        session = self._workbench.session
-        if session is not None:
-            self._ask(session, _missing_nbytes(session))
+        self._ask(None)
 
     def ask(self, error: FetchLimitError) -> None:
         """Ask whether to fetch what a job needs, and then read the checkpoint again."""
-        session = self._workbench.session
-        if session is not None:
-            self._ask(session, error.nbytes)
+        self._ask(error.nbytes)
 
-    def _ask(self, session: Session, needed: int) -> None:
+    def _ask(self, needed: int | None) -> None:
+        """Ask about some bytes, None for all, when it is known how many are missing."""
+        session = self._workbench.session
+        if session is None or not self.is_open:
+            return
+
+        def ask(missing: int) -> None:
+            self._fetch(session, needed, missing)
+
+        self._workbench.bridge.run(missing_job(session), ask)
+
+    def _fetch(self, session: Session, needed: int | None, missing: int) -> None:
         from prune_gui.gui.dialogs.location import agree_to_fetch  # rarely shown
 
-        checkpoint = session.checkpoint
-        if self._asks or checkpoint.url is None or not needed:
+        url = session.checkpoint.url
+        if self._asks or url is None or not missing or self._workbench.session is not session:
             return
         self._asks = True  # several jobs may reach the limit
         try:
-            missing = _missing_nbytes(session)
-            agreed = agree_to_fetch(self._window, checkpoint.url, needed, missing)
+            agreed = agree_to_fetch(self._window, url, needed or missing, missing)
         finally:
             self._asks = False
         fetch_limit.allow(agreed)
@@ -83,7 +89,3 @@ class RemoteFiles(QObject):
     def _read_again(self, session: Session) -> None:
         if self._workbench.session is session:
             self._workbench.files.reload()
-
-
-def _missing_nbytes(session: Session) -> int:
-    return session.checkpoint.missing_nbytes(session.checkpoint.tensors)

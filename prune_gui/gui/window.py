@@ -462,9 +462,7 @@ class MainWindow(QMainWindow):
             # Qt replaces [*] in a title by the mark for unsaved changes; [*][*] is a literal [*].
             texts = (path.name, location(path.absolute().parent))
             name, folder = (text.replace("[*]", "[*][*]") for text in texts)
-            self.setWindowTitle(
-                one_line(f"{name}[*] – {folder} – Prune GUI")  # noqa: RUF001
-            )
+            self.setWindowTitle(one_line(f"{name}[*] – {folder} – Prune GUI"))  # noqa: RUF001
             self.setWindowModified(session.unsaved)
         self._welcome.show_recent(self.commands.settings.recent)
         self._recent.setEnabled(bool(self.commands.settings.recent))

@@ -50,7 +50,7 @@ class ZeroCounter(QObject):
         if known is not None:
             session.file_zeros = known
             self.counted.emit()
-        elif session.checkpoint.is_fetched:
+        else:
             self._announced = time.monotonic()
             self._continue(session)
 
@@ -61,8 +61,8 @@ class ZeroCounter(QObject):
         self._session = self._ticket = None
 
     def _continue(self, session: Session) -> None:
-        def then(zeros: FileZeros) -> None:
-            if self._session is session:
+        def then(zeros: FileZeros | None) -> None:
+            if self._session is session and zeros is not None:
                 self._take(session, zeros)
 
         # If the file changed, the engine logs the error, and the notice to reload appears.

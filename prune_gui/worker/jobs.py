@@ -151,16 +151,31 @@ def _draft_index(draft: Draft, recipe: Recipe) -> int:
 
 
 def zeros_job(session: Session) -> Job:
-    """Continue to count the zeros of the file for a short time; the result is a `FileZeros`."""
+    """Continue to count the zeros of the file for a short time.
 
-    def work(monitor: Monitor) -> FileZeros:
+    The result is a `FileZeros`; None for a remote checkpoint that is not fetched.
+    """
+
+    def work(monitor: Monitor) -> FileZeros | None:
         from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
 
+        if not session.checkpoint.is_fetched:
+            return None
         session.zero_scan = session.zero_scan or ZeroScan(session.checkpoint)
         return session.zero_scan.advance(ZEROS_SLICE_S, monitor)
 
     is_large = int(session.module_index.elements.sum()) > MAX_ELEMENTS_AT_ONCE
     return Job(deferred("Counting zeros"), work, lane="zeros", idle=is_large)
+
+
+def missing_job(session: Session) -> Job:
+    """Find out how much of a remote checkpoint is not fetched; the result is in bytes."""
+    checkpoint = session.checkpoint
+
+    def work(_: Monitor) -> int:
+        return checkpoint.missing_nbytes(checkpoint.tensors)
+
+    return Job(deferred("Fetching {name}", name=checkpoint.path.name), work, lane="fetch")
 
 
 def fetch_job(session: Session) -> Job:

@@ -52,12 +52,14 @@ class LayerStatistics:
         infos: the parameters, in file order.
         sizes: int64 (parameters,), the bytes of each.
         measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
+        is_fetched: `Checkpoint.is_fetched` when the first of these statistics were computed.
     """
 
     resolution: Resolution
     infos: tuple[TensorInfo, ...]
     sizes: NDArray[np.int64]
     measures: NDArray[np.void]
+    is_fetched: bool
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -72,7 +74,7 @@ class LayerStatistics:
     @property
     def is_pending(self) -> bool:
         """Whether `compute` has something left to do, without fetching a remote checkpoint."""
-        return not self.is_complete and self.checkpoint.is_fetched
+        return not self.is_complete and self.is_fetched
 
     @property
     def progress(self) -> float:
@@ -95,7 +97,8 @@ def empty_statistics(
         measures = np.zeros(len(infos), MEASURES)
         measures.flags.writeable = False
         sizes = np.array([info.nbytes for info in infos], np.int64)
-        return LayerStatistics(resolution, infos, sizes, measures)
+        is_fetched = resolution.checkpoint.is_fetched
+        return LayerStatistics(resolution, infos, sizes, measures, is_fetched)
     measures = before.measures.copy()
     for index, info in enumerate(before.infos):
         pruned_by = _predicates(resolution, info.name)

@@ -67,7 +67,6 @@ class Blocks:
     Attributes:
         url: of the remote file.
         size: the size of the remote file in bytes.
-        fetched_nbytes: the bytes that were fetched since it was opened.
     """
 
     _opened: ClassVar[dict[str, Blocks]] = {}
@@ -75,7 +74,6 @@ class Blocks:
 
     def __init__(self, url: str, name: str, size: int, fetch: Fetch) -> None:
         self.url, self.size = url, size
-        self.fetched_nbytes = 0
         self._name, self._fetch = name, fetch
         self._folder = cache_folder() / "blocks"
         self._users = 0
@@ -84,7 +82,7 @@ class Blocks:
         self._unsaved_nbytes = 0
         with _explained(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self._path(".lock"))
+            self._lock = FileLock(self._path(".lock"), thread_local=False)
             self._file, self._present = self._open()
 
     @classmethod
@@ -117,6 +115,8 @@ class Blocks:
             del self._opened[self._name]
             try:
                 self._save()
+            except (OSError, CheckpointError) as error:  # its blocks are fetched again
+                log.warning("The fetched blocks of %s are not kept: %s", self.url, error)
             finally:
                 self._file.close()
                 self._lock.release()
@@ -231,7 +231,6 @@ class Blocks:
             while written < len(octets):
                 written += os.pwrite(self._file.fileno(), octets[written:], start + written)
             self._present[first:last] = True
-            self.fetched_nbytes += stop - start
             self._unsaved_nbytes += stop - start
             if self._unsaved_nbytes >= SAVED_AFTER_BYTES:
                 self._save()

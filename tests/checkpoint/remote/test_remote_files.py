@@ -192,6 +192,17 @@ def test_the_oldest_files_make_room_in_the_cache(server, folder, cache, monkeypa
     assert view.unique().tolist() == [0]
 
 
+def test_what_was_fetched_is_kept_whichever_thread_closes_the_file(server, local):
+    url, opened = f"{server.url}/model.safetensors", []
+    thread = threading.Thread(target=lambda: opened.append(prune_gui.open_checkpoint(url)))
+    thread.start()
+    thread.join()
+    assert all_equal(opened[0], local)
+    opened[0].close()
+    with prune_gui.open_checkpoint(url) as again:
+        assert again.missing_nbytes(again.tensors) == 0
+
+
 def test_the_limit_of_the_cache_has_to_be_a_size(server, monkeypatch):
     monkeypatch.setenv("PRUNE_GUI_REMOTE_CACHE", "much")
     with pytest.raises(CheckpointError, match="PRUNE_GUI_REMOTE_CACHE: 'much' is not a size"):

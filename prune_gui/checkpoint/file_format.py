@@ -21,14 +21,14 @@ Open = Callable[[Source, str | None, Surroundings], FileCheckpoint]
 Write = Callable[[Path, Sequence[KeyedWriter], Checkpoint | None, Metadata, Monitor], WrittenFile]
 DataNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None], int]
 FileNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None, Metadata], int]
-DamagedRecord = Callable[[Path, Monitor, Iterable[str] | None], str | None]
+DamagedRecord = Callable[[Path | BinaryIO, Monitor, Iterable[str] | None], str | None]
 
 
 def _all_values(writers: Sequence[KeyedWriter], _: Checkpoint | None) -> int:
     return sum(writer.tensor.nbytes for writer in writers)
 
 
-def _no_records(_path: Path, _monitor: Monitor, _names: Iterable[str] | None) -> None:
+def _no_records(_path: Path | BinaryIO, _monitor: Monitor, _names: Iterable[str] | None) -> None:
     return None
 
 
@@ -71,8 +71,8 @@ class FileFormat:
             a file `{name}`. "" if the format holds the special tensors of its own files.
         holds_quantized: whether a file can hold tensors of `QUANTIZED_TYPES`.
         damaged_record: returns the name of the first part of a file that does not match the
-            checksum that the format itself has for it, or None. Takes the path, a monitor, and the
-            names of the parts to check, None for all.
+            checksum that the format itself has for it, or None. Takes the file or its path, a
+            monitor, and the names of the parts to check, None for all.
     """
 
     name: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prune_gui.checkpoint.remote.locations import is_url, location
 from prune_gui.cli.options import (
     as_bytes,
     as_json,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     "--out",
     type=target,
     required=True,
-    help="Output file, or folder for shards.",
+    help="Output file, or folder for shards; or the URL of one in an object store.",
 )
 @click.option(
     "--form",
@@ -183,6 +184,7 @@ def prune_and_save(
         open_checkpoint(checkpoint, state) as opened,
         open_cluster(cluster) if cluster else nullcontext() as client,
     ):
+        _remove_interrupted(outputs)
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop, client)
         for out, form in outputs.items():
@@ -204,7 +206,7 @@ def prune_and_save(
             out: OutputPath.of(opened, out, shard_size, form) for out, form in outputs.items()
         }
         loaders = [
-            str(loader_path(targets[out]))
+            location(loader_path(targets[out]))
             for out, form in outputs.items()
             if loader_path(targets[out]).name
             in extra_files_of(resolution, targets[out], form, options)
@@ -229,8 +231,21 @@ def prune_and_save(
             print_line(f"Wrote {loader} (load(model) in it loads the checkpoint into a model)")
 
 
+def _remove_interrupted(outputs: Iterable[str]) -> None:
+    """Remove what killed processes uploaded, and say so, if there are remote outputs."""
+    if any(map(is_url, outputs)):
+        from prune_gui.checkpoint.remote.destination import remove_interrupted  # optional
+
+        for url in remove_interrupted():
+            print_line(f"Removed what an interrupted upload to {url} left.", err=True)
+
+
 def _size_on_disk(out: str) -> int:
     """Return the size of a file, or of all files in a folder, in bytes."""
+    if is_url(out):
+        from prune_gui.checkpoint.remote.stores import stored_nbytes
+
+        return stored_nbytes(out)
     path = Path(out)
     files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)

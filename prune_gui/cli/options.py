@@ -61,6 +61,31 @@ class _CheckpointPath(_NonEmptyPath):
         return path_of(text) if is_url(text) else super().convert(value, param, ctx)
 
 
+class _OutputPath(_NonEmptyPath):
+    """A path, or a URL in an object store, which stays as it is."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path or the URL.
+
+        Raises:
+            click.BadParameter: the path is empty.
+            CheckpointError: the URL is invalid, or cannot be written.
+        """
+        text = os.fspath(value)
+        if not is_url(text):
+            return super().convert(value, param, ctx)
+        from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
+
+        path_of(text)
+        check_writable(text)
+        return text
+
+
 class _PathOrUrl(_NonEmptyPath):
     """A path, or the `file:` URL of one, which some file managers pass to programs."""
 
@@ -104,7 +129,7 @@ file = _NonEmptyPath(Path)
 file_or_url = _PathOrUrl(Path)
 checkpoint_file = _CheckpointPath(Path)
 checkpoint_or_url = _CheckpointOrUrl(Path)
-target = _NonEmptyPath(str)
+target = _OutputPath(str)
 one_state = click.option(
     "--state",
     metavar="NAME",

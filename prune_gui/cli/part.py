@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prune_gui.checkpoint.remote.locations import is_url
 from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.options import as_bytes, checkpoint_file, file, one_state, target
 from prune_gui.cli.printing import job as cli_job
@@ -91,7 +92,7 @@ def part(
             checkpoint=opened.url or str(checkpoint.absolute()),
             digest=opened.files_digest().hex(),
             state=state,
-            out=str(Path(out).absolute()),
+            out=out if is_url(out) else str(Path(out).absolute()),
             form=form,
             overwrite=overwrite,
             shard_size=shard_size,

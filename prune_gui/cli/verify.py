@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.options import as_json, file
+from prune_gui.checkpoint.remote.locations import location
+from prune_gui.cli.options import as_json, checkpoint_file
 from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_line
 from prune_gui.errors import PruneGuiError, one_line
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", type=file, nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", type=checkpoint_file, nargs=-1, required=True, metavar="FILE...")
 @as_json
 def verify(files: Sequence[Path], *, as_json: bool) -> None:
     """Check the integrity of checkpoints.
@@ -27,8 +28,8 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
     values are finite and that the records of a torch archive match their checksums. Values that
     were non-finite when the file was saved are reported as a note.
 
-    FILE may be an index or a folder of shards. If a check fails, prints the name of the tensor and
-    exits with 1.
+    FILE may be an index or a folder of shards, or a URL. If a check fails, prints the name of the
+    tensor and exits with 1.
     """
     from prune_gui.recipe import verify as verify_file  # pydantic: slow to import
 
@@ -59,16 +60,17 @@ def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
         return
     yield from _problems(path, result)
     for note in result.notes:
-        yield f"{path}: note: {_finding_text(note)}"
+        yield f"{location(path)}: note: {_finding_text(note)}"
     if not result.problems:
         compared = f", {result.compared:,} compared with checksums" if result.compared else ""
-        yield f"{path}: sound: {result.tensors:,} tensors, {result.nbytes:,} bytes{compared}"
+        size = f"{result.tensors:,} tensors, {result.nbytes:,} bytes"
+        yield f"{location(path)}: sound: {size}{compared}"
 
 
 def _problems(path: Path, result: Verification | PruneGuiError) -> list[str]:
     if isinstance(result, PruneGuiError):
         return [str(result)]
-    return [f"{path}: {_finding_text(problem)}." for problem in result.problems]
+    return [f"{location(path)}: {_finding_text(problem)}." for problem in result.problems]
 
 
 def _finding_text(finding: Finding) -> str:
@@ -77,9 +79,9 @@ def _finding_text(finding: Finding) -> str:
 
 def _result_json(path: Path, result: Verification | PruneGuiError) -> dict[str, object]:
     if isinstance(result, PruneGuiError):
-        return {"path": str(path), "sound": False, "error": str(result)}
+        return {"path": location(path), "sound": False, "error": str(result)}
     return {
-        "path": str(path),
+        "path": location(path),
         "sound": not result.problems,
         "tensors": result.tensors,
         "bytes": result.nbytes,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
+from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.errors import PruneGuiError
 from prune_gui.language import tr, trn
 from prune_gui.session.start_folder import start_folder
@@ -88,6 +89,10 @@ class CheckpointSaving:
 
     def _tell_size(self, path: Path) -> None:
         """Show the exact size of the new file or of all files in the new folder."""
+        url = url_of(path)
+        if url is not None:
+            self._workbench.noted.emit(tr("Saved {path}", path=url))
+            return
         files = path.iterdir() if path.is_dir() else [path]
         nbytes = sum(file.stat().st_size for file in files)
         size = trn("{count:,} byte", "{count:,} bytes", nbytes)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import (
     Checkpoint,
+    TensorWriter,
     check_shards_target,
     check_target,
     write_checkpoint,
     write_shards,
 )
-from prune_gui.checkpoint.remote.locations import refuse_url
+from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
 from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
@@ -39,6 +43,7 @@ from prune_gui.recipe.target import OutputPath
 from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 if TYPE_CHECKING:
+    from prune_gui.checkpoint.remote.destination import Upload
     from prune_gui.cluster import Client
 
 
@@ -68,9 +73,10 @@ def export(
 
     Args:
         resolution: the resolution to write.
-        out: the output path. A file: its suffix (``.safetensors``, ``.pt``, ...) determines the
-            format. A folder (it exists, or the name has none of these suffixes): shards as in the
-            input, each with the same tensors, and their index.
+        out: the output path, or the URL of an object in a store (s3, gs or az). A file: its suffix
+            (``.safetensors``, ``.pt``, ...) determines the format. A folder (it exists, or the name
+            has none of these suffixes): shards as in the input, each with the same tensors, and
+            their index.
         form: ``finalized``: same keys, order and dtypes, pruned elements exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
             `torch.nn.utils.prune` keeps them, and a Python script that loads the file into a model
@@ -81,7 +87,8 @@ def export(
             a config.json, `out` may be a folder, too. If `out` is a file, the config.json that fits
             is written beside it, unless there is one already. If layers keep different numbers of
             units, a Python script that loads the file is written with it.
-        overwrite: whether existing files may be replaced; for a folder, its shards.
+        overwrite: whether existing files may be replaced; for a folder, its shards. Remote folders
+            are never replaced.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
         shard_size: split the checkpoint again, into shards of at most this many bytes (or of one
@@ -93,7 +100,8 @@ def export(
         allow_unloadable: write a compact form even if no known program loads it; units that
             programs can only mask are then removed, too.
         cluster: a client of a Dask cluster, whose workers then write the shards of a folder, which
-            they share with this machine at the same path; the bytes are the same. Single files,
+            is remote, or which they share with this machine at the same path; the bytes are the
+            same. Single files,
             corrected weights and the compact form are written here. None: write everything here.
 
     Raises:
@@ -131,7 +139,6 @@ def write(
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
-    refuse_url(out)
     checkpoint.check_fetch(checkpoint.tensors)
     target = OutputPath.of(checkpoint, out, shard_size, form)
     if compressed and target.is_folder:
@@ -139,7 +146,7 @@ def write(
             tr(
                 "{folder}: shards cannot be compressed, because programs map them into memory. "
                 "Save without compression, or as a single file.",
-                folder=target.path,
+                folder=location(target.path),
             )
         )
     if form == "compact":
@@ -151,73 +158,149 @@ def write(
                 tr("Moments can be set to zero only in the finalized form, in a single file.")
             )
         entries = with_zeroed_moments(entries, resolution)
-    template = surroundings(resolution, form)
-    extra_files = extra_files_of(resolution, target, form, options)
-    if target.is_single:
-        written = check_model_folder(
-            target.file, entries, template=template, extra_files=extra_files, overwrite=overwrite
-        )
-    elif target.is_folder:
-        written = check_shards_target(
-            target.path, entries, extra_files=extra_files, overwrite=overwrite
-        )
-    else:
-        written = check_target(
-            target.path,
-            entries,
-            template=template,
-            extra_files=extra_files,
-            overwrite=overwrite,
-            compressed=compressed,
-        )
+    files = extra_files_of(resolution, target, form, options)
     on_executor = is_written_by_tasks(resolution, target, form)
-    fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
-    fingerprinted += checkpoint.nbytes_outside()
     with (
         use_executor(current_executor() if on_executor else None),
         monitor.in_charge(),
-        monitor.plan(fingerprinted + 2 * written),  # written, then read back to verify
-        fingerprint_beside(checkpoint, monitor) as fingerprint,
+        _upload_to(checkpoint, target, overwrite=overwrite) as upload,
     ):
-        metadata: dict[str, str | LateText] = {
-            **metadata_for(resolution, form, ANY_FINGERPRINT, options),
-            INPUT_KEY: fingerprint,
-            CHECKSUMS_KEY: "",  # the writer fills it in
-        }
-        if target.is_single:
-            write_model_folder(
-                target.file,
-                entries,
-                template=template,
-                metadata={**checkpoint.metadata, **metadata},
-                extra_files=extra_files,
-                overwrite=overwrite,
-                monitor=monitor,
+        if upload is not None:
+            target = replace(target, path=upload.folder / target.path.name)
+        template = surroundings(resolution, form)
+        output = _Output(target, entries, template, files, overwrite, compressed, upload)
+        written = output.check()
+        fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
+        fingerprinted += checkpoint.nbytes_outside()
+        at_once = upload is not None and target.is_sharded
+        with (
+            monitor.plan(fingerprinted + (2 if upload is None else 3) * written),
+            fingerprint_beside(checkpoint, monitor, at_once=at_once) as fingerprint,
+        ):
+            metadata: dict[str, str | LateText] = {
+                **metadata_for(resolution, form, ANY_FINGERPRINT, options),
+                INPUT_KEY: fingerprint,
+                CHECKSUMS_KEY: "",  # the writer fills it in
+            }
+            output.write(checkpoint, metadata, monitor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What to write, and where.
+
+    Attributes:
+        target: the local files to write.
+        tensors: see `write_checkpoint`, as for the others.
+        upload: sends the files to an object store; None for local ones.
+    """
+
+    target: OutputPath
+    tensors: Sequence[TensorWriter]
+    template: Checkpoint | None
+    extra_files: Mapping[str, bytes]
+    overwrite: bool
+    compressed: bool
+    upload: Upload | None
+
+    def check(self) -> int:
+        """Check that the output can be written, and return the approximate bytes of its values.
+
+        Raises:
+            CheckpointError: it cannot.
+        """
+        if self.target.is_single:
+            return check_model_folder(
+                self.target.file,
+                self.tensors,
+                template=self.template,
+                extra_files=self.extra_files,
+                overwrite=self.overwrite,
             )
-            return
-        if target.is_folder:
-            write_shards(
-                target.path,
-                entries,
-                source=checkpoint,
-                template=template,
-                metadata=metadata,
-                shard_size=shard_size,
-                extra_files=extra_files,
-                overwrite=overwrite,
-                monitor=monitor,
+        if self.target.is_folder:
+            if self.upload is not None:  # one shard after the other is on this machine
+                return sum(tensor.nbytes for tensor in self.tensors)
+            return check_shards_target(
+                self.target.path,
+                self.tensors,
+                extra_files=self.extra_files,
+                overwrite=self.overwrite,
             )
-            return
-        write_checkpoint(
-            target.path,
-            entries,
-            template=template,
-            metadata={**checkpoint.metadata, **metadata},
-            extra_files=extra_files,
-            overwrite=overwrite,
-            compressed=compressed,
-            monitor=monitor,
+        return check_target(
+            self.target.path,
+            self.tensors,
+            template=self.template,
+            extra_files=self.extra_files,
+            overwrite=self.overwrite,
+            compressed=self.compressed,
         )
+
+    def write(
+        self, source: Checkpoint, metadata: Mapping[str, str | LateText], monitor: Monitor
+    ) -> None:
+        """Write the output with the metadata of `source` and these.
+
+        The monitor counts the bytes that are written, those that are read back to verify them, and
+        those that are uploaded.
+
+        Raises:
+            CheckpointError: the output cannot be written.
+            Cancelled: the user cancels.
+        """
+        if self.target.is_sharded:
+            write_shards(
+                self.target.path,
+                self.tensors,
+                source=source,
+                template=self.template,
+                metadata=metadata,
+                shard_size=self.target.shard_size,
+                extra_files=self.extra_files,
+                overwrite=self.overwrite,
+                upload=self.upload,
+                monitor=monitor,
+            )
+            return
+        if self.target.is_single:
+            write_model_folder(
+                self.target.file,
+                self.tensors,
+                template=self.template,
+                metadata={**source.metadata, **metadata},
+                extra_files=self.extra_files,
+                overwrite=self.overwrite,
+                monitor=monitor,
+            )
+        else:
+            write_checkpoint(
+                self.target.path,
+                self.tensors,
+                template=self.template,
+                metadata={**source.metadata, **metadata},
+                extra_files=self.extra_files,
+                overwrite=self.overwrite,
+                compressed=self.compressed,
+                monitor=monitor,
+            )
+        if self.upload is not None:
+            self.upload.send_all(self.target.file.parent, monitor)
+
+
+def _upload_to(
+    checkpoint: Checkpoint, target: OutputPath, *, overwrite: bool
+) -> AbstractContextManager[Upload | None]:
+    """Return the upload of an output, which yields None for a local one.
+
+    Raises:
+        CheckpointError: the output cannot be written, or is open.
+    """
+    if target.url is None:
+        return nullcontext()
+    if target.path in checkpoint.files:
+        raise CheckpointError(tr("{url} is open. Save under another name.", url=target.url))
+    from prune_gui.checkpoint.remote.destination import uploading  # optional
+
+    return uploading(target.path, target.main, is_folder=target.is_folder, overwrite=overwrite)
 
 
 def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) -> bool:

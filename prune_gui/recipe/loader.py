@@ -62,12 +62,15 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
         checkpoint: the checkpoint that was pruned.
         target: the output path of its reparametrized form.
         anywhere: whether the script contains the absolute path of the folder, so that it works
-            wherever it is pasted; otherwise it looks in the folder that it is in.
+            wherever it is pasted; otherwise, and for a remote output, it looks in the folder that
+            it is in.
     """
     prune = "from torch.nn.utils import prune"
     return LOADER.substitute(
         imports="\n".join([*import_lines(target), prune]),
-        folder=f"Path({str(_folder(target).absolute())!a})" if anywhere else HERE,
+        folder=f"Path({str(_folder(target).absolute())!a})"
+        if anywhere and target.url is None
+        else HERE,
         reading="\n".join(
             f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
         ),

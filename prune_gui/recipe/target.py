@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
+from prune_gui.checkpoint.remote.locations import location_path, url_of
+from prune_gui.checkpoint.remote.uploads import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import CheckpointError
@@ -24,7 +26,7 @@ class OutputPath:
     """The output path and the files to write.
 
     Attributes:
-        path: a file or a folder.
+        path: a file or a folder; for a remote one, the local path that stands for its URL.
         is_folder: whether `path` is a folder.
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
@@ -43,6 +45,11 @@ class OutputPath:
     def is_sharded(self) -> bool:
         """Whether the tensors are divided into shards with an index."""
         return self.is_folder and not self.is_single
+
+    @property
+    def url(self) -> str | None:
+        """The URL of a remote output; None for a local one."""
+        return url_of(self.path)
 
     @property
     def file(self) -> Path:
@@ -67,10 +74,12 @@ class OutputPath:
         In the compact form, a folder with config.json can also be written for a single file.
 
         Raises:
-            CheckpointError: the suffix of `out` is unknown, or `out` is a file but `shard_size` is
-                given.
+            CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
+                given, or the URL cannot be written.
         """
-        path = Path(out)
+        path = location_path(out)
+        if url := url_of(path):
+            check_writable(url)
         sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)
         if sharded and is_folder(out):
             main = index_name(checkpoint, shard_size)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
-from prune_gui.checkpoint.base import Read
+from prune_gui.checkpoint.base import FileCheckpoint, Read
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
@@ -117,11 +117,12 @@ def verify(
     return result
 
 
-def _files(checkpoint: Checkpoint) -> Iterator[Checkpoint]:
+def _files(checkpoint: Checkpoint) -> Iterator[FileCheckpoint]:
     """Yield the checkpoint, or each shard, which is open until the next one is requested."""
-    if not isinstance(checkpoint, ShardedCheckpoint):
+    if isinstance(checkpoint, FileCheckpoint):
         yield checkpoint
         return
+    assert isinstance(checkpoint, ShardedCheckpoint)
     for shard in checkpoint.index.shards:
         with checkpoint.open_shard(shard) as opened:
             yield opened
@@ -175,7 +176,7 @@ class _File:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
+        checkpoint: FileCheckpoint,
         result: Verification,
         zeros: Mapping[str, _Zeros],
         pool: ThreadPoolExecutor,
@@ -209,11 +210,13 @@ class _File:
             self._problem(key, tr(MISSING))
 
     def _verify_archive(self) -> None:
-        path = self._checkpoint.path
         file_format = format_named(self._checkpoint.format)
-        record = file_format.damaged_record(path, self._monitor, None)
+        with self._checkpoint.source.open_again() as file:
+            record = file_format.damaged_record(file, self._monitor, None)
         if record is not None:
-            self._problem(path.name, tr("its record {record!r} is damaged", record=record))
+            self._problem(
+                self._checkpoint.path.name, tr("its record {record!r} is damaged", record=record)
+            )
 
     def _verify_tensor(self, key: str, raw: RawTensor, read: Read) -> None:
         self._result.tensors += 1

@@ -100,18 +100,6 @@ def local_folder(path: Path) -> Path:
     return path.absolute().parent if url_of(path) is None else Path.home()
 
 
-def refuse_url(path: str | os.PathLike[str]) -> None:
-    """Check that a path to write to is local.
-
-    Raises:
-        CheckpointError: it is a URL.
-    """
-    if is_url(os.fspath(path)):
-        raise CheckpointError(
-            tr("{url} is a URL. Save into a local folder, and upload the file.", url=path)
-        )
-
-
 def is_plain_name(segment: str) -> bool:
     """Return whether a text is the name of one file or folder."""
     separators = {"/", "\\", "\0"}

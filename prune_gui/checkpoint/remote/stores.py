@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import time
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -96,7 +97,7 @@ def file_state(url: str) -> FileState:
     """
     import obstore  # optional
 
-    store, path = _located(url)
+    store, path = located(url)
     try:
         return FileState.of(obstore.head(store, path))
     except Exception as error:
@@ -112,7 +113,7 @@ def read_range(url: str, start: int, stop: int, state: FileState) -> Bytes:
     """
     import obstore  # optional
 
-    store, path = _located(url)
+    store, path = located(url)
     problem: Exception | None = None
     for pause in _pauses():
         try:
@@ -142,7 +143,7 @@ def read_small(url: str, limit: int) -> bytes | None:
     """
     import obstore  # optional
 
-    store, path = _located(url)
+    store, path = located(url)
     problem: Exception | None = None
     for pause in _pauses():
         try:
@@ -180,12 +181,29 @@ def file_names(url: str) -> list[str] | None:
         case "hf":
             listing = read_small(_hub_listing(url), MAX_LISTING_BYTES)
             return _hub_names(listing or b"[]")
-    store, path = _located(url)
+    store, path = located(url)
     try:
         listed = obstore.list_with_delimiter(store, f"{path}/" if path else None)
     except Exception as error:
         raise _explained(url, error) from error
     return [each["path"].rpartition("/")[2] for each in listed["objects"] if each["size"]]
+
+
+def stored_nbytes(url: str) -> int:
+    """Return the size of an object, or of all objects in a folder and the folders in it, in bytes.
+
+    Raises:
+        CheckpointError: the object store cannot be reached.
+    """
+    import obstore  # optional
+
+    store, path = located(url)
+    try:
+        with suppress(FileNotFoundError):
+            return int(obstore.head(store, path)["size"])
+        return sum(each["size"] for page in obstore.list(store, f"{path}/") for each in page)
+    except Exception as error:
+        raise _explained(url, error) from error
 
 
 def _hub_names(listing: bytes) -> list[str]:
@@ -249,7 +267,7 @@ def _shown(url: str) -> str:
     return unquote(url.partition("?")[0])
 
 
-def _located(url: str) -> tuple[ObjectStore, str]:
+def located(url: str) -> tuple[ObjectStore, str]:
     """Return the store of a URL, and the path in it."""
     parts = urlsplit(url)
     path = unquote(parts.path).strip("/")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_named
@@ -18,6 +19,9 @@ from prune_gui.executor import Executor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
+if TYPE_CHECKING:
+    from prune_gui.checkpoint.remote.destination import Destination, Upload
+
 
 def write_on_executor(
     executor: Executor,
@@ -26,19 +30,22 @@ def write_on_executor(
     file_format: FileFormat,
     shards: Sequence[Shard],
     monitor: Monitor,
+    upload: Upload | None = None,
 ) -> None:
     """Write and complete shards, one task each.
 
     Each attempt writes a file of its own and renames it when it is complete. Those that lost
-    workers left are removed.
+    workers left are removed. The shards of an upload are uploaded by the workers that wrote them;
+    if the executor has a staging folder, they are uploaded from there.
 
     Args:
-        executor: its workers see `folder` at the same path.
+        executor: its workers see `folder` at the same path, unless there is an upload.
         folder: a folder for nothing but these shards.
         out: the path of the folder later.
         file_format: of the shards.
         shards: their metadata has no late texts.
         monitor: counts the bytes that are written and those that are read back.
+        upload: to a remote folder; None to write into `folder`.
 
     Raises:
         CheckpointError: a shard cannot be written, or a worker does not find the folder.
@@ -47,11 +54,17 @@ def write_on_executor(
     """
     staging = executor.staging_folder(folder)
     work = partial(_write_shard, staging.absolute(), out, file_format.name)
+    if upload is not None and staging == folder:
+        upload.announce(shard.name for shard in shards)
+        work = partial(_upload_shard, upload.destination, out, file_format.name)
     for _ in executor.map(work, shards, monitor):
         pass
     if staging != folder:
         for shard in shards:
-            _link(staging / shard.name, folder / shard.name)
+            if upload is None:
+                _link(staging / shard.name, folder / shard.name)
+            else:
+                upload.send(staging / shard.name, shard.name, monitor)
         return
     written = {folder / shard.name for shard in shards}
     for path in folder.rglob("*"):
@@ -66,6 +79,14 @@ def _link(source: Path, target: Path) -> None:
         target.hardlink_to(source)
     except OSError:
         shutil.copyfile(source, target)
+
+
+def _upload_shard(
+    destination: Destination, out: Path, format_name: str, shard: Shard, monitor: Monitor
+) -> None:
+    with destination.local_folder() as folder:
+        _write_shard(folder, out, format_name, shard, monitor)
+        destination.send(folder / shard.name, shard.name, monitor)
 
 
 def _write_shard(folder: Path, out: Path, format_name: str, shard: Shard, monitor: Monitor) -> None:

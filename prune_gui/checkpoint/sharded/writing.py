@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.opening import open_checkpoint
+from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.sharded.shards import Shard
@@ -37,16 +39,19 @@ from prune_gui.executor import current_executor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
+if TYPE_CHECKING:
+    from prune_gui.checkpoint.remote.destination import Upload
+
 
 def is_folder(out: str | os.PathLike[str]) -> bool:
-    """Return whether the output path is a folder for shards rather than a single file.
+    """Return whether the output path or URL is a folder for shards rather than a single file.
 
-    It is a folder if it exists as one, if it ends in a slash, or if it has no suffix of a
-    checkpoint file. Names of models may contain dots.
+    It is a folder if it exists as one on this machine, if it ends in a slash, or if it has no
+    suffix of a checkpoint file. Names of models may contain dots.
     """
     path = Path(out)
     with suppress(OSError):  # writing reports the error
-        if path.is_dir():
+        if url_of(path) is None and path.is_dir():
             return True
     return os.fspath(out).endswith((os.sep, "/")) or format_by_suffix(path) is None
 
@@ -61,6 +66,7 @@ def write_shards(
     shard_size: int | None = None,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
+    upload: Upload | None = None,
     monitor: Monitor,
 ) -> None:
     """Write a folder of shards with their index, in the format of `source`.
@@ -69,6 +75,9 @@ def write_shards(
     then replaces `out`. Until then, and after any error, `out` is unchanged. Files of an old folder
     that do not contain weights are kept. On an executor (see `prune_gui.executor`), its workers
     write the shards.
+
+    If the folder is remote, each shard is written to this machine, compared with the input,
+    uploaded and removed here, and the index is uploaded last.
 
     Args:
         out: the folder to write.
@@ -81,7 +90,8 @@ def write_shards(
             the shards of `source`, which has to be sharded.
         extra_files: the contents of other files to write into the folder, by name.
         overwrite: whether an `out` that is not empty may be replaced, including that of `source`.
-        monitor: counts the bytes that are written and those that are read back.
+        upload: to a remote folder, for which `out` stands; `metadata` has no late texts then.
+        monitor: counts the bytes that are written, read back and uploaded.
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
@@ -89,13 +99,14 @@ def write_shards(
     """
     check_shards(out, source, template, shard_size)
     nbytes = sum(tensor.nbytes for tensor in tensors)
+    kept = partial(kept_files, also_replaced=extra_files)
+    new_folder = (
+        replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept)
+        if upload is None
+        else nullcontext(upload.folder)
+    )
     with (
-        replacing_folder(
-            out,
-            nbytes=nbytes,
-            overwrite=overwrite,
-            kept_files=partial(kept_files, also_replaced=extra_files),
-        ) as folder,
+        new_folder as folder,
         closing(shards_of(tensors, source, template, metadata, shard_size)) as shards,
     ):
         file_format = format_named(source.format)
@@ -104,12 +115,13 @@ def write_shards(
         executor = current_executor()
         if executor is not None:
             every = list(shards)
-            write_on_executor(executor, folder, out, file_format, every, monitor)
+            write_on_executor(executor, folder, out, file_format, every, monitor, upload)
             for shard in every:
                 index.add(shard)
         for shard in shards:
+            path = folder / shard.name
             complete = write_file(
-                folder / shard.name,
+                path,
                 out / shard.name,
                 file_format,
                 shard.writers,
@@ -117,13 +129,21 @@ def write_shards(
                 shard.metadata,
                 monitor,
             )
-            unfinished.append(complete)
+            if upload is None:
+                unfinished.append(complete)
+            else:
+                complete()
+                upload.send(path, shard.name, monitor)
+                path.unlink()
             index.add(shard)
         for complete in unfinished:
             complete()
         write_files(folder, {**extra_files, index.name: index.octets()})
-        with reading_back(out):
-            open_checkpoint(folder / index.name).close()  # compares the index with all shards
+        if upload is None:
+            with reading_back(out):
+                open_checkpoint(folder / index.name).close()  # compares the index with all shards
+        else:
+            upload.send_all(folder, monitor)
 
 
 def check_shards(

@@ -170,13 +170,15 @@ def _header(offset: int, path: str, nbytes: int) -> tuple[int, int]:
     return header, -(offset + header) % ALIGNMENT
 
 
-def damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None = None) -> str | None:
+def damaged_record(
+    path: Path | BinaryIO, monitor: Monitor, names: Iterable[str] | None = None
+) -> str | None:
     """Return the name of the first record of an archive that does not match its CRC-32, or None.
 
     Legacy torch files are no archives, and have no checksums.
 
     Args:
-        path: the path of the torch file.
+        path: the path of the torch file, or the file.
         monitor: counts the bytes that are read.
         names: the names of the records to check, as passed to `TorchArchive`; None checks all.
 

@@ -108,7 +108,9 @@ def _data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) ->
     return sum(tensors.values()) + (template.nbytes_outside() if template else 0)
 
 
-def _damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None) -> str | None:
+def _damaged_record(
+    path: Path | BinaryIO, monitor: Monitor, names: Iterable[str] | None
+) -> str | None:
     from prune_gui.checkpoint.torch.archive import damaged_record  # torch: slow to import
 
     return damaged_record(path, monitor, names)

@@ -40,7 +40,9 @@ Metadata = Mapping[str, str | LateText]
 
 
 @contextmanager
-def fingerprint_beside(checkpoint: Checkpoint, monitor: Monitor) -> Iterator[str | LateText]:
+def fingerprint_beside(
+    checkpoint: Checkpoint, monitor: Monitor, *, at_once: bool = False
+) -> Iterator[str | LateText]:
     """Yield the fingerprint of a checkpoint, which another thread computes during the block.
 
     The computation is cancelled if the block ends before it. On an executor (see
@@ -49,8 +51,9 @@ def fingerprint_beside(checkpoint: Checkpoint, monitor: Monitor) -> Iterator[str
     Args:
         checkpoint: the checkpoint.
         monitor: counts the bytes that are read.
+        at_once: whether to compute it before the block.
     """
-    if current_executor() is not None:
+    if at_once or current_executor() is not None:
         yield checkpoint.fingerprint(monitor)
         return
     left = Event()

@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import format_by_suffix
+from prune_gui.checkpoint.remote.locations import is_url, location, location_path
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
@@ -112,7 +113,7 @@ class SaveDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
-        self._suggested = str(suggested)
+        self._suggested = location(suggested)
         self._suffix = suggested.suffix if format_by_suffix(suggested) else ""
         self._target: OutputPath | None = None
         self._measured_target: OutputPath | None = None
@@ -127,7 +128,8 @@ class SaveDialog(QDialog):
         self._compressed_note = QLabel(tr(COMPRESSED_NOTE))
         self._compressed = QCheckBox(tr("Compresse&d (deflate)"))
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
-        self._path = QLineEdit(str(suggested))
+        self._path = QLineEdit(self._suggested)
+        self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         path_row = self._make_path_row()
         self._contents = Message()
         self._draft = Message()
@@ -161,8 +163,12 @@ class SaveDialog(QDialog):
 
     @property
     def path(self) -> Path:
-        """The chosen file or folder."""
-        return Path(self._path.text().strip())
+        """The chosen file or folder; for a URL, the local path that stands for it.
+
+        Raises:
+            CheckpointError: the URL is invalid.
+        """
+        return location_path(self._path.text().strip())
 
     @property
     def shard_size(self) -> int | None:
@@ -236,6 +242,9 @@ class SaveDialog(QDialog):
         label = QLabel(tr("F&ile"))
         label.setBuddy(self._path)
         self._path.setAccessibleName(tr("File or folder to save to"))
+        self._path.setToolTip(
+            tr("Also the URL of one in an object store, such as s3://bucket/name")
+        )
         self._path.setMinimumWidth(460)
         browse = QPushButton(tr("&Browse…"))
         browse.setAutoDefault(False)
@@ -264,6 +273,8 @@ class SaveDialog(QDialog):
         self._moments.setVisible(session is not None and session.checkpoint.has_moments())
         self._moments.setToolTip(tr("For the finalized form in a file of torch"))
         grid.addWidget(self._moments, 4, 1, 1, 2)
+        self._replace.setToolTip(tr("Remote folders are never replaced"))
+        grid.addWidget(self._replace, 5, 1, 1, 2)
         return row
 
     def _suggest(self) -> None:
@@ -295,6 +306,9 @@ class SaveDialog(QDialog):
         self._target, problem = self._read()
         self._problem.say(problem)
         self._save.setEnabled(self._target is not None)
+        is_remote = self._target is not None and self._target.url is not None
+        self._replace.setVisible(is_remote)
+        self._replace.setEnabled(self._target is not None and not self._target.is_folder)
         is_torch_file = self._target is not None and self._target.is_compressible
         self._compressed.setEnabled(is_torch_file)
         self._moments.setEnabled(is_torch_file and self.form == "finalized")
@@ -379,6 +393,16 @@ class SaveDialog(QDialog):
             self._room.say(str(size))
         elif self._target is None or (room := free_space(self._target.path)) is None:
             self._room.say("")
+        elif self._target.url is not None:
+            folder, free = room
+            self._room.say(
+                tr(
+                    "{size} free in {folder}, where files are until they are uploaded",
+                    size=short_bytes(free),
+                    folder=folder,
+                ),
+                warning=False,
+            )
         else:
             folder, free = room
             needed = 0 if size is None else size.compressed if self.compressed else size.nbytes
@@ -396,7 +420,7 @@ class SaveDialog(QDialog):
         path, _ = QFileDialog.getSaveFileName(
             self,
             tr("Save pruned checkpoint"),
-            self._path.text(),
+            "" if is_url(self._path.text().strip()) else self._path.text(),
             checkpoint_filter(),
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
@@ -406,6 +430,10 @@ class SaveDialog(QDialog):
     def _confirm(self) -> None:
         """Accept the dialog, after the user has confirmed to replace existing files."""
         if self._target is None:
+            return
+        if self._target.url is not None:
+            self._replaces = self._replace.isEnabled() and self._replace.isChecked()
+            self.accept()
             return
         existing = [path for path in self._outputs(self._target) if is_occupied(path)]
         session = self._workbench.session

@@ -12,6 +12,7 @@ from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.remote.uploads import exists
 from prune_gui.checkpoint.sharded.index import allowed_folders
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.recipe.compaction.plan import CompactPlan
@@ -49,7 +50,7 @@ def small_files(checkpoint: Checkpoint, plan: CompactPlan) -> dict[str, bytes]:
 
 def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
     """Return the config.json to write beside a single file, by name; {} if one is there already."""
-    if plan.config is None or os.path.lexists(file.parent / CONFIG_NAME):
+    if plan.config is None or exists(file.parent / CONFIG_NAME):
         return {}
     return {CONFIG_NAME: _config_bytes(plan.config)}
 

@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+
 import pytest
 import torch
 from file_server import serving
 from safetensors.torch import save_file
+
+START_S = 60
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """Return the URL of a server of S3."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_S
+    while time.monotonic() < end:
+        with suppress(OSError), urllib.request.urlopen(url):
+            break
+        time.sleep(0.1)
+    yield url
+    process.terminate()
+    process.wait()
 
 
 @pytest.fixture(autouse=True)

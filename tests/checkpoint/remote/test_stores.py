@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
-import time
 import urllib.request
-from contextlib import suppress
 
 import obstore
 import pytest
@@ -18,30 +13,8 @@ import prune_gui
 from prune_gui.checkpoint.remote import stores
 from prune_gui.errors import CheckpointError
 
-START_S = 60
 KEY = "an-access-key"
 SECRET = "a-secret-key"
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    """Return the URL of a server of S3."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_S
-    while time.monotonic() < end:
-        with suppress(OSError), urllib.request.urlopen(url):
-            break
-        time.sleep(0.1)
-    yield url
-    process.terminate()
-    process.wait()
 
 
 @pytest.fixture

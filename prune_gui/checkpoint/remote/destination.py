@@ -1,0 +1,272 @@
+"""Several files that are uploaded together: all of them are there in the end, or none.
+
+A record of them is in the cache folder while they are uploaded. After a kill, the next upload finds
+the record, and removes what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from prune_gui.checkpoint.remote.locations import cache_folder, url_of
+from prune_gui.checkpoint.remote.stores import file_names
+from prune_gui.checkpoint.remote.uploads import (
+    check_absent,
+    check_writable,
+    remove_object,
+    remove_parts,
+    upload_file,
+    upload_id,
+)
+from prune_gui.checkpoint.write.atomic import explained, replace_bytes
+from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+
+log = logging.getLogger(__name__)
+
+RECORD_SUFFIX: Final = ".json"
+LOCK_SUFFIX: Final = ".lock"
+
+
+class Destination(NamedTuple):
+    """Where the files of an upload go. Workers of a cluster get a copy.
+
+    Attributes:
+        url: of the folder.
+        id: of the upload.
+        overwrite: whether objects of other uploads may be replaced.
+    """
+
+    url: str
+    id: str
+    overwrite: bool
+
+    def send(self, path: Path, name: str, monitor: Monitor) -> None:
+        """Upload a local file under a name; see `upload_file`.
+
+        Raises:
+            CheckpointError: it cannot be uploaded.
+            Cancelled: the user cancels.
+        """
+        upload_file(path, f"{self.url}/{name}", self.id, monitor, overwrite=self.overwrite)
+
+    @contextmanager
+    def local_folder(self) -> Iterator[Path]:
+        """Yield a new local folder for files before they are sent; it is removed after the block.
+
+        Those of killed processes are removed, too.
+
+        Raises:
+            CheckpointError: it cannot be created.
+        """
+        folder = _uploads()
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(folder)
+            with temporary(folder / "files", Path.mkdir) as staging:
+                yield staging
+
+
+class Upload:
+    """An upload of several files, of which the main one is completed last.
+
+    Attributes:
+        folder: a local folder for files before they are uploaded.
+        destination: where they go.
+        record: says what is left after a kill.
+    """
+
+    def __init__(self, destination: Destination, main: str, folder: Path) -> None:
+        self.destination, self.folder = destination, folder
+        self._main = main
+        self._by_workers = False
+        self.record = _Record(destination, main, [], datetime.now(UTC).replace(microsecond=0))
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Record the names of files before workers of a cluster upload them.
+
+        Raises:
+            CheckpointError: the cache folder cannot be written.
+        """
+        self._by_workers = True
+        self.record.add(names)
+
+    def send(self, path: Path, name: str, monitor: Monitor) -> None:
+        """Upload a local file under a name; see `upload_file`.
+
+        Raises:
+            CheckpointError: it cannot be uploaded.
+            Cancelled: the user cancels.
+        """
+        self.record.add([name])
+        self.destination.send(path, name, monitor)
+
+    def send_all(self, folder: Path, monitor: Monitor) -> None:
+        """Upload all files of a local folder, the main one last; see `upload_file`.
+
+        Raises:
+            CheckpointError: one of them cannot be uploaded.
+            Cancelled: the user cancels.
+        """
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        for path in sorted(paths, key=lambda path: (path == folder / self._main, path)):
+            self.send(path, path.relative_to(folder).as_posix(), monitor)
+
+    def close(self, *, is_complete: bool) -> None:
+        """Remove what is left of the upload.
+
+        Args:
+            is_complete: whether the main file was uploaded; if not, all files are removed.
+        """
+        if is_complete and not self._by_workers:
+            self.record.path.unlink(missing_ok=True)
+        else:
+            self.record.try_to_clean()
+
+
+@contextmanager
+def uploading(out: Path, main: str, *, is_folder: bool, overwrite: bool) -> Iterator[Upload]:
+    """Yield an upload to a remote file or folder. After an exception, its files are removed.
+
+    Remote folders are not replaced, because an object store cannot do that in one step.
+
+    Args:
+        out: the local path that stands for the URL of the file or folder.
+        main: the name of the main file.
+        is_folder: whether `out` is a folder.
+        overwrite: whether an existing file may be replaced.
+
+    Raises:
+        CheckpointError: the URL may not or cannot be written.
+    """
+    url = url_of(out) or ""
+    check_writable(url)
+    remove_interrupted()
+    overwrite = overwrite and not is_folder
+    folder_url = url if is_folder else url.rpartition("/")[0]
+    destination = Destination(folder_url, secrets.token_hex(16), overwrite)
+    if is_folder and file_names(url):
+        raise CheckpointError(
+            tr("{url} is not empty, and remote folders are not replaced. Choose another.", url=url)
+        )
+    if not overwrite:
+        check_absent(f"{folder_url}/{main}", destination.id)
+    with destination.local_folder() as folder:
+        upload = Upload(destination, main, folder)
+        with _locked(upload.record.path):
+            try:
+                yield upload
+            except BaseException:
+                upload.close(is_complete=False)
+                raise
+            upload.close(is_complete=True)
+
+
+class _Record(NamedTuple):
+    """What is uploaded, in a file.
+
+    Attributes:
+        destination: of the upload.
+        main: the name of the file that is completed last.
+        names: the names of all files whose upload may have begun.
+        since: when the upload began.
+    """
+
+    destination: Destination
+    main: str
+    names: list[str]
+    since: datetime
+
+    @property
+    def path(self) -> Path:
+        return _uploads() / f"{self.destination.id}{RECORD_SUFFIX}"
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add names, and save the record.
+
+        Raises:
+            CheckpointError: the cache folder cannot be written.
+        """
+        self.names.extend(names)
+        content = [*self.destination, self.main, self.names, self.since.isoformat()]
+        replace_bytes(self.path, json.dumps(content).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> _Record:
+        """Return the record in a file.
+
+        Raises:
+            ValueError: the file is damaged.
+            OSError: the file cannot be read.
+        """
+        url, own_id, overwrite, main, names, since = json.loads(path.read_bytes())
+        return cls(Destination(url, own_id, overwrite), main, names, datetime.fromisoformat(since))
+
+    def try_to_clean(self) -> bool:
+        """Remove what is left of the upload, unless it is complete, and the record.
+
+        An object of another upload is kept, also if it has one of the names.
+
+        Returns:
+            False if the object store cannot be reached; the record is kept then.
+        """
+        folder, own_id, _ = self.destination
+        urls = [f"{folder}/{name}" for name in self.names]
+        try:
+            remove_parts(urls, self.since)
+            if urls and upload_id(f"{folder}/{self.main}") != own_id:
+                for url in urls:
+                    if upload_id(url) == own_id:
+                        remove_object(url)
+        except CheckpointError as error:
+            log.warning("%s The next upload removes what is left.", error)
+            return False
+        self.path.unlink(missing_ok=True)
+        return True
+
+
+def remove_interrupted() -> list[str]:
+    """Remove what killed processes uploaded, and return the URL of the main file of each upload."""
+    removed = []
+    for path in _uploads().glob(f"*{RECORD_SUFFIX}"):
+        with suppress(Timeout, OSError), _locked(path):
+            try:
+                record = _Record.load(path)
+            except ValueError:
+                path.unlink()
+                continue
+            if record.try_to_clean():
+                removed.append(f"{record.destination.url}/{record.main}")
+                log.warning("Removed what an interrupted upload to %s left.", removed[-1])
+    return removed
+
+
+@contextmanager
+def _locked(record: Path) -> Iterator[None]:
+    """Lock a record during the block.
+
+    Raises:
+        Timeout: another process or thread has locked it.
+    """
+    path = record.with_suffix(LOCK_SUFFIX)
+    with FileLock(path, blocking=False, thread_local=False):
+        try:
+            yield
+        finally:
+            if not record.exists():
+                path.unlink(missing_ok=True)
+
+
+def _uploads() -> Path:
+    return cache_folder() / "uploads"

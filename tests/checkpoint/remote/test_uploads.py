@@ -1,0 +1,278 @@
+"""Uploads to an object store: what arrives, what a fault leaves, and what is removed after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import boto3
+import pytest
+import torch
+from safetensors.torch import save_file
+from upload_proxy import upload_proxy
+
+import prune_gui
+from prune_gui.checkpoint.remote import destination, stores
+from prune_gui.checkpoint.remote.destination import remove_interrupted
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.recipe import Recipe, export, resolve, verify
+
+pytestmark = pytest.mark.slow
+
+RECIPE = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}])
+SHARD_BYTES = 20_000_000
+INDEX = "model.safetensors.index.json"
+SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+
+
+@pytest.fixture
+def store(s3_server, monkeypatch, tmp_path):
+    """Return a proxy of a server of S3 with an empty bucket, which the environment names."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-key")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    bucket = boto3.resource("s3").Bucket("results")
+    bucket.create()
+    bucket.objects.delete()
+    with upload_proxy(s3_server) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        stores.bucket_store.cache_clear()
+        proxy.bucket = bucket
+        yield proxy
+    stores.bucket_store.cache_clear()
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return a checkpoint that is uploaded in four parts, or as two shards of three and one."""
+    torch.manual_seed(0)
+    tensors = {"a.weight": torch.randn(2200, 2000), "b.weight": torch.randn(1200, 2000)}
+    save_file(tensors, tmp_path / "net.safetensors")
+    return tmp_path / "net.safetensors"
+
+
+@pytest.fixture
+def resolution(path):
+    with prune_gui.open_checkpoint(path) as checkpoint:
+        yield resolve(RECIPE, checkpoint)
+
+
+def left(store):
+    """Return the keys of the objects, and those of uploads that are not complete."""
+    pending = [each.object_key for each in store.bucket.multipart_uploads.all()]
+    return [each.key for each in store.bucket.objects.all()], pending
+
+
+def content(store, key):
+    return store.bucket.Object(key).get()["Body"].read()
+
+
+def act_at_part(store, number, act):
+    """Call a function when the upload of a part arrives, before it is stored."""
+    parts = []
+
+    def count(method, path):
+        if method == "PUT" and "partNumber" in path:
+            parts.append(path)
+            if len(parts) == number:
+                act()
+
+    store.before_answer = count
+
+
+@pytest.mark.parametrize("faults", [[], ["503", "503"], ["cut", "", "cut"], ["slow"]])
+def test_the_bytes_are_those_of_a_local_file(store, resolution, tmp_path, faults):
+    store.faults = faults
+    export(resolution, "s3://results/net/pruned.safetensors")
+    export(resolution, tmp_path / "local.safetensors")
+    assert content(store, "net/pruned.safetensors") == (tmp_path / "local.safetensors").read_bytes()
+    assert left(store) == (["net/pruned.safetensors"], [])
+    assert not store.faults
+    assert verify("s3://results/net/pruned.safetensors").problems == []
+
+
+@pytest.mark.parametrize("form", ["reparametrized", "masks"])
+def test_the_loader_script_is_uploaded_first(store, resolution, tmp_path, form):
+    export(resolution, "s3://results/pruned.pt", form)
+    export(resolution, tmp_path / "pruned.pt", form)
+    written = [path for path in tmp_path.iterdir() if "pruned" in path.name]
+    assert {key: content(store, key) for key in left(store)[0]} == {
+        path.name: path.read_bytes() for path in written
+    }
+    completed = [path for method, path in store.requests if method in ("PUT", "POST")]
+    assert "pruned.pt" in completed[-1]
+
+
+def test_the_index_of_shards_is_uploaded_last(store, resolution, tmp_path):
+    export(resolution, "s3://results/net", shard_size=SHARD_BYTES)
+    export(resolution, tmp_path / "net", shard_size=SHARD_BYTES)
+    assert left(store) == ([f"net/{name}" for name in (*SHARDS, INDEX)], [])
+    for name in (*SHARDS, INDEX):
+        assert content(store, f"net/{name}") == (tmp_path / "net" / name).read_bytes()
+    assert INDEX in [path for method, path in store.requests if method in ("PUT", "POST")][-1]
+    with prune_gui.open_checkpoint("s3://results/net") as checkpoint:
+        export(resolve(RECIPE, checkpoint), "s3://results/again")
+    assert len(left(store)[0]) == 6
+
+
+def test_other_tags_are_verified_by_reading_back(store, resolution):
+    store.has_digests = False
+    export(resolution, "s3://results/pruned.safetensors")
+    ranges = [path for method, path in store.requests if method == "GET"]
+    assert len(ranges) == 4
+
+
+@pytest.mark.parametrize("has_digests", [True, False])
+@pytest.mark.parametrize("where", ["pruned.safetensors", "folder"])
+def test_a_part_that_arrives_changed_is_found(store, resolution, where, has_digests):
+    store.faults = ["", "corrupt"]
+    store.has_digests = has_digests
+    size = SHARD_BYTES if where == "folder" else None
+    with pytest.raises(CheckpointError, match="differs from the file"):
+        export(resolution, f"s3://results/{where}", shard_size=size)
+    assert left(store) == ([], [])
+
+
+def test_missing_permission_is_one_message(store, resolution):
+    store.faults = ["403"]
+    with pytest.raises(CheckpointError, match="without permission"):
+        export(resolution, "s3://results/pruned.safetensors")
+    assert left(store) == ([], [])
+
+
+@pytest.mark.parametrize("where", ["pruned.safetensors", "folder"])
+def test_a_cancelled_upload_leaves_nothing(store, resolution, cache, where):
+    cancel = threading.Event()
+    act_at_part(store, 2, cancel.set)
+    size = SHARD_BYTES if where == "folder" else None
+    with pytest.raises(Cancelled):
+        export(resolution, f"s3://results/{where}", cancel=cancel, shard_size=size)
+    assert left(store) == ([], [])
+    assert list((cache / "uploads").iterdir()) == []
+
+
+def test_a_file_is_replaced_only_if_that_is_allowed(store, resolution):
+    store.bucket.put_object(Key="pruned.safetensors", Body=b"old")
+    with pytest.raises(CheckpointError, match="already exists"):
+        export(resolution, "s3://results/pruned.safetensors")
+    seen = []
+    act_at_part(store, 3, lambda: seen.append(content(store, "pruned.safetensors")))
+    export(resolution, "s3://results/pruned.safetensors", overwrite=True)
+    assert seen == [b"old"]
+    assert len(content(store, "pruned.safetensors")) > SHARD_BYTES
+
+
+def test_a_file_that_appears_during_the_upload_is_not_replaced(store, resolution):
+    act_at_part(store, 2, lambda: store.bucket.put_object(Key="pruned.safetensors", Body=b"new"))
+    with pytest.raises(CheckpointError, match="already exists"):
+        export(resolution, "s3://results/pruned.safetensors")
+    assert content(store, "pruned.safetensors") == b"new"
+    assert left(store) == (["pruned.safetensors"], [])
+
+
+@pytest.mark.parametrize(
+    ("url", "size", "message"),
+    [
+        ("https://host/net.safetensors", None, "cannot be written. Save into an object store"),
+        ("hf://owner/net", 100, "cannot be written. Save into an object store"),
+        ("s3://results/full", 100, "is not empty, and remote folders are not replaced"),
+        ("s3://results/net.txt", None, r"\.txt"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_at_first(store, resolution, url, size, message):
+    store.bucket.put_object(Key="full/file", Body=b"content")
+    with pytest.raises(CheckpointError, match=message):
+        export(resolution, url, overwrite=True, shard_size=size)
+    assert not any("uploads" in path for _, path in store.requests)
+
+
+def test_a_missing_bucket_is_one_message(store, resolution):
+    with pytest.raises(CheckpointError, match=r"s3://other/.* cannot be written: 404 Not Found"):
+        export(resolution, "s3://other/net.safetensors")
+
+
+def test_the_open_checkpoint_is_not_replaced(store, path):
+    store.bucket.upload_file(str(path), "net.safetensors")
+    with prune_gui.open_checkpoint("s3://results/net.safetensors") as checkpoint:
+        resolution = resolve(RECIPE, checkpoint)
+        with pytest.raises(CheckpointError, match="is open"):
+            export(resolution, "s3://results/net.safetensors", overwrite=True)
+
+
+def apply(path: Path, url: str, *options: str) -> subprocess.Popen:
+    recipe = path.with_name("recipe.yaml")
+    recipe.write_text(RECIPE.to_yaml())
+    program = [sys.executable, "-m", "prune_gui", "apply", str(recipe), str(path), "-o", url]
+    return subprocess.Popen([*program, *options], stderr=subprocess.PIPE, text=True)
+
+
+def kill_at_part(store, path, number, url, *options):
+    """Start an upload, and kill the process at a part."""
+    arrived = threading.Event()
+    act_at_part(store, number, arrived.set)
+    with apply(path, url, *options) as process:
+        assert arrived.wait(60)
+        process.kill()
+    store.before_answer = lambda *_: None
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_what_a_kill_leaves_is_named_and_removed_by_the_next_upload(store, path, sharded):
+    options = ["--shard-size", "20MB"] if sharded else []
+    url = "s3://results/folder" if sharded else "s3://results/pruned.safetensors"
+    store.faults = ["slow"] * 4
+    kill_at_part(store, path, 4, url, *options)
+    objects, pending = left(store)
+    assert pending
+    assert objects == ([f"folder/{SHARDS[0]}"] if sharded else [])
+    with apply(path, "s3://results/other.safetensors") as process:
+        _, message = process.communicate(timeout=60)
+    main = f"{url}/{INDEX}" if sharded else url
+    assert f"Removed what an interrupted upload to {main} left." in message
+    assert left(store) == (["other.safetensors"], [])
+    assert remove_interrupted() == []
+
+
+def test_objects_of_others_and_running_uploads_are_not_removed(store, path, resolution):
+    kill_at_part(store, path, 4, "s3://results/net", "--shard-size", "20MB")
+    store.bucket.put_object(Key=f"net/{SHARDS[0]}", Body=b"of another program")
+    found = []
+    act_at_part(store, 2, lambda: found.extend(remove_interrupted()))
+    export(resolution, "s3://results/pruned.safetensors")
+    assert left(store) == ([f"net/{SHARDS[0]}", "pruned.safetensors"], [])
+    assert found == []
+
+
+def test_what_cannot_be_removed_now_is_removed_later(store, path, monkeypatch, caplog):
+    kill_at_part(store, path, 4, "s3://results/net", "--shard-size", "20MB")
+    removing = destination.remove_parts
+
+    def fail(*_):
+        raise CheckpointError("s3://results cannot be written: no complete answer.")
+
+    monkeypatch.setattr(destination, "remove_parts", fail)
+    assert remove_interrupted() == []
+    assert "The next upload removes what is left" in caplog.text
+    monkeypatch.setattr(destination, "remove_parts", removing)
+    assert remove_interrupted() == [f"s3://results/net/{INDEX}"]
+    assert left(store) == ([], [])
+
+
+def test_ctrl_c_removes_what_was_uploaded(store, path):
+    arrived = threading.Event()
+    act_at_part(store, 4, arrived.set)
+    store.faults = ["slow"] * 4
+    with apply(path, "s3://results/net", "--shard-size", "20MB") as process:
+        assert arrived.wait(60)
+        os.kill(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in message
+    assert left(store) == ([], [])

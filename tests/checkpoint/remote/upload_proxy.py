@@ -1,0 +1,119 @@
+"""A proxy in front of an object store, which does something to the uploads of parts."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+SLOW_S = 0.3
+MOTO_DATE = b"2010-11-10T20:48:33.000Z"
+"""When each upload began, according to moto."""
+
+
+class UploadProxy(ThreadingHTTPServer):
+    """Passes requests on to an object store.
+
+    Attributes:
+        store: the URL of the object store.
+        faults: each handles one of the next uploads of a part, first to last: "503", "403", "cut"
+            (the connection is closed without an answer), "slow", or "corrupt" (a byte is changed).
+        has_digests: whether ETags tell the MD5 of an object; those of some stores do not.
+        requests: the method and the path with the query of each request.
+        connections: all that were opened.
+        before_answer: is called with the method and the path of each request.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, store: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.store = store
+        self.faults: list[str] = []
+        self.connections: list[socket.socket] = []
+        self.has_digests = True
+        self.requests: list[tuple[str, str]] = []
+        self.before_answer: Callable[[str, str], None] = lambda *_: None
+
+    @property
+    def url(self) -> str:
+        """The URL of the proxy."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def process_request(self, request: socket.socket, client_address: object) -> None:
+        """Handle a connection on a thread of its own."""
+        self.connections.append(request)
+        super().process_request(request, client_address)
+
+    def handle_error(self, *_: object) -> None:
+        """Ignore a client that was killed."""
+
+
+@contextmanager
+def upload_proxy(store: str) -> Iterator[UploadProxy]:
+    """Run a proxy in the background."""
+    proxy = UploadProxy(store)
+    thread = threading.Thread(target=proxy.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        proxy.shutdown()
+        for connection in proxy.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        proxy.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: UploadProxy
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _pass_on(self) -> None:
+        server = self.server
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.close_connection = True  # or its thread would wait for more requests
+        server.requests.append((self.command, self.path))
+        server.before_answer(self.command, self.path)
+        is_part = self.command == "PUT" and "partNumber" in self.path
+        fault = server.faults.pop(0) if is_part and server.faults else ""
+        if fault == "cut":
+            return
+        if fault.isdigit():
+            self._send(int(fault), {}, b"")
+            return
+        if fault == "corrupt":
+            body = bytes([body[0] ^ 1]) + body[1:]
+        time.sleep(SLOW_S if fault == "slow" else 0)
+        connection = http.client.HTTPConnection(urlsplit(server.store).netloc)
+        connection.request(self.command, self.path, body, dict(self.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        if self.command == "POST" and not server.has_digests:
+            content = re.sub(rb"[0-9a-f]{32}-\d+", b"opaque", content)
+        content = content.replace(MOTO_DATE, datetime.now(UTC).isoformat().encode())
+        self._send(answer.status, dict(answer.getheaders()), content)
+        connection.close()
+
+    def _send(self, code: int, headers: dict[str, str], octets: bytes) -> None:
+        self.send_response_only(code)
+        if self.command != "HEAD":
+            headers = {**headers, "Content-Length": str(len(octets))}
+        for name, value in headers.items():
+            if name.lower() not in ("connection", "transfer-encoding"):
+                self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(octets)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on  # noqa: N815

@@ -328,6 +328,22 @@ class Checkpoint(ABC):
         """
         self.check()
 
+    @cached_property
+    def small_files_folder(self) -> Path:
+        """The folder with small files beside the file, such as its tokenizer.
+
+        Those of a remote checkpoint are fetched first.
+
+        Raises:
+            CheckpointError: they cannot be fetched, or the user has to agree first.
+            Cancelled: the user cancels.
+        """
+        if self.url is not None:
+            from prune_gui.checkpoint.remote.small_files import fetch_small_files  # optional
+
+            fetch_small_files(self.path.parent)
+        return self.path.parent
+
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors, as Adam's moments."""
         return False

@@ -88,6 +88,22 @@ class ChangedError(CheckpointError):
         super().__init__(tr("{file} was changed since it was opened. Open it again.", file=url))
 
 
+class DeniedError(CheckpointError):
+    """A remote file or folder cannot be read without permission."""
+
+
+class Listing(NamedTuple):
+    """The content of a remote folder.
+
+    Attributes:
+        files: the size in bytes of each file, by name.
+        folders: the names of the folders in it.
+    """
+
+    files: dict[str, int]
+    folders: list[str]
+
+
 def file_state(url: str) -> FileState:
     """Return the state of a remote file.
 
@@ -166,8 +182,8 @@ def read_small(url: str, limit: int) -> bytes | None:
     raise _explained(url, problem) from problem
 
 
-def file_names(url: str) -> list[str] | None:
-    """Return the names of the files in a remote folder; None if the server cannot list them.
+def listing(url: str) -> Listing | None:
+    """Return the content of a remote folder; None if the server cannot list it.
 
     Raises:
         CheckpointError: the folder cannot be reached.
@@ -178,22 +194,34 @@ def file_names(url: str) -> list[str] | None:
         case "http" | "https":
             return None
         case "hf":
-            listing = read_small(_hub_listing(url), MAX_LISTING_BYTES)
-            return _hub_names(listing or b"[]")
+            return _hub_content(read_small(_hub_listing(url), MAX_LISTING_BYTES) or b"[]")
     store, path = _located(url)
     try:
         listed = obstore.list_with_delimiter(store, f"{path}/" if path else None)
     except Exception as error:
         raise _explained(url, error) from error
-    return [each["path"].rpartition("/")[2] for each in listed["objects"] if each["size"]]
+    folders = [_last(each) for each in listed["common_prefixes"]]
+    files = {_last(each["path"]): each["size"] for each in listed["objects"]}
+    for name in folders:  # an empty object with the name of a folder makes it visible
+        files.pop(name, None)
+    return Listing(files, folders)
 
 
-def _hub_names(listing: bytes) -> list[str]:
+def _hub_content(answer: bytes) -> Listing:
     try:
-        files = json.loads(listing)
-        return [each["path"].rpartition("/")[2] for each in files if each["type"] == "file"]
+        entries = [
+            (each["type"], _last(each["path"]), int(each.get("size", 0)))
+            for each in json.loads(answer)
+        ]
     except (ValueError, TypeError, KeyError, AttributeError):
-        return []
+        entries = []
+    files = {name: size for kind, name, size in entries if kind == "file"}
+    return Listing(files, [name for kind, name, _ in entries if kind == "directory"])
+
+
+def _last(path: str) -> str:
+    """Return the name of a file or folder from its path."""
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def _pauses() -> Iterator[float]:
@@ -220,7 +248,7 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
             | exceptions.PermissionDeniedError()
             | exceptions.UnauthenticatedError()
         ):
-            return CheckpointError(
+            return DeniedError(
                 tr(
                     "{url} cannot be read without permission. Set credentials in the environment "
                     "or in the files of the provider, and open it again.",

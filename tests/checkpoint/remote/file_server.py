@@ -26,6 +26,7 @@ class FileServer(ThreadingHTTPServer):
         has_tags: whether answers have an ETag.
         headers_seen: the headers of each request.
         before_answer: is called with the path of each request.
+        contents: the contents of more files, by path without the first slash; None is an error.
     """
 
     daemon_threads = True
@@ -38,6 +39,7 @@ class FileServer(ThreadingHTTPServer):
         self.has_tags = True
         self.headers_seen: list[dict[str, str]] = []
         self.before_answer: Callable[[str], None] = lambda _: None
+        self.contents: dict[str, bytes | None] = {}
 
     @property
     def url(self) -> str:
@@ -88,6 +90,11 @@ class _Handler(BaseHTTPRequestHandler):
         server.headers_seen.append(dict(self.headers))
         server.before_answer(path)
         file = server.folder / path.lstrip("/")
+        if (name := path.lstrip("/")) in server.contents:
+            content = server.contents[name]
+            headers = {"Last-Modified": self.date_time_string()}
+            self._send(500 if content is None else 200, content or b"", headers)
+            return
         if not file.is_file():
             self._send(404)
             return

@@ -33,6 +33,8 @@ FIRST_PAUSE_S: Final = 0.2
 """Pause before the second attempt; it doubles each time."""
 STATUS: Final = re.compile(r"\b[45]\d\d\b [A-Z][A-Za-z ]+")
 """The status in an error message of `obstore`. The rest may hold signed URLs, and is not shown."""
+DENIED: Final = ("401 ", "403 ")
+"""How that status starts if permission is missing, which `obstore` does not say of a listing."""
 MAX_LISTING_BYTES: Final = 8_000_000
 
 
@@ -239,22 +241,10 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
     """Return the message for a failed request."""
     from obstore import exceptions  # optional
 
-    name = _shown(url)
+    name, status = _shown(url), STATUS.search(str(error))
     match error:
         case FileNotFoundError() | exceptions.NotFoundError():
             return CheckpointError(tr("{url} does not exist. Check the URL.", url=name))
-        case (
-            PermissionError()
-            | exceptions.PermissionDeniedError()
-            | exceptions.UnauthenticatedError()
-        ):
-            return DeniedError(
-                tr(
-                    "{url} cannot be read without permission. Set credentials in the environment "
-                    "or in the files of the provider, and open it again.",
-                    url=name,
-                )
-            )
         case exceptions.NotSupportedError():
             return CheckpointError(
                 tr(
@@ -262,7 +252,19 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
                     url=name,
                 )
             )
-    status = STATUS.search(str(error))
+    is_denied = (
+        PermissionError,
+        exceptions.PermissionDeniedError,
+        exceptions.UnauthenticatedError,
+    )
+    if isinstance(error, is_denied) or (status and status[0].startswith(DENIED)):
+        return DeniedError(
+            tr(
+                "{url} cannot be read without permission. Set credentials in the environment "
+                "or in the files of the provider, and open it again.",
+                url=name,
+            )
+        )
     return CheckpointError(
         tr(
             "{url} cannot be reached: {reason}. Check the URL and the network, and open it again.",

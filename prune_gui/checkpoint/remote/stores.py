@@ -35,6 +35,8 @@ STATUS: Final = re.compile(r"\b[45]\d\d\b [A-Z][A-Za-z ]+")
 """The status in an error message of `obstore`. The rest may hold signed URLs, and is not shown."""
 DENIED: Final = ("401 ", "403 ")
 """How that status starts if permission is missing, which `obstore` does not say of a listing."""
+UNTRUSTED: Final = "InvalidCertificate"
+"""What is in an error message of `obstore` if the certificate of the server is not trusted."""
 MAX_LISTING_BYTES: Final = 8_000_000
 
 
@@ -263,6 +265,15 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
                 "{url} cannot be read without permission. Set credentials in the environment "
                 "or in the files of the provider, and open it again.",
                 url=name,
+            )
+        )
+    if UNTRUSTED in str(error):
+        return CheckpointError(
+            tr(
+                "{url} cannot be reached: its certificate is not trusted. If you trust it, name a "
+                "file with it in the environment variable {variable}, and open it again.",
+                url=name,
+                variable="SSL_CERT_FILE",
             )
         )
     return CheckpointError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -181,6 +182,17 @@ class Checkpoint(ABC):
         infos = map(self._info, names)
         return self.view_keys([info.pair[0] if info.pair else info.name for info in infos])
 
+    def view_span(self, name: str, start: int, stop: int) -> torch.Tensor:
+        """Return the elements [start, stop) of the flat values of a parameter; see `view`.
+
+        Only these are fetched of a remote file whose tensors are plain bytes.
+
+        Raises:
+            CheckpointError: as `read`.
+        """
+        info = self._info(name)
+        return self.view_key_span(info.pair[0] if info.pair else info.name, start, stop)
+
     def read_mask(self, name: str) -> torch.Tensor | None:
         """Return the mask of a reparametrized pair as torch.bool, True where kept; else None.
 
@@ -236,6 +248,20 @@ class Checkpoint(ABC):
             CheckpointError: as `read_key`.
         """
         return self.read_key(key)
+
+    def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
+        """Return a span of the flat tensor stored under a raw key of the file; see `view_span`.
+
+        Raises:
+            CheckpointError: as `read_key`.
+        """
+        tensor = self.view_key(key)
+        if tensor.dim() > 1:  # reshaping copies a strided tensor
+            per_row = max(1, math.prod(tensor.shape[1:]))
+            first = start // per_row
+            tensor = tensor[first : -(-stop // per_row)]
+            start, stop = start - first * per_row, stop - first * per_row
+        return tensor.reshape(-1)[start:stop]
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
         """Return the flat tensors stored under raw keys of the file; see `views`.
@@ -301,6 +327,22 @@ class Checkpoint(ABC):
             Cancelled: the user cancels.
         """
         self.check()
+
+    @cached_property
+    def small_files_folder(self) -> Path:
+        """The folder with small files beside the file, such as its tokenizer.
+
+        Those of a remote checkpoint are fetched first.
+
+        Raises:
+            CheckpointError: they cannot be fetched, or the user has to agree first.
+            Cancelled: the user cancels.
+        """
+        if self.url is not None:
+            from prune_gui.checkpoint.remote.small_files import fetch_small_files  # optional
+
+            fetch_small_files(self.path.parent)
+        return self.path.parent
 
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors, as Adam's moments."""

@@ -90,6 +90,16 @@ class MappedCheckpoint(FileCheckpoint):
         """Return the tensor that `read_key` returns, possibly in memory of another view."""
         return self._tensor(key, self._viewed_bytes)
 
+    def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
+        """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
+        if self.source.maps_neighbours:
+            return super().view_key_span(key, start, stop)
+        first, _ = self._span(key)
+        self.source.check()
+        itemsize = self._torch_dtype(key).itemsize
+        span = first + start * itemsize, first + stop * itemsize
+        return self._flat(key, *span, self._aligned_bytes)
+
     def missing_nbytes(self, names: Iterable[str]) -> int:
         """Return the bytes to fetch before these parameters can be read."""
         keys = (key for name in names for key in self.tensors[name].pair or (name,))
@@ -134,11 +144,16 @@ class MappedCheckpoint(FileCheckpoint):
 
     def _flat(self, key: str, start: int, stop: int, read_bytes: ReadBytes) -> torch.Tensor:
         """Return a span of the file as a flat tensor with the dtype of the tensor at `key`."""
+        dtype = self._torch_dtype(key)
+        return read_bytes(start, stop, dtype.itemsize).view(dtype)
+
+    def _torch_dtype(self, key: str) -> torch.dtype:
+        """Return the dtype in which a tensor is read: uint8 for a packed one."""
         import torch  # slow to import
 
         raw = self.raw[key]
         packed = raw.dtype in PACKED_DTYPES
-        dtype = torch.uint8 if packed else getattr(torch, raw.dtype, None)
+        dtype: torch.dtype | None = torch.uint8 if packed else getattr(torch, raw.dtype, None)
         if dtype is None:
             raise CheckpointError(
                 tr(
@@ -150,8 +165,7 @@ class MappedCheckpoint(FileCheckpoint):
                     key=key,
                 )
             )
-        flat = read_bytes(start, stop, dtype.itemsize)
-        return flat if packed else flat.view(dtype)
+        return dtype
 
     def _aligned_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
         """Return a span of the file as flat uint8: its mapping, or a copy if that is unaligned."""

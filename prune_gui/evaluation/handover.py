@@ -125,9 +125,8 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
         out.mkdir()
         target = out / _file_name(checkpoint)
     write(resolution, target, "finalized", overwrite=False, monitor=monitor)
-    beside = checkpoint.path.absolute().parent
-    if (beside / CONFIG_NAME).is_file():
-        for path in visible_files(beside):
+    if (checkpoint.path.parent / CONFIG_NAME).is_file():
+        for path in visible_files(checkpoint.small_files_folder.absolute()):
             if not is_weight_file(path):
                 with suppress(OSError):
                     (out / path.name).symlink_to(path)

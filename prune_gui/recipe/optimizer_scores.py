@@ -75,14 +75,14 @@ class OptimizerScores:
 class _StoredSquares:
     """Returns v of a parameter when called; equal if the checkpoint and the name are."""
 
-    checkpoint: Checkpoint
+    checkpoint: TorchCheckpoint
     name: str
 
     def __call__(self) -> torch.Tensor:
         tensor = _squares_of(self.checkpoint)[self.name]()
         if tensor is None:
             raise CheckpointError(tr("{file} is closed.", file=self.checkpoint.path.name))
-        return tensor.detach()
+        return self.checkpoint.values_of(tensor).detach()
 
 
 def read_other(
@@ -116,7 +116,11 @@ def optimizer_scores(checkpoint: Checkpoint, info: TensorInfo) -> OptimizerScore
     except CheckpointError as error:
         raise RecipeError(str(error)) from error
     tensor = found[info.name]() if info.name in found else None
-    if tensor is None or not tensor.is_floating_point():
+    if (
+        not isinstance(checkpoint, TorchCheckpoint)
+        or tensor is None
+        or not tensor.is_floating_point()
+    ):
         raise RecipeError(tr(NO_SQUARES, file=checkpoint.path.name, name=info.name))
     read = _StoredSquares(checkpoint, info.name)
     squares = TensorScores(read, info.shape, tensor.dtype)

@@ -185,7 +185,7 @@ class Resolution:
             )
         position = tuple(i % n for i, n in sides)
         flat = int(np.ravel_multi_index(position, info.shape))
-        value = float(self.checkpoint.view(name)[position])
+        value = float(self.checkpoint.view_span(name, flat, flat + 1))
         element_ranks: dict[int, ElementRank] = {}
         for applied in self.layers.get(name, ()):
             element_ranks[applied.step] = applied.predicate.element_rank(flat)

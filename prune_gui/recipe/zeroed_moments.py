@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 
@@ -28,8 +27,7 @@ def with_zeroed_moments(
             to.
     """
     checkpoint = resolution.checkpoint
-    found = moments(checkpoint) if isinstance(checkpoint, TorchCheckpoint) else {}
-    if not found:
+    if not isinstance(checkpoint, TorchCheckpoint) or not (found := moments(checkpoint)):
         raise CheckpointError(
             tr("{file} has no optimizer state with moments.", file=checkpoint.path.name)
         )
@@ -37,7 +35,7 @@ def with_zeroed_moments(
         replace(
             tensor,
             moments=tuple(
-                (moment, _writer(resolution, tensor.name, moment.detach()))
+                (moment, _writer(resolution, checkpoint, tensor.name, moment.detach()))
                 for moment in found.get(tensor.name, ())
                 if tensor.name in resolution.layers
             ),
@@ -46,12 +44,13 @@ def with_zeroed_moments(
     ]
 
 
-def _writer(resolution: Resolution, name: str, moment: torch.Tensor) -> TensorWriter:
-    flat = partial(torch.reshape, moment, (-1,))
+def _writer(
+    resolution: Resolution, checkpoint: TorchCheckpoint, name: str, moment: torch.Tensor
+) -> TensorWriter:
     steps = resolution.layers[name]
     return TensorWriter(
         name,
         str(moment.dtype).removeprefix("torch."),
         tuple(moment.shape),
-        lambda: masked(flat(), steps, chunks(moment.numel())),
+        lambda: masked(checkpoint.values_of(moment).reshape(-1), steps, chunks(moment.numel())),
     )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from file_server import serving
+from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QMessageBox
 from safetensors.torch import save_file
 from waiting import change
 
+from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
 from prune_gui.checkpoint.remote.locations import path_of
 from prune_gui.gui.dialogs.location import LocationDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.views.maps.map_view import BACKGROUND_DELAY_MS
 
 ROWS = 2000
 
@@ -128,6 +131,33 @@ def test_all_is_fetched_on_demand_and_then_zeros_are_counted(
     settle()
     qtbot.waitUntil(lambda: workbench.session.file_zeros.is_complete, timeout=20_000)
     assert workbench.session.checkpoint.is_fetched
+
+
+def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, monkeypatch):
+    monkeypatch.setattr("prune_gui.audit.rendering.weights_picture.UNASKED_FETCH_BYTES", 4_000_000)
+    mask, weights = (remote.views.view(name) for name in ("mask", "weights"))
+
+    def show(view, first_row=None):
+        remote.views.bring_forward(view.lane)
+        if first_row is not None:
+            view._plot.setRange(QRectF(100, first_row, 20, 20), padding=0)
+        qtbot.wait(BACKGROUND_DELAY_MS + 50)
+        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+        assert view._pipeline.is_current
+
+    workbench.choose("a.weight")
+    show(mask)
+    show(mask, 1900)
+    assert server.fetched() <= 3 * BLOCK_BYTES
+    show(weights)
+    assert not weights._pipeline.shown.tile_grid.is_whole
+    before = server.fetched()
+    assert before <= 6_000_000
+    show(weights, 700)
+    assert 0 < server.fetched() - before <= 256 * 1000 * 4 + 2 * BLOCK_BYTES
+    weights.fit()
+    qtbot.waitUntil(lambda: weights._pipeline.shown.tile_grid.is_whole, timeout=20_000)
+    assert workbench.session.checkpoint.missing_nbytes(["a.weight"]) == 0
 
 
 def test_only_urls_can_be_opened(qtbot):

@@ -18,13 +18,21 @@ picture, and the end of a colour scale need not be exact.
 """
 
 
-def colour_limit(measure: Measure, size: int, monitor: Monitor) -> float:
+FEW_SPANS: Final = 8
+FEW_SPAN_ELEMENTS: Final = 1 << 15
+"""Fewer and longer spans, of parameters that are not fetched yet."""
+
+
+def colour_limit(
+    measure: Measure, size: int, monitor: Monitor, *, few_spans: bool = False
+) -> float:
     """Return the magnitude at which a colour scale ends: that of about 99.9 % of the numbers.
 
     Args:
         measure: returns a number per element.
         size: the number of elements.
         monitor: checks for cancellation.
+        few_spans: whether reading a span takes long.
 
     Returns:
         The `inner_limit` of the sampled magnitudes; 0.0 if no sampled number is finite.
@@ -33,7 +41,8 @@ def colour_limit(measure: Measure, size: int, monitor: Monitor) -> float:
         Cancelled: the monitor was cancelled.
     """
     samples = []
-    for start, stop in _spans(size):
+    spans = (FEW_SPANS, FEW_SPAN_ELEMENTS) if few_spans else (SAMPLED_SPANS, SPAN_ELEMENTS)
+    for start, stop in _spans(size, *spans):
         monitor.advance(0)
         numbers, is_defined = measure(start, stop)
         magnitudes = np.abs(
@@ -43,11 +52,11 @@ def colour_limit(measure: Measure, size: int, monitor: Monitor) -> float:
     return inner_limit(np.concatenate(samples)) if samples else 0.0
 
 
-def _spans(size: int) -> Iterator[tuple[int, int]]:
+def _spans(size: int, count: int, length: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of flat indices to sample: all, or equally distant ones."""
-    if size <= SAMPLED_SPANS * SPAN_ELEMENTS:
-        starts = np.arange(0, size, SPAN_ELEMENTS)
+    if size <= count * length:
+        starts = np.arange(0, size, length)
     else:
-        starts = np.linspace(0, size - SPAN_ELEMENTS, SAMPLED_SPANS).astype(np.int64)
+        starts = np.linspace(0, size - length, count).astype(np.int64)
     for start in starts.tolist():
-        yield start, min(start + SPAN_ELEMENTS, size)
+        yield start, min(start + length, size)

@@ -49,6 +49,15 @@ class ParameterLayout(Protocol):
         """Return the index of the element at (row, column), one number per dimension."""
 
 
+def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int, int]:
+    """Return the flat indices (start, stop) from the first element of a rectangle to its last."""
+    down, across = layout.row_offsets(rows), layout.column_offsets(columns)
+    down, across = down[down != GAP], across[across != GAP]
+    if not (down.size and across.size):
+        return 0, 0
+    return int(down[0] + across[0]), int(down[-1] + across[-1]) + 1
+
+
 MIN_WRAPPED_ELEMENTS = 256
 """A vector with fewer elements is shown as a single row."""
 

@@ -28,6 +28,11 @@ class MaskPainter:
     subject: Subject
 
     @property
+    def is_part(self) -> bool:
+        """False: a mask reads values only of parameters that were read for it before."""
+        return False
+
+    @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
         return (*self.subject.marked_key, self.subject.draft)
@@ -49,10 +54,12 @@ class MaskPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
-        from prune_gui.audit.statistics.element_values import weights  # torch: slow to import
+        from prune_gui.audit.raster.slice_layout import flat_span  # torch: slow to import
+        from prune_gui.audit.statistics.element_values import weights
 
         subject = self.subject
-        return texts(weights(subject.resolution, subject.name), layout, rows, columns)
+        measure = weights(subject.resolution, subject.name, flat_span(layout, rows, columns))
+        return texts(measure, layout, rows, columns)
 
     @property
     def profile_key(self) -> Hashable:

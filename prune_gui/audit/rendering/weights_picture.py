@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -15,6 +16,7 @@ from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.ramps import Ramp, ramp, rgb
 from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
 from prune_gui.audit.view_data.subject import Subject
+from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
 from prune_gui.errors import PruneGuiError
 from prune_gui.language import deferred, tr
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 Quantity = Literal["value", "size", "score", "margin", "correction", "difference"]
 VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
 """The quantities that follow from the values that steps correct."""
+SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
+"""The quantities of an element that follow from its value alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,8 @@ class WeightsPainter:
         reach_cache: cache of reaches, shared with other painters.
         full_range: whether the colours range up to the number farthest from zero; else a few
             outliers have the colour of the end.
+        is_part: whether only a part of a remote parameter is shown, and no more of it is to be
+            fetched. The end of the colours then follows from a few samples. See `shows_part`.
     """
 
     subject: Subject
@@ -145,6 +151,23 @@ class WeightsPainter:
     files: AuxiliaryFiles
     reach_cache: ReachCache
     full_range: bool = False
+    is_part: bool = False
+
+    def shows_part(self) -> WeightsPainter:
+        """Return the painter of a part of the parameter.
+
+        It differs only if reading the rest of the parameter would fetch much.
+        """
+        subject = self.subject
+        is_part = (
+            self.quantity in SPANNED
+            and not self.full_range
+            and subject.resolution.checkpoint.url is not None
+            and subject.info.nbytes > UNASKED_FETCH_BYTES
+            and not subject.resolution.is_corrected(subject.name)
+            and self.reach_cache.get(self.numbers_key) is None
+        )
+        return replace(self, is_part=is_part)
 
     @property
     def style(self) -> QuantityStyle:
@@ -168,20 +191,22 @@ class WeightsPainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return self.numbers_key, self.colours, self.full_range
+        return self.numbers_key, self.colours, self.full_range, self.is_part
 
     @property
     def limits(self) -> tuple[float, float]:
         """The magnitude at which the colours end, and the largest; 0.0 before the first picture."""
-        highest = self.reach_cache.get(self.numbers_key) or 0.0
-        limit = highest if self.full_range else self.reach_cache.get((self.numbers_key, "limit"))
-        return limit or 0.0, highest
+        limit = self.reach_cache.get(self._limit_key) or 0.0
+        highest = limit if self.is_part else self.reach_cache.get(self.numbers_key) or 0.0
+        return highest if self.full_range else limit, highest
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
         from prune_gui.audit.raster.cell_statistics import cell_statistics  # torch: slow to import
+        from prune_gui.audit.raster.slice_layout import flat_span
 
-        measure, reach = self._measure(), self._colour_limit(monitor)
+        reach = self._colour_limit(monitor)
+        measure = self._measure(flat_span(layout, part.rows, part.columns))
         statistics = cell_statistics(measure, layout, part.rows, part.columns, part.cells, monitor)
         numbers = statistics.mean if self.style.averaged else statistics.farthest
         pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
@@ -191,7 +216,10 @@ class WeightsPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the numbers as texts."""
-        return texts(self._measure(), layout, rows, columns)
+        from prune_gui.audit.raster.slice_layout import flat_span
+
+        measure = self._measure(flat_span(layout, rows, columns))
+        return texts(measure, layout, rows, columns)
 
     @property
     def profile_key(self) -> Hashable:
@@ -206,7 +234,8 @@ class WeightsPainter:
         measure = self._measure()
         return means(measure if self.style.averaged else absolute(measure), layout, monitor)
 
-    def _measure(self) -> Measure:
+    def _measure(self, span: tuple[int, int] | None = None) -> Measure:
+        """Return a reader of the numbers, of which only a span of flat indices may be read."""
         from prune_gui.audit.statistics import element_values  # torch: slow to import
 
         resolution, name = self.subject.resolution, self.subject.name
@@ -229,23 +258,33 @@ class WeightsPainter:
         if self.quantity == "difference":
             return element_values.difference(resolution, name, self.files, self.path)
         return (
-            element_values.sizes(resolution, name)
+            element_values.sizes(resolution, name, span)
             if self.quantity == "size"
-            else element_values.weights(resolution, name)
+            else element_values.weights(resolution, name, span)
         )
 
     def _colour_limit(self, monitor: Monitor) -> float:
         """Return the magnitude at which the colours end."""
         from prune_gui.audit.raster.colour_limit import colour_limit  # torch: slow to import
+        from prune_gui.audit.statistics.element_values import sampled_weights
 
-        reach, key = self._reach(monitor), (self.numbers_key, "limit")
+        subject, is_part = self.subject, self.is_part
+        reach, key = math.inf if is_part else self._reach(monitor), self._limit_key
         if self.full_range:
             return reach
         limit = self.reach_cache.get(key)
         if limit is None:
-            limit = min(reach, colour_limit(self._measure(), self.subject.info.numel, monitor))
+            measure = (
+                sampled_weights(subject.resolution, subject.name) if is_part else self._measure()
+            )
+            sampled = colour_limit(measure, subject.info.numel, monitor, few_spans=is_part)
+            limit = min(reach, sampled)
             self.reach_cache.keep(key, limit)
         return limit
+
+    @property
+    def _limit_key(self) -> Hashable:
+        return self.numbers_key, "limit", self.is_part
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
+from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.score_blocks import element_ranks_of
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.pruned_by_codes import IN_FILE
@@ -48,7 +49,7 @@ def element_at(
 ) -> Element:
     """Return the element at (row, column) of a parameter's layout."""
     flat, index = layout.flat(row, column), layout.index(row, column)
-    value = float(resolution.values(name)[index])
+    value = float(values.span_of(resolution, name, flat, flat + 1))
     code = int(resolution.pruned_by_within(name, flat, flat + 1)[0])
     return Element(index, value, code, tuple(_scores(resolution, name, flat, code)))
 

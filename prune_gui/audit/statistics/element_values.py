@@ -27,15 +27,28 @@ Measure = Callable[[int, int], tuple[Values, Flags]]
 the elements that have one (`ALL`: every element)."""
 
 
-def weights(resolution: Resolution, name: str) -> Measure:
-    """Return a reader of the values; kept elements are corrected, as in `Resolution.values`."""
-    read = values.reader_of(resolution.values(name))
-    return lambda start, stop: (read(start, stop), ALL)
+def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
+    """Return a reader of the values; kept elements are corrected, as in `Resolution.values`.
+
+    Args:
+        resolution: the resolution.
+        name: name of the parameter.
+        span: the flat indices (start, stop) that will be read; None: all.
+    """
+    first = 0 if span is None else span[0]
+    tensor = resolution.values(name) if span is None else values.span_of(resolution, name, *span)
+    read = values.reader_of(tensor)
+    return lambda start, stop: (read(start - first, stop - first), ALL)
 
 
-def sizes(resolution: Resolution, name: str) -> Measure:
+def sizes(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
     """Return a reader of the absolute values of `weights`."""
-    return absolute(weights(resolution, name))
+    return absolute(weights(resolution, name, span))
+
+
+def sampled_weights(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the values, which reads only what it returns; see `weights`."""
+    return lambda start, stop: weights(resolution, name, (start, stop))(start, stop)
 
 
 def squares(resolution: Resolution, name: str) -> Measure:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.pruning.selection.keys import Bits, raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
+from prune_gui.recipe import Resolution
 
 Values = NDArray[np.floating[Any]]
 Reader = Callable[[int, int], Values]
@@ -35,6 +36,16 @@ def reader_of(tensor: torch.Tensor) -> Reader:
         return _widened(flat[start:stop])
 
     return read
+
+
+def span_of(resolution: Resolution, name: str, start: int, stop: int) -> torch.Tensor:
+    """Return the elements [start, stop) of the flat `Resolution.values` of a parameter.
+
+    Of a remote checkpoint only these are fetched, unless the values are corrected.
+    """
+    if resolution.is_corrected(name):
+        return resolution.values(name).reshape(-1)[start:stop]
+    return resolution.checkpoint.view_span(name, start, stop)
 
 
 def together(checkpoint: Checkpoint, names: Iterable[str]) -> Values:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from filelock import FileLock, Timeout
 
 from prune_gui.checkpoint.remote.locations import cache_folder, url_of
-from prune_gui.checkpoint.remote.stores import file_names
+from prune_gui.checkpoint.remote.stores import listing
 from prune_gui.checkpoint.remote.uploads import (
     check_absent,
     check_writable,
@@ -156,7 +156,8 @@ def uploading(out: Path, main: str, *, is_folder: bool, overwrite: bool) -> Iter
     overwrite = overwrite and not is_folder
     folder_url = url if is_folder else url.rpartition("/")[0]
     destination = Destination(folder_url, secrets.token_hex(16), overwrite)
-    if is_folder and file_names(url):
+    content = listing(url) if is_folder else None
+    if content is not None and (any(content.files.values()) or content.folders):
         raise CheckpointError(
             tr("{url} is not empty, and remote folders are not replaced. Choose another.", url=url)
         )

@@ -34,6 +34,10 @@ FIRST_PAUSE_S: Final = 0.2
 """Pause before the second attempt; it doubles each time."""
 STATUS: Final = re.compile(r"\b[45]\d\d\b [A-Z][A-Za-z ]+")
 """The status in an error message of `obstore`. The rest may hold signed URLs, and is not shown."""
+DENIED: Final = ("401 ", "403 ")
+"""How that status starts if permission is missing, which `obstore` does not say of a listing."""
+UNTRUSTED: Final = "InvalidCertificate"
+"""What is in an error message of `obstore` if the certificate of the server is not trusted."""
 MAX_LISTING_BYTES: Final = 8_000_000
 
 
@@ -87,6 +91,22 @@ class ChangedError(CheckpointError):
 
     def __init__(self, url: str) -> None:
         super().__init__(tr("{file} was changed since it was opened. Open it again.", file=url))
+
+
+class DeniedError(CheckpointError):
+    """A remote file or folder cannot be read without permission."""
+
+
+class Listing(NamedTuple):
+    """The content of a remote folder.
+
+    Attributes:
+        files: the size in bytes of each file, by name.
+        folders: the names of the folders in it.
+    """
+
+    files: dict[str, int]
+    folders: list[str]
 
 
 def file_state(url: str) -> FileState:
@@ -167,8 +187,8 @@ def read_small(url: str, limit: int) -> bytes | None:
     raise _explained(url, problem) from problem
 
 
-def file_names(url: str) -> list[str] | None:
-    """Return the names of the files in a remote folder; None if the server cannot list them.
+def listing(url: str) -> Listing | None:
+    """Return the content of a remote folder; None if the server cannot list it.
 
     Raises:
         CheckpointError: the folder cannot be reached.
@@ -179,14 +199,17 @@ def file_names(url: str) -> list[str] | None:
         case "http" | "https":
             return None
         case "hf":
-            listing = read_small(_hub_listing(url), MAX_LISTING_BYTES)
-            return _hub_names(listing or b"[]")
+            return _hub_content(read_small(_hub_listing(url), MAX_LISTING_BYTES) or b"[]")
     store, path = located(url)
     try:
         listed = obstore.list_with_delimiter(store, f"{path}/" if path else None)
     except Exception as error:
         raise _explained(url, error) from error
-    return [each["path"].rpartition("/")[2] for each in listed["objects"] if each["size"]]
+    folders = [_last(each) for each in listed["common_prefixes"]]
+    files = {_last(each["path"]): each["size"] for each in listed["objects"]}
+    for name in folders:  # an empty object with the name of a folder makes it visible
+        files.pop(name, None)
+    return Listing(files, folders)
 
 
 def stored_nbytes(url: str) -> int:
@@ -206,12 +229,21 @@ def stored_nbytes(url: str) -> int:
         raise _explained(url, error) from error
 
 
-def _hub_names(listing: bytes) -> list[str]:
+def _hub_content(answer: bytes) -> Listing:
     try:
-        files = json.loads(listing)
-        return [each["path"].rpartition("/")[2] for each in files if each["type"] == "file"]
+        entries = [
+            (each["type"], _last(each["path"]), int(each.get("size", 0)))
+            for each in json.loads(answer)
+        ]
     except (ValueError, TypeError, KeyError, AttributeError):
-        return []
+        entries = []
+    files = {name: size for kind, name, size in entries if kind == "file"}
+    return Listing(files, [name for kind, name, _ in entries if kind == "directory"])
+
+
+def _last(path: str) -> str:
+    """Return the name of a file or folder from its path."""
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def _pauses() -> Iterator[float]:
@@ -229,22 +261,10 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
     """Return the message for a failed request."""
     from obstore import exceptions  # optional
 
-    name = _shown(url)
+    name, status = _shown(url), STATUS.search(str(error))
     match error:
         case FileNotFoundError() | exceptions.NotFoundError():
             return CheckpointError(tr("{url} does not exist. Check the URL.", url=name))
-        case (
-            PermissionError()
-            | exceptions.PermissionDeniedError()
-            | exceptions.UnauthenticatedError()
-        ):
-            return CheckpointError(
-                tr(
-                    "{url} cannot be read without permission. Set credentials in the environment "
-                    "or in the files of the provider, and open it again.",
-                    url=name,
-                )
-            )
         case exceptions.NotSupportedError():
             return CheckpointError(
                 tr(
@@ -252,7 +272,28 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
                     url=name,
                 )
             )
-    status = STATUS.search(str(error))
+    is_denied = (
+        PermissionError,
+        exceptions.PermissionDeniedError,
+        exceptions.UnauthenticatedError,
+    )
+    if isinstance(error, is_denied) or (status and status[0].startswith(DENIED)):
+        return DeniedError(
+            tr(
+                "{url} cannot be read without permission. Set credentials in the environment "
+                "or in the files of the provider, and open it again.",
+                url=name,
+            )
+        )
+    if UNTRUSTED in str(error):
+        return CheckpointError(
+            tr(
+                "{url} cannot be reached: its certificate is not trusted. If you trust it, name a "
+                "file with it in the environment variable {variable}, and open it again.",
+                url=name,
+                variable="SSL_CERT_FILE",
+            )
+        )
     return CheckpointError(
         tr(
             "{url} cannot be reached: {reason}. Check the URL and the network, and open it again.",

@@ -11,7 +11,7 @@ from pathlib import Path
 from prune_gui.checkpoint.folder import is_weight_file
 from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
-from prune_gui.checkpoint.remote.stores import file_names, file_state, read_small
+from prune_gui.checkpoint.remote.stores import file_state, listing, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, read_index
 from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
 from prune_gui.checkpoint.write.atomic import replace_bytes
@@ -37,13 +37,13 @@ def fetch_surroundings(path: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(CheckpointError):  # a bucket may allow to read some files only
         config = read_small(f"{url_of(folder)}/{CONFIG_NAME}", MAX_CONFIG_BYTES)
-        _keep(folder / CONFIG_NAME, config)
+        keep_copy(folder / CONFIG_NAME, config)
     for name in names:
         if not is_index(folder / name):
             (folder / name).touch()
             continue
         index = read_small(f"{url_of(folder)}/{name}", MAX_INDEX_BYTES)
-        _keep(folder / name, index)
+        keep_copy(folder / name, index)
         if index is not None:
             for shard in read_index(folder / name).shards:
                 (folder / shard).touch()
@@ -52,9 +52,9 @@ def fetch_surroundings(path: Path) -> None:
 def _weight_files(folder: Path) -> list[str]:
     """Return the names of the checkpoints and indexes in a remote folder."""
     url = url_of(folder) or ""
-    names = file_names(url)
-    if names is not None:
-        return [name for name in names if is_plain_name(name) and is_weight_file(Path(name))]
+    found = listing(url)
+    if found is not None:
+        return [name for name in found.files if is_plain_name(name) and is_weight_file(Path(name))]
     for name in _usual_names():
         try:
             file_state(f"{url}/{name}")
@@ -81,14 +81,14 @@ def _usual_names() -> list[str]:
 
 
 def _forget_others(folder: Path, names: list[str]) -> None:
-    """Remove the local files that stand for files which the remote folder does not have now."""
+    """Remove the local files that stand for weights which the remote folder does not have now."""
     if folder.is_dir():
         for path in folder.iterdir():
-            if path.is_file() and path.name not in (*names, CONFIG_NAME):
+            if is_weight_file(path) and path.is_file() and path.name not in names:
                 path.unlink()
 
 
-def _keep(path: Path, content: bytes | None) -> None:
+def keep_copy(path: Path, content: bytes | None) -> None:
     """Set the content of a local copy, unless it is the same; None removes it."""
     if content is None:
         path.unlink(missing_ok=True)

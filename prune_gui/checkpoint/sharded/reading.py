@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -59,13 +59,15 @@ class ShardedCheckpoint(Checkpoint):
         self.format = self.index.format.name
         self._open_file = open_file
         self._open: OrderedDict[str, FileCheckpoint] = OrderedDict()
+        self._users: Counter[str] = Counter()
         self._states: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._closed = False
         try:
             contents = _MergedShards(self.index)
             for number, shard in enumerate(self.index.shards):
-                contents.add(number, shard, self._shard(shard))
+                with self._in_use(shard) as opened:
+                    contents.add(number, shard, opened)
             super().__init__(
                 path,
                 contents.raw,
@@ -86,6 +88,10 @@ class ShardedCheckpoint(Checkpoint):
         """Return a tensor with `view_key` of its shard."""
         return self._from_shard(key, lambda shard: shard.view_key(key))
 
+    def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
+        """Return a span of a flat tensor with `view_key_span` of its shard."""
+        return self._from_shard(key, lambda shard: shard.view_key_span(key, start, stop))
+
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
         """Return flat tensors with `view_keys` of their shards; see `Checkpoint.view_keys`."""
         tensors: list[torch.Tensor] = []
@@ -98,10 +104,8 @@ class ShardedCheckpoint(Checkpoint):
         shard = self.index.weight_map.get(key)
         if shard is None:
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
-        with self._lock:
-            if self._closed:
-                raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
-            return read(self._shard(shard))
+        with self._in_use(shard) as opened:
+            return read(opened)
 
     def open_shard(self, shard: str) -> FileCheckpoint:
         """Open a shard; the caller closes it.
@@ -153,8 +157,11 @@ class ShardedCheckpoint(Checkpoint):
             pair = self.tensors[name].pair
             for key in pair or (name,):
                 by_shard.setdefault(self.index.weight_map[key], []).append(key)
-        with self._lock:
-            return sum(self._shard(shard).missing_nbytes(keys) for shard, keys in by_shard.items())
+        nbytes = 0
+        for shard, keys in by_shard.items():
+            with self._in_use(shard) as opened:
+                nbytes += opened.missing_nbytes(keys)
+        return nbytes
 
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all remote shards; see `Checkpoint.fetch`."""
@@ -166,8 +173,10 @@ class ShardedCheckpoint(Checkpoint):
     def check(self) -> None:
         """Check the open shards; the others are checked when they are opened again."""
         with self._lock:
-            for shard in self._open.values():
-                shard.check()
+            shards = list(self._open)
+        for shard in shards:
+            with self._in_use(shard) as opened:
+                opened.check()
 
     def file_states(self) -> Mapping[str, tuple[int, int]]:
         """Return those of all shards; see `Checkpoint.file_states`."""
@@ -190,24 +199,46 @@ class ShardedCheckpoint(Checkpoint):
         with self.open_shard(shard) as opened:
             return opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
 
-    def _shard(self, shard: str) -> FileCheckpoint:
-        """Return an open shard from the LRU cache, opening it if necessary."""
-        opened = self._open.get(shard)
-        if opened is None:
-            opened = self._open[shard] = self.open_shard(shard)
-            if len(self._open) > MAX_OPEN_SHARDS:
-                _, unused = self._open.popitem(last=False)
-                unused.close()
-        self._open.move_to_end(shard)
-        return opened
+    @contextmanager
+    def _in_use(self, shard: str) -> Iterator[FileCheckpoint]:
+        """Yield an open shard from the LRU cache, opening it if necessary.
+
+        It stays open meanwhile. Other threads can use it and other shards at the same time, because
+        reading values may take long.
+
+        Raises:
+            CheckpointError: this checkpoint is closed, or the shard cannot be opened.
+        """
+        with self._lock:
+            if self._closed:
+                raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
+            opened = self._open.get(shard)
+            if opened is None:
+                opened = self._open[shard] = self.open_shard(shard)
+            self._open.move_to_end(shard)
+            self._users[shard] += 1
+        try:
+            yield opened
+        finally:
+            with self._lock:
+                self._users[shard] -= 1
+                self._close_unused()
 
     def close(self) -> None:
-        """Close all shards."""
+        """Close all shards; one that another thread reads is closed when it has been read."""
         with self._lock:
             self._closed = True
-            with ExitStack() as shards:  # closes all of them, even if one fails
-                while self._open:
-                    shards.callback(self._open.popitem()[1].close)
+            self._close_unused()
+
+    def _close_unused(self) -> None:
+        """Close shards that are not in use: all if this is closed, else those beyond the limit."""
+        surplus = len(self._open) - (0 if self._closed else MAX_OPEN_SHARDS)
+        if surplus <= 0:
+            return
+        unused = [shard for shard in self._open if not self._users[shard]]
+        with ExitStack() as shards:  # closes all of them, even if one fails
+            for shard in unused[:surplus]:
+                shards.callback(self._open.pop(shard).close)
 
 
 def _views(shard: Checkpoint, keys: Sequence[str]) -> list[torch.Tensor]:

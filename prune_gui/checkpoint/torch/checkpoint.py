@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -43,11 +44,13 @@ class TorchCheckpoint(FileCheckpoint):
     """A file that torch.save wrote, zip or legacy.
 
     Uncompressed records of an archive are mapped copy-on-write: pages are loaded on first access,
-    and no write reaches the file. Everything else is loaded into memory at opening.
+    and no write reaches the file; those of a remote archive are mapped when they are read.
+    Everything else is loaded into memory at opening.
 
     Attributes:
         content: the object that torch.load would return, with the state dict at `root`, and with
-            records in place of objects that need code; see `Unpickled`.
+            records in place of objects that need code; see `Unpickled`. Its tensors have values
+            only as `values_of` returns them.
         state: the state dict.
         file: what reading the file found, without its content.
     """
@@ -122,7 +125,52 @@ class TorchCheckpoint(FileCheckpoint):
         tensor = self.state.get(key)
         if not isinstance(tensor, torch.Tensor):
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
-        return tensor.detach().resolve_conj().resolve_neg()
+        return self.values_of(tensor).detach().resolve_conj().resolve_neg()
+
+    def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
+        """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
+        tensor = self.state.get(key)
+        if (
+            self.file.unread is None
+            or not isinstance(tensor, torch.Tensor)
+            or not tensor.is_contiguous()
+        ):
+            return super().view_key_span(key, start, stop)
+        self.source.check()
+        with self._explained():
+            values = self.file.unread.read(tensor, start, stop)
+        return values.detach().resolve_conj().resolve_neg()
+
+    def values_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a strided tensor of `content` with its values: itself, unless the file is remote.
+
+        Raises:
+            CheckpointError: the values cannot be fetched.
+            Cancelled: the user cancels.
+        """
+        if self.file.unread is None:
+            return tensor
+        with self._explained():
+            return self.file.unread.read(tensor)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Convert a false claim of the file that appears late to a CheckpointError."""
+        try:
+            yield
+        except FalseClaimError as problem:
+            raise claim_error(self.path.name, problem) from None
+
+    def missing_nbytes(self, names: Iterable[str]) -> int:
+        """Return the bytes to fetch before these parameters can be read."""
+        unread = self.file.unread
+        if unread is None:
+            return super().missing_nbytes(names)
+        keys = [key for name in names for key in self.tensors[name].pair or (name,)]
+        tensors = (self.state[key] for key in keys)
+        with self._explained():
+            spans = [unread.span(each) for each in tensors if isinstance(each, torch.Tensor)]
+        return self.source.missing_nbytes(filter(None, spans))
 
     def state_code(self, loaded: str) -> str:
         """Return a Python expression for the state dict; it runs the code of a foreign file."""
@@ -146,6 +194,8 @@ class TorchCheckpoint(FileCheckpoint):
         """Close the file and release all tensors; those that were read stay valid."""
         super().close()
         self.content = self.state = {}
+        if self.file.unread is not None:
+            self.file.unread.forget_pages()
 
 
 def _foreign_remark(foreign: tuple[str, ...]) -> Iterator[str]:

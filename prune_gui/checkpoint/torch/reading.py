@@ -7,6 +7,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +25,8 @@ from prune_gui.checkpoint.torch.storages import (
     StorageLocation,
     ZipStorages,
 )
-from prune_gui.checkpoint.torch.unpickling import Unpickled, unpickle
+from prune_gui.checkpoint.torch.unpickling import Unpickled, ValuesNeededError, unpickle
+from prune_gui.checkpoint.torch.unread_storages import UnreadStorages
 from prune_gui.checkpoint.torch.zip_layout import (
     BYTE_ORDER,
     METADATA_RECORD,
@@ -62,6 +64,8 @@ class TorchFile:
         locations: where the storages are in memory and in the file.
         layout: the records of the archive; None for a legacy file.
         swapped: whether the values in the file are in the byte order of other machines.
+        unread: reads the values of the tensors of a remote archive, whose memory is not theirs;
+            else None.
     """
 
     content: object
@@ -73,6 +77,7 @@ class TorchFile:
     locations: tuple[StorageLocation, ...] = ()
     layout: TorchLayout | None = None
     swapped: bool = False
+    unread: UnreadStorages | None = None
 
 
 def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:
@@ -90,7 +95,12 @@ def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:
     try:
         source.file.seek(0)
         zipped = source.file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
-        return _read_zip(source, values=values) if zipped else _read_legacy(source)
+        if not zipped:
+            return _read_legacy(source)
+        if not source.maps_neighbours:
+            with suppress(ValuesNeededError):
+                return _read_zip(source, late=True)
+        return _read_zip(source, values=values)
     except FalseClaimError as problem:
         raise claim_error(name, problem) from None
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
@@ -109,9 +119,19 @@ def claim_error(name: str, problem: FalseClaimError) -> CheckpointError:
     )
 
 
-def _read_zip(source: Source, *, values: bool) -> TorchFile:
+def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> TorchFile:
+    """Read an archive.
+
+    Args:
+        source: the file.
+        values: see `read_torch_file`.
+        late: whether values are read when they are needed; see `UnreadStorages`.
+
+    Raises:
+        ValuesNeededError: a tensor cannot be built without values that would be read late.
+    """
     path = source.path
-    layout = TorchLayout(source.file, source.size)
+    layout = TorchLayout(source.file, source.size, source.read_at if late else None)
     if SCRIPT_RECORD in layout.records:
         raise CheckpointError(
             tr(
@@ -134,7 +154,8 @@ def _read_zip(source: Source, *, values: bool) -> TorchFile:
     if layout.records[PICKLE_RECORD].nbytes > MAX_PICKLE_BYTES:
         raise FalseClaimError(deferred("its pickle is too large"))
     swapped = _byte_order(layout) != sys.byteorder
-    storages = ZipStorages(source, layout, swapped=swapped, values=values)
+    unread = UnreadStorages(source, layout, swapped=swapped) if late else None
+    storages = unread or ZipStorages(source, layout, swapped=swapped, values=values)
     opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages)
     _check_code(source, opened.foreign)
     _finish(opened, storages)
@@ -149,6 +170,7 @@ def _read_zip(source: Source, *, values: bool) -> TorchFile:
         tuple(storages.locations),
         layout,
         swapped,
+        unread,
     )
 
 

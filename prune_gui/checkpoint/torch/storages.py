@@ -77,11 +77,15 @@ class FileStorages(Storages):
         try:
             if nbytes >= LARGE_BYTES:
                 self._check_memory()
-            return torch.from_numpy(np.zeros(nbytes, np.uint8)).untyped_storage()
+            return self._zeros(nbytes)
         except MemoryError as error:
             raise self._memory_error(
                 tr("{count:,} bytes of memory", count=self._reserved)
             ) from error
+
+    @staticmethod
+    def _zeros(nbytes: int) -> torch.UntypedStorage:
+        return torch.from_numpy(np.zeros(nbytes, np.uint8)).untyped_storage()
 
     def _check_memory(self) -> None:
         if (shortfall := shortage(self._reserved)) is not None:
@@ -141,7 +145,7 @@ class ZipStorages(FileStorages):
             return self.reserve(0)
         dtype = dtype or torch.uint8
         if self._is_mapped(record, dtype):
-            values = self._mapped(record.start, nbytes)
+            values = self._mapped(record)
         else:
             values = self.reserve(nbytes)
             self._pending.append((name, values, dtype))
@@ -167,11 +171,11 @@ class ZipStorages(FileStorages):
     def _is_mapped(self, record: Record, dtype: torch.dtype) -> bool:
         return record.stored and not self._swapped and record.start % dtype.itemsize == 0
 
-    def _mapped(self, start: int, nbytes: int) -> torch.UntypedStorage:
-        """Return a storage of a span of the file; all of them share one mapping."""
+    def _mapped(self, record: Record) -> torch.UntypedStorage:
+        """Return a storage of a record; all of them share one mapping of the file."""
         if self._pages is None:
             self._pages = self._source.pages(0, self._source.size)
-        octets = self._pages.numpy()[start : start + nbytes]
+        octets = self._pages.numpy()[record.start : record.start + record.nbytes]
         return torch.frombuffer(octets, dtype=torch.uint8).untyped_storage()
 
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, ClassVar, Final, cast
 
 import torch
 import torch._tensor
@@ -64,8 +64,18 @@ CHECKED_CALLS: Final = GRAPH_MAKERS | {GETATTR}
 UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
 
 
+class ValuesNeededError(Exception):
+    """A tensor is built from values, which `Storages` do not have."""
+
+
 class Storages(ABC):
-    """The source of the storages of tensors."""
+    """The source of the storages of tensors.
+
+    Attributes:
+        have_values: whether their memory has the values of the file at the end.
+    """
+
+    have_values: ClassVar = True
 
     @abstractmethod
     def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
@@ -116,6 +126,7 @@ def unpickle(file: BinaryIO, storages: Storages) -> Unpickled:
         FalseClaimError: a tensor extends beyond its storage, or the pickle is damaged. Not raised
             if the pickle names dangerous code before; then the names so far are returned.
         CheckpointError: there is not enough memory.
+        ValuesNeededError: a tensor is quantized, sparse or a copy, and the storages have no values.
     """
     machine = _TorchMachine(storages)
     value: object = OPAQUE
@@ -363,12 +374,21 @@ class _TorchMachine(Machine):
                 check_hooks(hooks)
             case _:
                 raise FalseClaimError(UNKNOWN_TENSOR)
+        self._need_values()
         rebuild: Any = torch._utils._rebuild_qtensor
         try:
             tensor = rebuild(storage, offset, shape, strides, parameters, gradient, OrderedDict())
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
             raise FalseClaimError(UNKNOWN_TENSOR) from error
         return cast("torch.Tensor", tensor)
+
+    def _need_values(self) -> None:
+        if not self._storages.have_values:
+            raise ValuesNeededError
+
+    def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
+        self._need_values()
+        return special_tensors.sparse_tensor(self, arguments)
 
     def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of another device as a copy of a CPU tensor in the file."""
@@ -379,6 +399,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         if tensor.dtype == dtype:
             return tensor
+        self._need_values()
         values = self._storages.reserve(tensor.numel() * dtype.itemsize)
         octets = torch.empty(0, dtype=torch.uint8).set_(values)
         copy = octets.view(dtype).reshape(tensor.shape)
@@ -439,7 +460,7 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     "torch._utils._rebuild_qtensor": (torch._utils._rebuild_qtensor, _TorchMachine._quantized),
     "torch._utils._rebuild_sparse_tensor": (
         torch._utils._rebuild_sparse_tensor,
-        special_tensors.sparse_tensor,
+        _TorchMachine._sparse,
     ),
     "torch._utils._rebuild_meta_tensor_no_storage": (
         torch._utils._rebuild_meta_tensor_no_storage,

@@ -185,7 +185,7 @@ def _record(
 def _storage_chunks(
     storage: torch.UntypedStorage, template: TorchCheckpoint
 ) -> Iterator[memoryview]:
-    for chunk in byte_chunks(torch.empty(0, dtype=torch.uint8).set_(storage)):
+    for chunk in byte_chunks(template.values_of(torch.empty(0, dtype=torch.uint8).set_(storage))):
         template.check()
         yield chunk
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import BinaryIO, Final
 
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
@@ -50,11 +51,16 @@ class Record:
 
     Attributes:
         entry: the entry of the directory.
-        start: the position of its bytes in the archive.
+        find_start: returns `start`.
     """
 
     entry: zipfile.ZipInfo
-    start: int
+    find_start: Callable[[], int]
+
+    @property
+    def start(self) -> int:
+        """The position of its bytes in the archive."""
+        return self.find_start()
 
     @property
     def nbytes(self) -> int:
@@ -73,6 +79,8 @@ class TorchLayout:
     Args:
         file: the archive; the caller closes it.
         size: the size of the file in bytes.
+        read_late: if given, the local header of a record is read with it and checked when
+            `Record.start` is first used, because each would be fetched; else all are checked now.
 
     Attributes:
         folder: the name of the folder that contains all records.
@@ -83,7 +91,9 @@ class TorchLayout:
         zipfile.BadZipFile: its directory is damaged.
     """
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(
+        self, file: BinaryIO, size: int, read_late: Callable[[int, int], bytes] | None = None
+    ) -> None:
         check_end(file, size)
         self._archive = zipfile.ZipFile(file)
         entries = self._archive.infolist()
@@ -99,9 +109,9 @@ class TorchLayout:
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
             raise FalseClaimError(deferred("its records are not in one folder"))
         check_entries(entries_by_name, size)
-        starts = record_starts(entries, file, size)
+        find_start = _find_starts(entries, file, size, read_late)
         self.records = {
-            name: Record(entry, starts[entry.header_offset])
+            name: Record(entry, find_start(entry))
             for name, entry in entries_by_name.items()
             if not _is_empty_folder(entry)
         }
@@ -252,18 +262,48 @@ def record_starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int)
     end = size
     for entry in sorted(entries, key=lambda entry: -entry.header_offset):
         file.seek(entry.header_offset)
-        header = file.read(LOCAL_HEADER_BYTES)
-        name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
-        start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
-        if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:
-            raise FalseClaimError(deferred("the records of its archive overlap"))
-        if _number(header, 8, 2) != entry.compress_type or _number(header, 6, 2) & ENCRYPTED_FLAG:
-            raise FalseClaimError(
-                deferred(
-                    "its record {name!r} has two descriptions that differ",
-                    name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
-                )
-            )
-        starts[entry.header_offset] = start
+        starts[entry.header_offset] = _record_start(file.read(LOCAL_HEADER_BYTES), entry, end)
         end = entry.header_offset
     return starts
+
+
+def _find_starts(
+    entries: Sequence[zipfile.ZipInfo],
+    file: BinaryIO,
+    size: int,
+    read_late: Callable[[int, int], bytes] | None,
+) -> Callable[[zipfile.ZipInfo], Callable[[], int]]:
+    """Return a function of an entry that returns `Record.find_start`; see `TorchLayout`."""
+    if read_late is None:
+        starts = record_starts(entries, file, size)
+        return lambda entry: partial(starts.__getitem__, entry.header_offset)
+    offsets = sorted(entry.header_offset for entry in entries)
+    ends = dict(zip(offsets, [*offsets[1:], size], strict=True))
+
+    def read_start(entry: zipfile.ZipInfo) -> int:
+        offset = entry.header_offset
+        return _record_start(read_late(LOCAL_HEADER_BYTES, offset), entry, ends[offset])
+
+    return lambda entry: cache(partial(read_start, entry))
+
+
+def _record_start(header: bytes, entry: zipfile.ZipInfo, end: int) -> int:
+    """Return the position of the bytes of a record.
+
+    Args:
+        header: the fixed part of its local header.
+        entry: its entry in the directory.
+        end: the position of the next local header, or the end of the file.
+    """
+    name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
+    start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
+    if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:
+        raise FalseClaimError(deferred("the records of its archive overlap"))
+    if _number(header, 8, 2) != entry.compress_type or _number(header, 6, 2) & ENCRYPTED_FLAG:
+        raise FalseClaimError(
+            deferred(
+                "its record {name!r} has two descriptions that differ",
+                name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
+            )
+        )
+    return start

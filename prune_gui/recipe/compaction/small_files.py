@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.folder import visible_files
 from prune_gui.checkpoint.remote.uploads import exists
 from prune_gui.checkpoint.sharded.index import allowed_folders
+from prune_gui.checkpoint.small_files import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_INNER_FILE_BYTES,
+    MAX_INNER_FILES,
+    is_inner_folder_name,
+    is_small_file_name,
+)
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.errors import CheckpointError
 from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.compaction.source import Json
 from prune_gui.regular_files import read_regular
 
-SUFFIXES: Final = frozenset({".json", ".txt", ".model", ".jinja", ".tiktoken", ".bpe", ".py"})
-"""Of config files, tokenizers, chat templates and code of models."""
-MAX_FILE_BYTES: Final = 64 << 20
-MAX_FILES: Final = 100
-MAX_INNER_FILE_BYTES: Final = 1 << 20
-MAX_INNER_FILES: Final = 10
-"""The limits for a folder beside the checkpoint; one with more is left out."""
 OWN_SCRIPT: Final = b'"""Written by Prune GUI.'
 
 
@@ -38,7 +40,7 @@ def small_files(checkpoint: Checkpoint, plan: CompactPlan) -> dict[str, bytes]:
     """
     if plan.config is None:
         return {}
-    files = dict(_copies(checkpoint.path.parent))
+    files = dict(_copies(checkpoint.small_files_folder))
     if tokens := plan.tokens:
         files = {
             name: tokens.files.get(name) or content
@@ -64,8 +66,9 @@ def left_out_folders(checkpoint: Checkpoint) -> list[str]:
 
     They hold weights, other folders, or files that are not small.
     """
-    with suppress(OSError):
-        return [path.name for path in _subfolders(checkpoint.path.parent) if not _all_small(path)]
+    with suppress(OSError, CheckpointError):  # saving says why it cannot be fetched
+        folders = _subfolders(checkpoint.small_files_folder)
+        return [path.name for path in folders if not _all_small(path)]
     return []
 
 
@@ -87,7 +90,7 @@ def _subfolders(folder: Path) -> list[Path]:
     return sorted(
         path
         for path in folder.iterdir()
-        if path.is_dir() and not path.is_symlink() and not path.name.startswith((".", "__"))
+        if path.is_dir() and not path.is_symlink() and is_inner_folder_name(path.name)
     )
 
 
@@ -104,6 +107,4 @@ def _all_small(folder: Path) -> bool:
 
 
 def _is_small_file(path: Path, allowed: set[Path]) -> bool:
-    if path.suffix.lower() not in SUFFIXES or path.name.lower().endswith(".index.json"):
-        return False
-    return Path(os.path.realpath(path)).parent in allowed and not is_weight_file(path)
+    return is_small_file_name(path.name) and Path(os.path.realpath(path)).parent in allowed

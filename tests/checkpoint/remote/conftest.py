@@ -1,41 +1,21 @@
-"""Fixtures: a web server, and a cache folder of its own for each test."""
+"""Fixtures: a web server, object stores, and a cache folder of its own for each test."""
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from contextlib import suppress
+import hashlib
 
 import pytest
 import torch
 from file_server import serving
+from object_stores import (
+    forget_connections,
+    serving_azure,
+    serving_s3,
+    use_azure,
+    use_gcs,
+    use_s3,
+)
 from safetensors.torch import save_file
-
-START_S = 60
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    """Return the URL of a server of S3."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_S
-    while time.monotonic() < end:
-        with suppress(OSError), urllib.request.urlopen(url):
-            break
-        time.sleep(0.1)
-    yield url
-    process.terminate()
-    process.wait()
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +51,34 @@ def server(folder):
 def local(folder):
     """Return the path of the served file."""
     return folder / "model.safetensors"
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """Return the URL of a server of S3."""
+    with serving_s3() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def azure_server():
+    """Return the URL of a server of Azure Blob Storage; skip the test if it is not installed."""
+    with serving_azure() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_store(request, monkeypatch, tmp_path):
+    """Return an empty `Bucket`; `request.param` is its scheme: "s3", "gs" or "az"."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    bucket = f"models{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]}"
+    forget_connections()
+    match request.param:
+        case "s3":
+            yield use_s3(request.getfixturevalue("s3_server"), bucket, monkeypatch)
+        case "gs":
+            server = request.getfixturevalue("s3_server")
+            yield use_gcs(server, bucket, monkeypatch, tmp_path / "account.json")
+        case "az":
+            yield use_azure(request.getfixturevalue("azure_server"), bucket, monkeypatch)
+    forget_connections()

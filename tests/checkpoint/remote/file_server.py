@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 SLOW_S = 0.2
@@ -26,6 +29,7 @@ class FileServer(ThreadingHTTPServer):
         has_tags: whether answers have an ETag.
         headers_seen: the headers of each request.
         before_answer: is called with the path of each request.
+        contents: the contents of more files, by path without the first slash; None is an error.
     """
 
     daemon_threads = True
@@ -38,11 +42,18 @@ class FileServer(ThreadingHTTPServer):
         self.has_tags = True
         self.headers_seen: list[dict[str, str]] = []
         self.before_answer: Callable[[str], None] = lambda _: None
+        self.contents: dict[str, bytes | None] = {}
 
     @property
     def url(self) -> str:
         """The URL of the folder."""
-        return f"http://127.0.0.1:{self.server_port}"
+        scheme = "https" if isinstance(self.socket, ssl.SSLSocket) else "http"
+        return f"{scheme}://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: Any, address: Any) -> None:
+        """Print no error if a client refuses the certificate."""
+        if not isinstance(sys.exception(), ssl.SSLError):
+            super().handle_error(request, address)
 
     def fetched(self, ending: str = "") -> int:
         """Return the bytes of all ranges that were asked for of files whose names end so."""
@@ -54,9 +65,20 @@ class FileServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[FileServer]:
-    """Serve the files of a folder in the background."""
+def serving(folder: Path, certificate: Path | None = None) -> Iterator[FileServer]:
+    """Serve the files of a folder in the background.
+
+    Args:
+        folder: holds the files.
+        certificate: a file with a certificate and its key, to serve by https.
+    """
     server = FileServer(folder)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -88,6 +110,11 @@ class _Handler(BaseHTTPRequestHandler):
         server.headers_seen.append(dict(self.headers))
         server.before_answer(path)
         file = server.folder / path.lstrip("/")
+        if (name := path.lstrip("/")) in server.contents:
+            content = server.contents[name]
+            headers = {"Last-Modified": self.date_time_string()}
+            self._send(500 if content is None else 200, content or b"", headers)
+            return
         if not file.is_file():
             self._send(404)
             return

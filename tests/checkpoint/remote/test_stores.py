@@ -1,37 +1,35 @@
-"""Object stores and the Hugging Face Hub: a server of S3 as a process, a web server for the Hub."""
+"""Object stores and the Hugging Face Hub: servers as processes, a web server for the Hub."""
 
 from __future__ import annotations
 
 import json
-import urllib.request
 
-import obstore
 import pytest
 import torch
+from object_stores import AZURE_KEY, S3_KEY, S3_SECRET, forget_connections
+from safetensors.torch import load_file, save_file
 
 import prune_gui
 from prune_gui.checkpoint.remote import stores
 from prune_gui.errors import CheckpointError
 
-KEY = "an-access-key"
-SECRET = "a-secret-key"
+EVERY_STORE = pytest.mark.parametrize("empty_store", ["s3", "gs", "az"], indirect=True)
+S3 = pytest.mark.parametrize("empty_store", ["s3"], indirect=True)
 
 
 @pytest.fixture
-def bucket(s3_server, folder, monkeypatch, tmp_path):
-    """Return a bucket with the served file, and credentials in the environment."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    stores.bucket_store.cache_clear()
-    urllib.request.urlopen(urllib.request.Request(f"{s3_server}/models", method="PUT")).close()
-    store = stores.bucket_store("s3", "models")
-    obstore.put(store, "net/model.safetensors", folder / "model.safetensors")
-    obstore.put(store, "net/config.json", json.dumps({"model_type": "llama"}).encode())
-    yield "s3://models"
-    stores.bucket_store.cache_clear()
+def filled(empty_store, folder):
+    """Return a bucket with the served file, and the same tensors as shards."""
+    empty_store.put("net/model.safetensors", folder / "model.safetensors")
+    empty_store.put("net/config.json", json.dumps({"model_type": "llama"}).encode())
+    tensors = load_file(folder / "model.safetensors")
+    shards = {key: f"model-{i}.safetensors" for i, key in enumerate(tensors)}
+    for key, name in shards.items():
+        save_file({key: tensors[key]}, folder / name)
+        empty_store.put(f"shards/{name}", folder / name)
+    index = json.dumps({"metadata": {}, "weight_map": shards}).encode()
+    empty_store.put("shards/model.safetensors.index.json", index)
+    return empty_store
 
 
 def same(url, local):
@@ -40,40 +38,100 @@ def same(url, local):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["net/model.safetensors", "net", "net/"])
-def test_a_file_or_folder_of_a_bucket_is_opened(bucket, local, ending):
-    assert same(f"{bucket}/{ending}", local)
+@EVERY_STORE
+def test_a_file_a_folder_or_an_index_of_a_bucket_is_opened(filled, local):
+    for ending in (
+        "net/model.safetensors",
+        "net",
+        "net/",
+        "shards",
+        "shards/model.safetensors.index.json",
+    ):
+        assert same(f"{filled.url}/{ending}", local)
 
 
 @pytest.mark.slow
-def test_credentials_come_from_the_files_of_the_provider(bucket, local, monkeypatch, tmp_path):
+@EVERY_STORE
+def test_a_file_that_was_changed_is_not_read(filled):
+    with prune_gui.open_checkpoint(f"{filled.url}/net/model.safetensors") as opened:
+        assert opened.read("first.bias").shape == (300,)
+        filled.put("net/model.safetensors", bytes(5_000_000))
+        with pytest.raises(CheckpointError, match="was changed since it was opened"):
+            opened.read("second.weight")
+
+
+@pytest.mark.slow
+@EVERY_STORE
+def test_a_file_that_does_not_exist_is_named(filled):
+    with pytest.raises(CheckpointError, match=r"net/other\.safetensors does not exist"):
+        prune_gui.open_checkpoint(f"{filled.url}/net/other.safetensors")
+    with pytest.raises(CheckpointError, match="without a checkpoint"):
+        prune_gui.open_checkpoint(f"{filled.url}/nothing")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("empty_store", "variable", "value", "endings"),
+    [
+        ("s3", "AWS_SKIP_SIGNATURE", "true", ["net/model.safetensors"]),
+        ("az", "AZURE_SKIP_SIGNATURE", "true", ["net/model.safetensors", "net"]),
+        ("az", "AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmcga2V5", ["net/model.safetensors", "net"]),
+    ],
+    indirect=["empty_store"],
+)
+def test_wrong_credentials_are_one_clear_line(filled, monkeypatch, variable, value, endings):
+    monkeypatch.setenv(variable, value)
+    forget_connections()
+    for ending in endings:
+        with pytest.raises(CheckpointError, match="cannot be read without permission") as caught:
+            prune_gui.open_checkpoint(f"{filled.url}/{ending}")
+        assert value not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("empty_store", ["s3", "az"], indirect=True)
+def test_small_files_of_a_bucket_are_those_of_the_folder(filled):
+    files = {"net/vocab.txt": b"a\n", "net/1_Pooling/config.json": b"{}", "net/x/model.onnx": b"-"}
+    for name, content in files.items():
+        filled.put(name, content)
+    with prune_gui.open_checkpoint(f"{filled.url}/net") as opened:
+        folder = opened.small_files_folder
+        assert (folder / "vocab.txt").read_bytes() == b"a\n"
+        assert (folder / "1_Pooling" / "config.json").read_bytes() == b"{}"
+        assert not (folder / "x" / "model.onnx").exists()
+
+
+@pytest.mark.slow
+@S3
+def test_credentials_come_from_the_files_of_the_provider(filled, local, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.delenv(name)
     folder = tmp_path / "home" / ".aws"
     folder.mkdir(parents=True)
     (folder / "credentials").write_text(
-        f"[mine]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
+        f"[mine]\naws_access_key_id = {S3_KEY}\naws_secret_access_key = {S3_SECRET}\n"
     )
     (folder / "config").write_text("[profile mine]\nregion = eu-central-1\n")
     monkeypatch.setenv("AWS_PROFILE", "mine")
     assert stores._aws_config() == {
-        "aws_access_key_id": KEY,
-        "aws_secret_access_key": SECRET,
+        "aws_access_key_id": S3_KEY,
+        "aws_secret_access_key": S3_SECRET,
         "aws_region": "eu-central-1",
     }
-    assert same(f"{bucket}/net/model.safetensors", local)
+    assert same(f"{filled.url}/net/model.safetensors", local)
 
 
 @pytest.mark.slow
-def test_no_secret_is_kept_or_shown(bucket, cache, caplog):
+@EVERY_STORE
+def test_no_secret_is_kept_or_shown(filled, cache, caplog):
     caplog.set_level("DEBUG")
-    with prune_gui.open_checkpoint(f"{bucket}/net") as opened:
+    with prune_gui.open_checkpoint(f"{filled.url}/net") as opened:
         opened.read("first.weight")
     with pytest.raises(CheckpointError, match="does not exist") as caught:
-        prune_gui.open_checkpoint(f"{bucket}/net/other.safetensors")
+        prune_gui.open_checkpoint(f"{filled.url}/net/other.safetensors")
     kept = b"".join(path.read_bytes() for path in cache.rglob("*") if path.is_file())
     shown = (caplog.text + str(caught.value)).encode()
-    for secret in (KEY.encode(), SECRET.encode()):
+    for secret in (S3_KEY.encode(), S3_SECRET.encode(), AZURE_KEY.encode()):
         assert secret not in kept + shown
 
 

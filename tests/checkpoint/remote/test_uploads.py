@@ -7,18 +7,21 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import boto3
 import pytest
 import torch
+from object_stores import forget_connections, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
 from upload_proxy import upload_proxy
 
 import prune_gui
-from prune_gui.checkpoint.remote import destination, stores
+from prune_gui.checkpoint.remote import destination
 from prune_gui.checkpoint.remote.destination import remove_interrupted
 from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, verify
 
 pytestmark = pytest.mark.slow
@@ -32,21 +35,17 @@ SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 @pytest.fixture
 def store(s3_server, monkeypatch, tmp_path):
     """Return a proxy of a server of S3 with an empty bucket, which the environment names."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-key")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    use_s3(s3_server, "results", monkeypatch)
     bucket = boto3.resource("s3").Bucket("results")
-    bucket.create()
     bucket.objects.delete()
     with upload_proxy(s3_server) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
-        stores.bucket_store.cache_clear()
+        forget_connections()
         proxy.bucket = bucket
         yield proxy
-    stores.bucket_store.cache_clear()
+    forget_connections()
 
 
 @pytest.fixture
@@ -96,6 +95,35 @@ def test_the_bytes_are_those_of_a_local_file(store, resolution, tmp_path, faults
     assert left(store) == (["net/pruned.safetensors"], [])
     assert not store.faults
     assert verify("s3://results/net/pruned.safetensors").problems == []
+
+
+@pytest.fixture(params=["az", "gs"])
+def other_url(request, monkeypatch, tmp_path):
+    """Return the URL of an empty bucket of another store than S3."""
+    if request.param == "gs":
+        proxy = request.getfixturevalue("store")
+        return use_gcs(proxy.url, "googles", monkeypatch, tmp_path / "account.json").url
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    server = request.getfixturevalue("azure_server")
+    forget_connections()
+    return use_azure(server, f"container{time.time_ns()}", monkeypatch).url
+
+
+def test_other_stores_get_the_same_bytes(other_url, resolution, tmp_path):
+    url = f"{other_url}/net/pruned.safetensors"
+    export(resolution, url)
+    export(resolution, tmp_path / "local.safetensors")
+    with prune_gui.open_checkpoint(url) as remote:
+        remote.fetch(Monitor())
+        with remote.source.open_again() as file:
+            assert file.read() == (tmp_path / "local.safetensors").read_bytes()
+    with pytest.raises(CheckpointError, match="already exists"):
+        export(resolution, url)
+    export(resolution, url, overwrite=True)
+    export(resolution, f"{other_url}/shards", shard_size=SHARD_BYTES)
+    assert verify(f"{other_url}/shards").problems == []
+    with pytest.raises(CheckpointError, match="is not empty"):
+        export(resolution, f"{other_url}/shards", shard_size=SHARD_BYTES)
 
 
 @pytest.mark.parametrize("form", ["reparametrized", "masks"])

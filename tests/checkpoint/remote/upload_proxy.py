@@ -16,10 +16,15 @@ from urllib.parse import urlsplit
 SLOW_S = 0.3
 MOTO_DATE = b"2010-11-10T20:48:33.000Z"
 """When each upload began, according to moto."""
+S3_AUTHORIZATION = (
+    "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, "
+    "Signature=0"
+)
+"""Moto does not check signatures."""
 
 
 class UploadProxy(ThreadingHTTPServer):
-    """Passes requests on to an object store.
+    """Passes requests on to an object store; those of Google's API as requests of S3.
 
     Attributes:
         store: the URL of the object store.
@@ -97,13 +102,22 @@ class _Handler(BaseHTTPRequestHandler):
             body = bytes([body[0] ^ 1]) + body[1:]
         time.sleep(SLOW_S if fault == "slow" else 0)
         connection = http.client.HTTPConnection(urlsplit(server.store).netloc)
-        connection.request(self.command, self.path, body, dict(self.headers))
+        is_google = not self.headers.get("Authorization", "").removeprefix("Bearer ")
+        headers = {
+            name.lower().replace("x-goog-", "x-amz-"): text for name, text in self.headers.items()
+        }
+        if is_google:
+            headers["authorization"] = S3_AUTHORIZATION
+        connection.request(self.command, self.path, body, headers)
         answer = connection.getresponse()
         content = answer.read()
+        headers = dict(answer.getheaders())
+        if is_google:
+            headers = {name.replace("x-amz-", "x-goog-"): text for name, text in headers.items()}
         if self.command == "POST" and not server.has_digests:
             content = re.sub(rb"[0-9a-f]{32}-\d+", b"opaque", content)
         content = content.replace(MOTO_DATE, datetime.now(UTC).isoformat().encode())
-        self._send(answer.status, dict(answer.getheaders()), content)
+        self._send(answer.status, headers, content)
         connection.close()
 
     def _send(self, code: int, headers: dict[str, str], octets: bytes) -> None:

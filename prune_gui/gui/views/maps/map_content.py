@@ -27,6 +27,10 @@ class Profiler(TextPainter, Protocol):
     """A painter that also computes profiles, on the engine's thread."""
 
     @property
+    def is_part(self) -> bool:
+        """Whether no more of the parameter is to be read than what is shown."""
+
+    @property
     def profile_key(self) -> Hashable:
         """A key that is equal for equal profiles."""
 
@@ -61,8 +65,8 @@ class MapContent(QObject):
     changed = Signal()
     recoloured = Signal()
 
-    def prepare(self, subject: Subject) -> None:
-        """Fit the controls to a parameter, before it is painted."""
+    def prepare(self, subject: Subject, *, is_whole: bool) -> None:
+        """Fit the controls to a parameter, before all of it or a part is painted."""
 
     @abstractmethod
     def painter(self, subject: Subject, colours: Colours) -> Profiler:

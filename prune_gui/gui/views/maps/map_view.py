@@ -182,12 +182,14 @@ class MapView(View[Subject]):
         return self.content.painter(subject, self.colours())
 
     def _request_picture(self, subject: Subject) -> None:
-        self.content.prepare(subject)
         self._chooser.set_shape(subject.info.shape)
-        layout, painter = self._chooser.layout_chosen, self._painter(subject)
+        layout = self._chooser.layout_chosen
+        tile_grid = TileGrid.over(self._plot.frame_of(layout))
+        self.content.prepare(subject, is_whole=tile_grid.is_whole)
+        painter = self._painter(subject)
         self._pipeline.request(
             painter,
-            TileGrid.over(self._plot.frame_of(layout)),
+            tile_grid,
             keep_previous=layout == self._plot.layout_shown
             and subject.same_parameter(self._pictured),
         )
@@ -303,10 +305,12 @@ class MapView(View[Subject]):
         if self.subject is None or not self._pipeline.is_current:
             return  # a newer picture is being rendered; this is called again after it
         layout, painter = self._plot.layout_shown, self._painter(self.subject)
-        if layout is not None:
+        if layout is not None and not painter.is_part:
             self._profiles.request(painter, layout, self.content.profile_titles(self.subject))
+        if layout is not None:
             self._heads.request()
-        self._pipeline.request_overview(painter)
+        if not painter.is_part:
+            self._pipeline.request_overview(painter)
 
     def _set_square_cells(self, on: bool) -> None:
         self._viewport.keep_square_cells(on=on)

@@ -68,6 +68,7 @@ class WeightsContent(MapContent):
         self._other = ""
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
+        self._is_whole = True
         self.bar = RampBar()
         self.scale = [self.bar, self._full_range, QWidget()]
         self.name = tr("Weights")
@@ -108,7 +109,7 @@ class WeightsContent(MapContent):
     def painter(self, subject: Subject, colours: Colours) -> WeightsPainter:
         """Return a painter of the chosen quantity."""
         quantity: Quantity = self._quantity.currentData()
-        return WeightsPainter(
+        painter = WeightsPainter(
             subject,
             colours,
             quantity,
@@ -118,6 +119,7 @@ class WeightsContent(MapContent):
             self._reach_cache,
             self._full_range.isChecked(),
         )
+        return painter if self._is_whole else painter.shows_part()
 
     def _auxiliary_files(self) -> AuxiliaryFiles:
         """Return the object that keeps the other file open as long as the current file is."""
@@ -127,8 +129,9 @@ class WeightsContent(MapContent):
             self._files = AuxiliaryFiles()
         return self._files
 
-    def prepare(self, subject: Subject) -> None:
+    def prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
+        self._is_whole = is_whole
         from prune_gui.audit.statistics.element_values import ranking_steps  # torch: slow to import
 
         quantity: Quantity = self._quantity.currentData()

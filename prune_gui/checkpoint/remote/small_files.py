@@ -1,0 +1,132 @@
+"""The small files beside a remote checkpoint, such as its tokenizer: copies in its local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+from typing import Final
+
+from prune_gui.checkpoint.folder import is_weight_file
+from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
+from prune_gui.checkpoint.remote.stores import DeniedError, Listing, listing, read_small
+from prune_gui.checkpoint.remote.surroundings import keep_copy
+from prune_gui.checkpoint.small_files import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_INNER_FILE_BYTES,
+    MAX_INNER_FILES,
+    is_inner_folder_name,
+    is_small_file_name,
+)
+from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.monitor import check_cancelled
+
+USUAL_NAMES: Final = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "config_sentence_transformers.json",
+    "generation_config.json",
+    "merges.txt",
+    "model_index.json",
+    "modules.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "sentence_bert_config.json",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "1_Pooling/config.json",
+)
+"""What is asked for on a server that does not list its files."""
+LEFT_OUT: Final = ".not-fetched"
+"""Stands for what a remote folder has beside small files."""
+
+
+def fetch_small_files(folder: Path) -> None:
+    """Fetch the files that are copied beside the compact form, and remove local ones that are gone.
+
+    Args:
+        folder: the local folder that stands for the URL. Afterwards, the rules for files beside a
+            local checkpoint choose the same files in it as in the remote folder. If the server does
+            not list its files, those with usual names are fetched.
+
+    Raises:
+        CheckpointError: a file cannot be read, or the user has to agree first.
+        Cancelled: the user cancels.
+    """
+    wanted = _listed_files(folder)
+    if wanted is None:
+        wanted = dict.fromkeys(USUAL_NAMES)
+    _forget_others(folder, wanted)
+    for name, size in wanted.items():
+        check_cancelled()
+        _fetch(folder / name, size)
+
+
+def _listed_files(folder: Path) -> dict[str, int | None] | None:
+    """Return the sizes of the files to fetch, by their paths; None if the server does not tell."""
+    try:
+        found = listing(url_of(folder) or "")
+    except DeniedError:  # a bucket may allow to read files, but not to list them
+        found = None
+    if found is None:
+        return None
+    wanted: dict[str, int | None] = dict(_small_files(found, MAX_FILE_BYTES)[:MAX_FILES])
+    wanted.pop(CONFIG_NAME, None)  # it was fetched when the checkpoint was opened
+    for name in filter(is_inner_folder_name, found.folders[:MAX_FILES]):
+        inner = listing(url_of(folder / name) or "") if is_plain_name(name) else None
+        if inner is not None:
+            small = _small_files(inner, MAX_INNER_FILE_BYTES)
+            all_small = len(small) == len(inner.files) <= MAX_INNER_FILES and not inner.folders
+            small = small if all_small else [(LEFT_OUT, 0)]
+            wanted |= {f"{name}/{file}": size for file, size in small}
+    return wanted
+
+
+def _small_files(found: Listing, limit: int) -> list[tuple[str, int]]:
+    """Return the names and sizes of the small files in a folder, sorted."""
+    return [
+        (name, size)
+        for name, size in sorted(found.files.items())
+        if is_plain_name(name)
+        and not name.startswith(".")
+        and is_small_file_name(name)
+        and size <= limit
+    ]
+
+
+def _forget_others(folder: Path, wanted: Container[str]) -> None:
+    """Remove the local copies of files that are not wanted now."""
+    inner = [path for path in folder.iterdir() if path.is_dir()]
+    for place in (folder, *inner):
+        files = [path for path in place.iterdir() if path.is_file()]
+        if place is not folder and any(map(is_weight_file, files)):
+            continue  # it is the folder of another checkpoint
+        for path in files:
+            is_needed = is_weight_file(path) or path == folder / CONFIG_NAME
+            if not is_needed and path.relative_to(folder).as_posix() not in wanted:
+                path.unlink()
+
+
+def _fetch(path: Path, size: int | None) -> None:
+    """Fetch a file whose size is known; else fetch it if it exists."""
+    url = url_of(path) or ""
+    content: bytes | None = b""
+    if path.name != LEFT_OUT:
+        fetch_limit.take(url, size or 0)
+        try:
+            content = read_small(url, MAX_FILE_BYTES)
+        except DeniedError:  # which some servers say of files that do not exist
+            if size is not None:
+                raise
+            content = None
+    if content is not None:
+        path.parent.mkdir(exist_ok=True)
+    keep_copy(path, content)

@@ -17,6 +17,7 @@ import pytest
 import torch
 from distributed import Client, LocalCluster
 from file_server import serving
+from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui import cluster
@@ -258,6 +259,23 @@ def test_workers_write_the_same_shards(checkpoint, client, tmp_path, messages, f
     assert contents(tmp_path / "both") == contents(tmp_path / "alone")
     assert len(messages) >= 3  # the digests of two shards, and what is written
     assert max(messages) < MAX_MESSAGE_BYTES
+
+
+@pytest.mark.slow
+def test_workers_upload_their_shards(checkpoint, client, tmp_path, messages, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    resolution = resolve(recipe_of(STEPS["row"]), checkpoint)
+    export(resolution, tmp_path / "alone")
+    forget_connections()
+    with serving_s3() as server:
+        url = use_s3(server, "results", monkeypatch).url
+        export(resolution, f"{url}/both", cluster=client)
+        objects, pending = s3_contents(server, "results")
+    forget_connections()
+    assert objects == {f"both/{name}": file for name, file in contents(tmp_path / "alone").items()}
+    assert not pending
+    assert len(messages) >= 3
 
 
 def test_workers_write_torch_shards_with_all_that_is_in_them(client, tmp_path):

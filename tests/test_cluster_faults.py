@@ -16,7 +16,9 @@ import psutil
 import pytest
 import torch
 from distributed import Client, LocalCluster
+from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
+from upload_proxy import upload_proxy
 
 from prune_gui import cluster
 from prune_gui.checkpoint import open_checkpoint
@@ -140,6 +142,37 @@ def test_workers_killed_while_they_write_change_no_byte(sharded, client, tmp_pat
         )
     assert contents(tmp_path / "together") == contents(tmp_path / "alone")
     assert killed
+
+
+def test_workers_killed_while_they_upload_change_no_byte(sharded, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    killed = []
+    forget_connections()
+    with serving_s3() as server, upload_proxy(server) as proxy:
+        url = use_s3(server, "results", monkeypatch).url
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)  # workers start with it
+        with (
+            LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=ANY_PORT) as three,
+            Client(three, set_as_default=False) as client,
+            open_checkpoint(sharded) as checkpoint,
+        ):
+
+            def kill(method: str, path: str) -> None:
+                if method == "PUT" and "partNumber=2" in path and len(killed) < 2:
+                    killed.append(kill_a_worker(client))
+
+            proxy.before_answer = kill
+            proxy.faults = ["slow"] * 20
+            resolution = resolve(RECIPE, checkpoint)
+            export(resolution, tmp_path / "alone", shard_size=SHARD_BYTES)
+            export(resolution, f"{url}/together", shard_size=SHARD_BYTES, cluster=client)
+        objects, pending = s3_contents(server, "results")
+    forget_connections()
+    expected = contents(tmp_path / "alone")
+    assert objects == {f"together/{name}": file for name, file in expected.items()}
+    assert len(killed) == 2
+    assert not pending
 
 
 def test_apply_with_four_workers_of_which_one_is_killed(sharded, tmp_path):

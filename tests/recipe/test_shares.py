@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
@@ -118,6 +119,24 @@ def test_parts_write_the_bytes_of_a_single_run(job, work, tmp_path, parts, form,
     assert not Path(job.out).exists()
     merge(work)
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
+    assert not work.exists()
+
+
+@pytest.mark.slow
+def test_merge_uploads_what_the_parts_wrote(job, work, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    forget_connections()
+    with serving_s3() as server:
+        url = use_s3(server, "results", monkeypatch).url
+        job = replace(job, out=f"{url}/out")
+        run_in_turn(job, work)
+        assert s3_contents(server, "results") == ({}, [])
+        merge(work)
+        objects, _ = s3_contents(server, "results")
+    forget_connections()
+    expected = alone(job, tmp_path / "alone")
+    assert objects == {f"out/{name}": file for name, file in expected.items()}
     assert not work.exists()
 
 

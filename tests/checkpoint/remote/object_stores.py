@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 
+import boto3
 import obstore
 import pytest
 
@@ -80,6 +81,18 @@ def use_s3(url: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     urllib.request.urlopen(urllib.request.Request(f"{url}/{bucket}", method="PUT")).close()
     return Bucket(f"s3://{bucket}", partial(_put, "s3", bucket))
+
+
+def s3_contents(url: str, bucket: str) -> tuple[dict[str, bytes], list[str]]:
+    """Return the content of each object by its key, and the keys of uploads that are not complete.
+
+    Args:
+        url: of the server.
+        bucket: the name of the bucket.
+    """
+    found = boto3.resource("s3", endpoint_url=url, region_name="us-east-1").Bucket(bucket)
+    pending = [upload.object_key for upload in found.multipart_uploads.all()]
+    return {each.key: each.get()["Body"].read() for each in found.objects.all()}, pending
 
 
 def use_gcs(url: str, bucket: str, monkeypatch: pytest.MonkeyPatch, account_file: Path) -> Bucket:

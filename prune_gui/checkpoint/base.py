@@ -421,7 +421,15 @@ class FileCheckpoint(Checkpoint):
     source: Source
 
     def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before parameters can be read: about all of the file."""
+        """Return the bytes to fetch before parameters can be read."""
+        keys = [key for name in names for key in self.tensors[name].pair or (name,)]
+        return self.missing_nbytes_of_keys(keys)
+
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        """Return the bytes to fetch before the tensors under raw keys can be read.
+
+        They are about all of the file, unless a subclass knows better.
+        """
         return self.source.missing_nbytes([(0, self.source.size)])
 
     def fetch(self, monitor: Monitor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import cycle
@@ -100,9 +100,8 @@ class MappedCheckpoint(FileCheckpoint):
         span = first + start * itemsize, first + stop * itemsize
         return self._flat(key, *span, self._aligned_bytes)
 
-    def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before these parameters can be read."""
-        keys = (key for name in names for key in self.tensors[name].pair or (name,))
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        """Return the bytes to fetch before these tensors can be read."""
         return self.source.missing_nbytes(self._spans[key] for key in keys)
 
     def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:

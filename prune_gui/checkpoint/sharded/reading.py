@@ -160,7 +160,7 @@ class ShardedCheckpoint(Checkpoint):
         nbytes = 0
         for shard, keys in by_shard.items():
             with self._in_use(shard) as opened:
-                nbytes += opened.missing_nbytes(keys)
+                nbytes += opened.missing_nbytes_of_keys(keys)
         return nbytes
 
     def fetch(self, monitor: Monitor) -> None:

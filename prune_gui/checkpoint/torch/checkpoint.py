@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -161,12 +161,11 @@ class TorchCheckpoint(FileCheckpoint):
         except FalseClaimError as problem:
             raise claim_error(self.path.name, problem) from None
 
-    def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before these parameters can be read."""
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        """Return the bytes to fetch before these tensors can be read."""
         unread = self.file.unread
         if unread is None:
-            return super().missing_nbytes(names)
-        keys = [key for name in names for key in self.tensors[name].pair or (name,)]
+            return super().missing_nbytes_of_keys(keys)
         tensors = (self.state[key] for key in keys)
         with self._explained():
             spans = [unread.span(each) for each in tensors if isinstance(each, torch.Tensor)]

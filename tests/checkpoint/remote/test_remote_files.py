@@ -245,3 +245,23 @@ def test_requests_are_large_and_few(server, folder, monkeypatch):
         opened.read("w")
     spans = [span for _, path, span in server.requests if span and "large" in path]
     assert len(spans) == 1 + 5
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "bin"])
+def test_what_is_missing_of_a_pair_in_a_shard_is_counted(server, folder, suffix):
+    tensors = {
+        "a.weight_orig": torch.randn(300, 300),
+        "a.weight_mask": torch.ones(300, 300),
+        "b.weight": torch.randn(300, 300),
+    }
+    shard = f"model-00001-of-00001.{suffix}"
+    save = save_file if suffix == "safetensors" else torch.save
+    save(tensors, folder / shard)
+    index = folder / f"model.{suffix}.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(tensors, shard)}))
+    with prune_gui.open_checkpoint(f"{server.url}/{index.name}") as opened:
+        assert opened.missing_nbytes(["a.weight"]) > 0
+        opened.read("a.weight")
+        opened.read_mask("a.weight")
+        assert opened.missing_nbytes(["a.weight"]) == 0
+        assert all_equal(opened, index)

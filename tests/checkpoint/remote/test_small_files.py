@@ -109,6 +109,7 @@ def test_all_small_files_are_fetched_from_a_server_that_lists_them(hub, model, t
     assert "not copied: 2_Dense, large, nested" in note
 
 
+@pytest.mark.slow
 def test_files_that_are_gone_are_not_copied_later(hub, model, tmp_path):
     more_files(model)
     compacted(hub(model), tmp_path / "before")

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from prune_gui.checkpoint.remote.locations import cache_folder, url_of
+from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
 from prune_gui.checkpoint.remote.stores import listing
 from prune_gui.checkpoint.remote.uploads import (
     check_absent,
@@ -70,7 +70,7 @@ class Destination(NamedTuple):
         Raises:
             CheckpointError: it cannot be created.
         """
-        folder = _uploads()
+        folder = uploads_folder()
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             remove_abandoned(folder)
@@ -191,7 +191,7 @@ class _Record(NamedTuple):
 
     @property
     def path(self) -> Path:
-        return _uploads() / f"{self.destination.id}{RECORD_SUFFIX}"
+        return uploads_folder() / f"{self.destination.id}{RECORD_SUFFIX}"
 
     def add(self, names: Iterable[str]) -> None:
         """Add names, and save the record.
@@ -240,7 +240,7 @@ class _Record(NamedTuple):
 def remove_interrupted() -> list[str]:
     """Remove what killed processes uploaded, and return the URL of the main file of each upload."""
     removed = []
-    for path in _uploads().glob(f"*{RECORD_SUFFIX}"):
+    for path in uploads_folder().glob(f"*{RECORD_SUFFIX}"):
         with suppress(Timeout, OSError), _locked(path):
             try:
                 record = _Record.load(path)
@@ -267,7 +267,3 @@ def _locked(record: Path) -> Iterator[None]:
         finally:
             if not record.exists():
                 path.unlink(missing_ok=True)
-
-
-def _uploads() -> Path:
-    return cache_folder() / "uploads"

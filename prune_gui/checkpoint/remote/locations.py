@@ -32,6 +32,11 @@ def cache_folder() -> Path:
     return user_cache_path("prune-gui", appauthor=False) / "remote"
 
 
+def uploads_folder() -> Path:
+    """Return the folder where files are until they are uploaded."""
+    return cache_folder() / "uploads"
+
+
 def is_url(text: str) -> bool:
     """Return whether a text is meant as the URL of a remote file or folder."""
     scheme, separator, _ = text.partition("://")

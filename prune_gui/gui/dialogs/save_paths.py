@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import format_by_suffix
-from prune_gui.checkpoint.remote.locations import local_folder, url_of
+from prune_gui.checkpoint.remote.locations import local_folder, uploads_folder, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
@@ -44,7 +44,12 @@ def compact_folder(checkpoint: Checkpoint) -> Path | None:
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:
-    """Return the nearest existing parent folder of a path, and its free bytes; None if unknown."""
+    """Return the nearest existing parent folder of a path, and its free bytes; None if unknown.
+
+    Of a remote path, it is the local folder where files are until they are uploaded.
+    """
+    if url_of(path):
+        path = uploads_folder()
     try:
         folder = next(folder for folder in path.absolute().parents if folder.is_dir())
         return folder, shutil.disk_usage(folder).free

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
@@ -58,6 +59,7 @@ class Job:
         writes: writes files, so that `Engine.close` waits for it even in a hurry.
         evaluates: runs an evaluator. It has the lowest priority, runs beside all other jobs, and
             delays none of them.
+        spreads: may run its tasks on the cluster of the settings.
     """
 
     title: str
@@ -68,6 +70,7 @@ class Job:
     idle: bool = False
     writes: bool = False
     evaluates: bool = False
+    spreads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +179,19 @@ class Engine:
     Args:
         notify: called with every event, on the thread where it happens; must not block.
         ended: called by the last thread just before it ends.
+        spreading: returns a block in which a job that spreads runs, such as
+            `ClusterConnection.use`.
     """
 
     def __init__(
-        self, notify: Callable[[Event], None], ended: Callable[[], None] = lambda: None
+        self,
+        notify: Callable[[Event], None],
+        ended: Callable[[], None] = lambda: None,
+        spreading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._notify = notify
         self._ended = ended
+        self._spreading = spreading
         self._tickets = count(1)
         self._waiting: list[_Run] = []
         self._running: dict[_Kind, _Run] = {}
@@ -326,7 +335,7 @@ class Engine:
 
         try:
             monitor = Monitor(progress, run, report)
-            with monitor.in_charge():
+            with monitor.in_charge(), self._spreading() if run.job.spreads else nullcontext():
                 result = run.job.work(monitor)
         except Cancelled:
             return Dropped(run.ticket, run.job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
@@ -13,6 +14,7 @@ from prune_gui.worker.jobs import threads_jobs
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
+    from prune_gui.gui.cluster import Cluster
     from prune_gui.monitor import Monitor
 
 Result = TypeVar("Result")
@@ -20,6 +22,10 @@ Result = TypeVar("Result")
 
 class Bridge(QObject):
     """Runs jobs on the engine and delivers their events to the GUI thread.
+
+    Args:
+        cluster: where jobs that spread run; None for this machine.
+        parent: owns the bridge.
 
     Signals:
         happened: (event) an `Event` of the engine, emitted on the GUI thread.
@@ -33,7 +39,7 @@ class Bridge(QObject):
     _from_engine = Signal(object)
     _engine_ended = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._waiting: dict[int, tuple[Callable[[Any], None], Callable[[BaseException], None]]] = {}
         self._running: dict[int, Job] = {}
@@ -41,7 +47,9 @@ class Bridge(QObject):
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         self._last_acts: list[Callable[[], None]] = []
-        self._engine = Engine(self._from_engine.emit, self._end)
+        self._engine = Engine(
+            self._from_engine.emit, self._end, cluster.connection.use if cluster else nullcontext
+        )
 
     def waits_for(self, ticket: int | None) -> bool:
         """Return whether the last event of a job (finished, failed or dropped) is still to come."""

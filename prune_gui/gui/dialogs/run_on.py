@@ -49,6 +49,7 @@ class RunOnField(QWidget):
             layout.addWidget(widget)
         self.setFocusProxy(self.place)
         self.place.currentIndexChanged.connect(self._on_place_changed)
+        self.place.activated.connect(self._on_place_chosen)
         self.address.editingFinished.connect(self._check)
 
     def set_address(self, address: str) -> None:
@@ -60,6 +61,8 @@ class RunOnField(QWidget):
     def _on_place_changed(self, place: int) -> None:
         self.address.setVisible(place == CLUSTER)
         self._check()
+
+    def _on_place_chosen(self, place: int) -> None:
         if place == CLUSTER:
             self.address.setFocus()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
@@ -48,7 +47,7 @@ class Bridge(QObject):
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         self._last_acts: list[Callable[[], None]] = []
         self._engine = Engine(
-            self._from_engine.emit, self._end, cluster.connection.use if cluster else nullcontext
+            self._from_engine.emit, self._end, cluster.connection.use if cluster else None
         )
 
     def waits_for(self, ticket: int | None) -> bool:
@@ -81,19 +80,27 @@ class Bridge(QObject):
         return ticket
 
     def run_job(
-        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+        self,
+        lane: str,
+        work: Callable[[Monitor], Result],
+        then: Callable[[Result], None],
+        *,
+        spreads: bool = False,
     ) -> int:
         """Run `work` urgently on the engine; a newer job of a lane replaces an older one.
 
-        Returns the ticket of the job. `then` gets the result on the GUI thread.
+        Returns the ticket of the job. `then` gets the result on the GUI thread. See `Job` for
+        `spreads`.
         """
-        return self.run(Job(deferred("Drawing"), work, lane=lane, urgent=True), then)
+        job = Job(deferred("Drawing"), work, lane=lane, urgent=True, spreads=spreads)
+        return self.run(job, then)
 
     def run_long_job(
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
         """Run `work` as `run_job` does, but beside other jobs, because it reads all parameters."""
-        return self.run(Job(deferred("Computing the table"), work, lane=lane, long=True), then)
+        job = Job(deferred("Computing the table"), work, lane=lane, long=True, spreads=True)
+        return self.run(job, then)
 
     def load(
         self, work: Callable[[], object], then: Callable[[], None], *, idle: bool = False

@@ -77,10 +77,17 @@ class ClusterConnection:
         self._notify(ClusterState(where))
 
     @contextmanager
-    def use(self) -> Iterator[None]:
-        """Run the tasks of a job on the cluster within a block, if the settings name one."""
+    def use(self, *, may_wait: bool) -> Iterator[None]:
+        """Run the tasks of a job on the cluster within a block, if the settings name one.
+
+        Args:
+            may_wait: whether the job may wait for the connection; else it runs on this machine
+                unless there is one.
+        """
         with self._lock:
             link = self._current
+            if link is not None and not (may_wait or link.is_connected):
+                link = None
             if link is not None:
                 link.users += 1
         if link is None:
@@ -128,6 +135,11 @@ class _Link:
     def is_open(self) -> bool:
         """Whether the thread runs, or may be started again."""
         return not self._closing.is_set() or self._thread is not None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether tasks run without waiting for a connection."""
+        return self._executor is not None
 
     def map(
         self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor

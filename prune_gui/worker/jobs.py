@@ -180,7 +180,7 @@ def zeros_job(session: Session) -> Job:
         return session.zero_scan.advance(ZEROS_SLICE_S, monitor)
 
     is_large = int(session.module_index.elements.sum()) > MAX_ELEMENTS_AT_ONCE
-    return Job(deferred("Counting zeros"), work, lane="zeros", idle=is_large)
+    return Job(deferred("Counting zeros"), work, lane="zeros", idle=is_large, spreads=is_large)
 
 
 def missing_job(session: Session) -> Job:

@@ -80,13 +80,17 @@ def indicator(window) -> ClusterIndicator:
     return window.findChild(ClusterIndicator)
 
 
+def has_resolved(window, step) -> bool:
+    return window.workbench.resolved.recipe.steps == (step,)
+
+
 def test_a_step_is_resolved_on_the_cluster_with_the_same_result(
     window, preferences, address, qtbot, step, reopened
 ):
     assert indicator(window).isHidden()
     preferences.change("run_on", address)
-    with change(qtbot, window.workbench, "resolution"):
-        window.workbench.edit(lambda session: session.add(step))
+    window.workbench.edit(lambda session: session.add(step))
+    qtbot.waitUntil(lambda: has_resolved(window, step), timeout=60_000)
     resolution = window.workbench.resolved.resolution
     assert reopened
     alone = resolve(resolution.recipe, resolution.checkpoint)
@@ -145,9 +149,8 @@ def test_a_cluster_that_cannot_be_reached_is_one_message_and_loses_nothing(
     assert window._errors._box is None
     assert indicator(window).text() == f"No connection to {NOWHERE}"
     assert window.workbench.session.steps == (step,)
-    with change(qtbot, window.workbench, "resolution"):
-        preferences.change("run_on", "")
-    assert window.workbench.resolved.recipe.steps == (step,)
+    preferences.change("run_on", "")
+    qtbot.waitUntil(lambda: has_resolved(window, step), timeout=60_000)
     assert window.workbench.resolved.resolution.total[0] > 0
 
 
@@ -169,8 +172,8 @@ def test_no_thread_of_the_cluster_outlives_the_program(
     with change(qtbot, made.workbench, "resolution"):
         made.commands.open_path(demo_checkpoint)
     preferences.change("run_on", address)
-    with change(qtbot, made.workbench, "resolution"):
-        made.workbench.edit(lambda session: session.add(step))
+    made.workbench.edit(lambda session: session.add(step))
+    qtbot.waitUntil(lambda: has_resolved(made, step), timeout=60_000)
     assert windows.close()
     left = {one.name for one in set(threading.enumerate()) - before if one.is_alive()}
     assert not {name for name in left if "prune-gui-cluster" in name or "IO loop" in name}

@@ -64,7 +64,7 @@ def opened(monkeypatch) -> list[str]:
 
 
 def negated(connection: ClusterConnection, monitor: Monitor | None = None) -> list[int]:
-    with connection.use():
+    with connection.use(may_wait=True):
         return list(spread(lambda number, _: -number, [1, 2, 3], monitor or Monitor()))
 
 
@@ -80,7 +80,7 @@ def cluster_threads() -> list[threading.Thread]:
 
 
 def test_jobs_stay_here_without_a_cluster(connection, opened):
-    with connection.use():
+    with connection.use(may_wait=True):
         assert current_executor() is None
     assert negated(connection) == [-1, -2, -3]
     assert not opened
@@ -90,13 +90,22 @@ def test_the_first_job_connects_and_the_next_ones_use_the_same_connection(
     connection, states, opened, address
 ):
     connection.change(address)
-    with connection.use():
+    with connection.use(may_wait=True):
         assert current_executor() is not None
     assert not opened
     assert negated(connection) == negated(connection) == [-1, -2, -3]
     assert opened == [address]
     wait_until(lambda: states[-1].workers == 1)
     assert [state.connecting for state in states] == [False, True, False]
+
+
+def test_a_job_that_may_not_wait_uses_the_cluster_only_if_it_is_connected(connection, address):
+    connection.change(address)
+    with connection.use(may_wait=False):
+        assert current_executor() is None
+    negated(connection)
+    with connection.use(may_wait=False):
+        assert current_executor() is not None
 
 
 def test_a_change_closes_the_connection(connection, states, opened, address):
@@ -112,7 +121,7 @@ def test_a_change_closes_the_connection(connection, states, opened, address):
 
 def test_a_running_job_keeps_its_connection_after_a_change(connection, address):
     connection.change(address)
-    with connection.use():
+    with connection.use(may_wait=True):
         list(spread(lambda number, _: number, [1, 2], Monitor()))
         connection.change("")
         assert list(spread(lambda number, _: number, [1, 2], Monitor())) == [1, 2]

@@ -97,6 +97,7 @@ def open_cluster(where: str, cancel: CancelFlag | None = None) -> Iterator[Clien
         Cancelled: `cancel` was set.
     """
     distributed = _distributed()
+    logging.getLogger(distributed.__name__).setLevel(logging.WARNING)  # not each connection
     if not where.startswith(LOCAL):
         with _connected(distributed, where, cancel) as client:
             yield client

@@ -89,7 +89,7 @@ class ClusterConnection:
             if link is not None and not (may_wait or link.is_connected):
                 link = None
             if link is not None:
-                link.users += 1
+                link.hold()
         if link is None:
             yield
             return
@@ -114,11 +114,7 @@ class ClusterConnection:
 
 
 class _Link:
-    """A connection to one cluster, which a thread opens and closes; an `Executor`.
-
-    Attributes:
-        users: number of jobs that hold it.
-    """
+    """A connection to one cluster, which a thread opens and closes; an `Executor`."""
 
     def __init__(self, where: str, notify: Callable[[_Link, ClusterState], None]) -> None:
         self._where = where
@@ -129,7 +125,7 @@ class _Link:
         self._executor: DaskExecutor | None = None
         self._error: ClusterError | None = None
         self._unwanted = False
-        self.users = 0
+        self._users = 0  # number of jobs that hold it
 
     @property
     def is_open(self) -> bool:
@@ -159,10 +155,15 @@ class _Link:
         """Return the folder itself; see `Executor.staging_folder`."""
         return folder
 
+    def hold(self) -> None:
+        """Count one job more."""
+        with self._changed:
+            self._users += 1
+
     def release(self) -> None:
         """Count one job less; close the connection if it was the last and others go elsewhere."""
         with self._changed:
-            self.users -= 1
+            self._users -= 1
         self._close_if_unused()
 
     def close_when_unused(self) -> None:
@@ -185,7 +186,7 @@ class _Link:
 
     def _close_if_unused(self) -> None:
         with self._changed:
-            if self._unwanted and not self.users:
+            if self._unwanted and not self._users:
                 self.close()
 
     def _connected(self, monitor: Monitor) -> DaskExecutor:

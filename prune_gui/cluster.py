@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,16 +19,22 @@ from typing import TYPE_CHECKING, Any, Final
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
 from prune_gui.executor import Result, Task, current_executor, use_executor
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.monitor import CancelFlag, Monitor, check_cancelled
 
 if TYPE_CHECKING:
     from distributed import Client as Client
-    from distributed import Future
+    from distributed import Future, LocalCluster
 
 LOCAL: Final = "local:"
 """Begins the name of a cluster of processes on this machine: "local:4" has four workers."""
 IGNORE_CTRL_C: Final = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 """Run by each worker process of this machine: Ctrl-C in a terminal also reaches them."""
+MAX_LOCAL_WORKERS: Final = 256
+SCHEDULER: Final = re.compile(
+    r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})"
+)
+"""The address of a scheduler; the group is the port."""
+MAX_PORT: Final = 65535
 CONNECT_TIMEOUT_S: Final = 10
 POLL_S: Final = 0.2
 """Interval between two checks for cancellation."""
@@ -41,37 +48,64 @@ MAX_BATCH: Final = 16
 """Maximum number of tasks in a message."""
 
 
+def check_address(where: str) -> None:
+    """Check that a text can name a cluster, without a connection; see `open_cluster`.
+
+    Raises:
+        ClusterError: it cannot.
+    """
+    if where.startswith(LOCAL):
+        count = where.removeprefix(LOCAL)
+        valid = count.isascii() and count.isdecimal() and 1 <= int(count) <= MAX_LOCAL_WORKERS
+    else:
+        match = SCHEDULER.fullmatch(where)
+        valid = match is not None and 1 <= int(match[1]) <= MAX_PORT
+    if not valid:
+        raise ClusterError(
+            tr(
+                "{where} names no cluster. Use the address of a scheduler, such as "
+                "tcp://host:8786, or local:4 for 4 processes on this machine.",
+                where=where,
+            )
+        )
+
+
+def check_installed() -> None:
+    """Check that the package `distributed` is installed, without importing it.
+
+    Raises:
+        ClusterError: it is not.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("distributed") is None:
+        raise _not_installed()
+
+
 @contextmanager
-def open_cluster(where: str) -> Iterator[Client]:
+def open_cluster(where: str, cancel: CancelFlag | None = None) -> Iterator[Client]:
     """Connect to a cluster, or start one on this machine, and close it after the block.
 
     Args:
         where: the address of a scheduler, such as "tcp://host:8786", or "local:4" for four worker
             processes on this machine.
+        cancel: ends the attempt to connect.
 
     Raises:
-        ClusterError: `distributed` is not installed, or the scheduler cannot be reached.
+        ClusterError: `distributed` is not installed, the address is not valid, the scheduler cannot
+            be reached, or the processes cannot be started.
+        Cancelled: `cancel` was set.
     """
     distributed = _distributed()
+    logging.getLogger(distributed.__name__).setLevel(logging.WARNING)  # not each connection
     if not where.startswith(LOCAL):
-        with _connected(distributed, where) as client:
+        with _connected(distributed, where, cancel) as client:
             yield client
         return
-    count = where.removeprefix(LOCAL)
-    if not (count.isascii() and count.isdecimal() and int(count)):
-        raise ClusterError(
-            tr("{where} names no cluster. Use local:4 for 4 processes, for example.", where=where)
-        )
-    threads = max(1, (os.cpu_count() or 1) // int(count))
+    check_address(where)
     with (
-        distributed.LocalCluster(
-            n_workers=int(count),
-            threads_per_worker=threads,
-            dashboard_address="127.0.0.1:0",  # any free port
-            silence_logs=logging.CRITICAL,
-            preload=[IGNORE_CTRL_C],
-        ) as cluster,
-        _connected(distributed, cluster.scheduler_address) as client,
+        _local_cluster(distributed, int(where.removeprefix(LOCAL))) as cluster,
+        _connected(distributed, cluster.scheduler_address, cancel) as client,
     ):
         yield client
 
@@ -81,6 +115,26 @@ def use_cluster(client: Client | None) -> Iterator[None]:
     """Run large tasks on the workers of a cluster within a block; None changes nothing."""
     with use_executor(current_executor() if client is None else DaskExecutor(client)):
         yield
+
+
+def count_workers(client: Client, timeout: float) -> int | None:
+    """Return the number of workers of a cluster; None if its scheduler was lost.
+
+    Args:
+        client: a client that was connected.
+        timeout: limit of the wait for the scheduler, in seconds.
+
+    Raises:
+        TimeoutError: the scheduler does not answer.
+    """
+    if client.status != "running":
+        return None
+    try:
+        return len(client.sync(client.scheduler.ncores, workers=None, callback_timeout=timeout))
+    except TimeoutError:
+        raise
+    except OSError:
+        return None
 
 
 class DaskExecutor:
@@ -248,12 +302,32 @@ def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Excepti
         return error, 0
 
 
+def _local_cluster(distributed: ModuleType, workers: int) -> LocalCluster:
+    """Start worker processes on this machine."""
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    try:
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=threads,
+            dashboard_address="127.0.0.1:0",  # any free port
+            silence_logs=logging.CRITICAL,
+            preload=[IGNORE_CTRL_C],
+        )
+    except (OSError, RuntimeError) as error:  # TimeoutError is an OSError
+        raise ClusterError(
+            tr("The worker processes cannot be started: {reason}", reason=error)
+        ) from error
+
+
 @contextmanager
-def _connected(distributed: ModuleType, address: str) -> Iterator[Client]:
+def _connected(
+    distributed: ModuleType, address: str, cancel: CancelFlag | None
+) -> Iterator[Client]:
     from distributed.utils import LoopRunner
 
     try:
-        LoopRunner().run_sync(_reach, address)  # a client that cannot connect leaves a thread
+        # A client that cannot connect leaves a thread.
+        LoopRunner().run_sync(_reach, address, cancel)
         client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
@@ -263,17 +337,29 @@ def _connected(distributed: ModuleType, address: str) -> Iterator[Client]:
                 address=address,
             )
         ) from error
-    with client:
-        yield client
+    try:
+        with client:
+            yield client
+    finally:
+        client._loop_runner.stop()  # a client that gave up its lost scheduler left it running
 
 
-async def _reach(address: str) -> None:
+async def _reach(address: str, cancel: CancelFlag | None) -> None:
     """Open a connection to a scheduler, and close it."""
+    import asyncio  # slow to import
+
     from distributed import Security
     from distributed.comm import connect
 
     arguments = Security().get_connection_args("client")
-    comm = await connect(address, timeout=CONNECT_TIMEOUT_S, **arguments)
+    attempt = asyncio.ensure_future(connect(address, timeout=CONNECT_TIMEOUT_S, **arguments))
+    while not attempt.done():
+        await asyncio.wait([attempt], timeout=POLL_S)
+        if cancel is not None and cancel.is_set():
+            attempt.cancel()
+            await asyncio.wait([attempt])
+            raise Cancelled
+    comm = await attempt
     await comm.close()
 
 
@@ -286,14 +372,18 @@ def _distributed() -> ModuleType:
     try:
         import distributed
     except ImportError as error:
-        raise ClusterError(
-            tr(
-                "A cluster needs the package distributed. Install it with: {command}",
-                command='pip install "prune-gui[cluster]"',
-            )
-        ) from error
+        raise _not_installed() from error
     module: ModuleType = distributed
     return module
+
+
+def _not_installed() -> ClusterError:
+    return ClusterError(
+        tr(
+            "A cluster needs the package distributed. Install it with: {command}",
+            command='pip install "prune-gui[cluster]"',
+        )
+    )
 
 
 def _version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cloudpickle
+import numpy as np
 import pytest
 import torch
 from distributed import Client, LocalCluster
@@ -21,14 +23,19 @@ from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui import cluster
+from prune_gui.audit import spreading as spreading_figures
+from prune_gui.audit.statistics import layers, zero_scan
+from prune_gui.audit.statistics.layers import compute, empty_statistics
+from prune_gui.audit.statistics.zero_scan import ZeroScan
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
 from prune_gui.checkpoint.sharded import spreading
 from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.norms import channels
 from prune_gui.pruning.plugins import load_methods
-from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe import Recipe, Resolution, export, resolve
 
 MAX_MESSAGE_BYTES = 16_000
 """About half of a tensor."""
@@ -347,3 +354,105 @@ def test_apply_on_a_cluster_writes_the_same_bytes(sharded, client, tmp_path, mes
         written.append(contents(out))
     assert written[0] == written[1]
     assert messages
+
+
+@pytest.fixture
+def spread_all(monkeypatch) -> None:
+    """Compute the figures of each parameter in a task of its own, in several chunks."""
+    monkeypatch.setattr(spreading_figures, "MIN_SPREAD_BYTES", 0)
+    monkeypatch.setattr(layers, "MAX_SMALL_ELEMENTS", 5000)
+    monkeypatch.setattr(zero_scan, "MAX_SMALL_ELEMENTS", 5000)
+
+
+def statistics_of(resolution: Resolution) -> np.ndarray:
+    return compute(empty_statistics(resolution), lambda _: True, Monitor()).measures
+
+
+@pytest.mark.usefixtures("spread_all")
+def test_statistics_of_layers_are_the_same_to_the_bit(checkpoint, client, messages):
+    resolution = resolve(recipe_of(STEPS["channels"], STEPS["global"]), checkpoint)
+    alone = statistics_of(resolution)
+    with cluster.use_cluster(client):
+        assert statistics_of(resolution).tobytes() == alone.tobytes()
+    assert len(messages) == len(checkpoint.tensors)
+    assert max(messages) < MAX_MESSAGE_BYTES
+
+
+def test_figures_of_small_files_are_computed_here(checkpoint, client, messages):
+    with cluster.use_cluster(client):
+        statistics_of(resolve(recipe_of(), checkpoint))
+        ZeroScan(checkpoint).advance(math.inf, Monitor())
+    assert not messages
+
+
+@pytest.mark.usefixtures("spread_all")
+def test_figures_of_the_masks_of_a_plug_in_are_computed_here(
+    checkpoint, client, plugin_file, nearest_mean
+):
+    load_methods(nearest_mean)
+    resolution = resolve(recipe_of({"method": "nearest_mean", "amount": 0.5}), checkpoint)
+    alone = statistics_of(resolution)
+    with cluster.use_cluster(client):
+        assert statistics_of(resolution).tobytes() == alone.tobytes()
+
+
+@pytest.fixture
+def pruned(checkpoint, tmp_path) -> Path:
+    recipe = recipe_of(STEPS["n:m"], {**STEPS["channels"], "targets": ["a.*"]})
+    export(resolve(recipe, checkpoint), tmp_path / "pruned")
+    return tmp_path / "pruned"
+
+
+@pytest.mark.usefixtures("spread_all")
+def test_zeros_and_their_patterns_are_the_same(pruned, client, messages):
+    with open_checkpoint(pruned) as checkpoint:
+        alone = ZeroScan(checkpoint).advance(math.inf, Monitor())
+        assert {found.n_m for found in alone.patterns.values()} == {"2:4"}
+        with cluster.use_cluster(client):
+            assert ZeroScan(checkpoint).advance(math.inf, Monitor()) == alone
+        assert messages
+
+
+@pytest.mark.usefixtures("spread_all")
+def test_a_cancelled_count_of_zeros_continues(pruned, client):
+    with open_checkpoint(pruned) as checkpoint, cluster.use_cluster(client):
+        scan, stop = ZeroScan(checkpoint), threading.Event()
+        with pytest.raises(Cancelled):
+            scan.advance(math.inf, Monitor(lambda *_: stop.set(), stop))
+        found = scan.advance(math.inf, Monitor())
+        assert found == ZeroScan(checkpoint).advance(math.inf, Monitor())
+        assert found.is_complete
+
+
+@pytest.mark.usefixtures("spread_all")
+def test_a_slice_of_time_is_some_bytes_on_a_cluster(pruned, client, monkeypatch):
+    monkeypatch.setattr(zero_scan, "ROUND_BYTES", 1)
+    with open_checkpoint(pruned) as checkpoint, cluster.use_cluster(client):
+        scan = ZeroScan(checkpoint)
+        assert len(scan.advance(0, Monitor()).counts) == 1
+        assert len(scan.advance(0, Monitor()).counts) == 2
+
+
+@pytest.mark.usefixtures("spread_all")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect", "pruned"],
+        ["diff", "sharded", "pruned"],
+        ["report", "pruned", "sharded", "-o", "report.html", "--overwrite"],
+        ["report", "pruned", "--reference", "sharded", "-o", "report.html", "--overwrite"],
+    ],
+    ids=" ".join,
+)
+def test_figures_on_the_command_line_are_the_same(
+    command, pruned, client, messages, monkeypatch, capsys
+):
+    monkeypatch.chdir(pruned.parent)
+    printed = []
+    for where in ([], ["--cluster", client.scheduler.address]):
+        assert not messages
+        cli.main([*command, "--json", *where], standalone_mode=False)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert messages
+    assert max(messages) < MAX_MESSAGE_BYTES

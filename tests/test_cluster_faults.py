@@ -38,6 +38,7 @@ STEPS = [
     {"method": "lamp", "amount": 0.2},
     {"method": "l1_unstructured", "scope": "row", "amount": 0.2},
 ]
+CANCELLED = "prune-gui: Cancelled; nothing was changed.\n"
 RECIPE = Recipe(steps=[{"targets": ["*weight"], **step} for step in STEPS])
 
 
@@ -224,7 +225,8 @@ def test_a_killed_scheduler_is_an_error(sharded, tmp_path, monkeypatch, caplog):
 
 def test_ctrl_c_ends_the_program_and_its_workers(sharded, tmp_path):
     recipe, out = tmp_path / "recipe.yaml", tmp_path / "out"
-    recipe.write_text(RECIPE.to_yaml())
+    # So many steps take longer than the imports of the workers, however fast the machine is.
+    recipe.write_text(RECIPE.with_steps(RECIPE.steps * 40).to_yaml())
     command = ["apply", recipe, sharded, "-o", out, "--cluster", "local:2"]
     with psutil.Popen(
         [sys.executable, "-m", "prune_gui", *map(str, command)],
@@ -236,5 +238,23 @@ def test_ctrl_c_ends_the_program_and_its_workers(sharded, tmp_path):
             time.sleep(0.05)  # the workers have imported torch
         os.killpg(program.pid, signal.SIGINT)
         _, printed = program.communicate(timeout=60)
-    assert (program.returncode, printed) == (130, "prune-gui: Cancelled; nothing was changed.\n")
+    assert (program.returncode, printed) == (130, CANCELLED)
     assert not out.exists()
+
+
+def test_ctrl_c_while_worker_processes_start_ends_them(sharded, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE.to_yaml())
+    command = ["apply", recipe, sharded, "-o", tmp_path / "out", "--cluster", "local:2"]
+    with psutil.Popen(
+        [sys.executable, "-m", "prune_gui", *map(str, command)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        while not (children := program.children()):
+            time.sleep(0.01)
+        program.send_signal(signal.SIGINT)
+        _, printed = program.communicate(timeout=60)
+    assert (program.returncode, printed) == (130, CANCELLED)
+    assert not psutil.wait_procs(children, timeout=10)[1]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from prune_gui.checkpoint.remote.locations import is_url, location
+from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.options import (
     as_bytes,
     as_json,
     checkpoint_file,
+    cluster_address,
     file,
-    on_cluster,
     one_state,
     own_methods,
     own_table,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 @own_table
 @one_state
 @own_methods
-@on_cluster
+@cluster_address
 @as_json
 def apply(
     recipe: Path,
@@ -172,7 +172,6 @@ def prune_and_save(
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
-    from prune_gui.cluster import open_cluster
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
     from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
@@ -180,10 +179,7 @@ def prune_and_save(
 
     options = CompactOptions(allow_unloadable)
 
-    with (
-        open_checkpoint(checkpoint, state) as opened,
-        open_cluster(cluster) if cluster else nullcontext() as client,
-    ):
+    with open_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
         _remove_interrupted(outputs)
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop, client)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from prune_gui.checkpoint.remote.locations import location
+from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
+    cluster_address,
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import one_line
@@ -40,8 +42,9 @@ STATE_TEXTS: Final[dict[State, str]] = {
 @click.command()
 @click.argument("a", type=checkpoint_file)
 @click.argument("b", type=checkpoint_file)
+@cluster_address
 @as_json
-def diff(a: Path, b: Path, *, as_json: bool) -> None:
+def diff(a: Path, b: Path, cluster: str | None, *, as_json: bool) -> None:
     """Compare two checkpoints: names, shapes, types, values, zeros gained and lost.
 
     Tensors are compared by name and element by element; X_orig and X_mask count as one tensor X.
@@ -51,7 +54,7 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
     from prune_gui.checkpoint import open_checkpoint
 
     with open_checkpoint(a) as checkpoint_a, open_checkpoint(b) as checkpoint_b:
-        with job("Comparing") as (progress, stop):
+        with on_cluster(cluster), job("Comparing") as (progress, stop):
             differences = difference(checkpoint_a, checkpoint_b, progress, stop)
         if as_json:
             print_json(_differences_json(checkpoint_a, checkpoint_b, differences))

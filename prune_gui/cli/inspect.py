@@ -11,9 +11,11 @@ import click
 
 from prune_gui.checkpoint import module_tree
 from prune_gui.checkpoint.remote.locations import location
+from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
+    cluster_address,
     one_state,
 )
 from prune_gui.cli.printing import (
@@ -37,14 +39,15 @@ MAX_SHOWN_ROLES: Final = 8
 @click.command()
 @click.argument("checkpoint", type=checkpoint_file)
 @one_state
+@cluster_address
 @as_json
-def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
+def inspect(checkpoint: Path, state: str | None, cluster: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
     from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
 
     with open_checkpoint(checkpoint, state) as opened:
-        with job("Counting zeros") as (progress, stop):
+        with on_cluster(cluster), job("Counting zeros") as (progress, stop):
             zeros = ZeroScan(opened).advance(math.inf, Monitor(progress, stop))
         if as_json:
             print_json(_checkpoint_json(opened, zeros))

@@ -145,7 +145,7 @@ unloadable = click.option(
     is_flag=True,
     help="Write the compact form even if no known program loads it.",
 )
-on_cluster = click.option(
+cluster_address = click.option(
     "--cluster",
     metavar="ADDRESS",
     help="Address of the scheduler of a Dask cluster whose workers read and write the files, such "

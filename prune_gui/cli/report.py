@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
+    cluster_address,
     file,
     one_state,
 )
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--paths", is_flag=True, help="Name the folders of the files in the report.")
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @one_state
+@cluster_address
 @as_json
 def report(
     files: Sequence[Path],
@@ -42,6 +45,7 @@ def report(
     reference: Path | None,
     table: Path | None,
     state: str | None,
+    cluster: str | None,
     *,
     paths: bool,
     overwrite: bool,
@@ -62,7 +66,7 @@ def report(
         before = stack.enter_context(open_checkpoint(reference)) if reference else None
         sources = (*opened, before) if before else opened
         check_targets(out, table, sources, overwrite=overwrite)
-        with job("Counting zeros") as (progress, stop):
+        with on_cluster(cluster), job("Counting zeros") as (progress, stop):
             monitor = Monitor(progress, stop)
             result = report_on_files(opened, before, monitor, with_folders=paths)
         write(result, out, table, overwrite=overwrite)

@@ -13,6 +13,7 @@ from prune_gui.worker.jobs import threads_jobs
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
+    from prune_gui.gui.cluster import Cluster
     from prune_gui.monitor import Monitor
 
 Result = TypeVar("Result")
@@ -20,6 +21,10 @@ Result = TypeVar("Result")
 
 class Bridge(QObject):
     """Runs jobs on the engine and delivers their events to the GUI thread.
+
+    Args:
+        cluster: where jobs that spread run; None for this machine.
+        parent: owns the bridge.
 
     Signals:
         happened: (event) an `Event` of the engine, emitted on the GUI thread.
@@ -33,7 +38,7 @@ class Bridge(QObject):
     _from_engine = Signal(object)
     _engine_ended = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._waiting: dict[int, tuple[Callable[[Any], None], Callable[[BaseException], None]]] = {}
         self._running: dict[int, Job] = {}
@@ -41,7 +46,9 @@ class Bridge(QObject):
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         self._last_acts: list[Callable[[], None]] = []
-        self._engine = Engine(self._from_engine.emit, self._end)
+        self._engine = Engine(
+            self._from_engine.emit, self._end, cluster.connection.use if cluster else None
+        )
 
     def waits_for(self, ticket: int | None) -> bool:
         """Return whether the last event of a job (finished, failed or dropped) is still to come."""
@@ -73,19 +80,27 @@ class Bridge(QObject):
         return ticket
 
     def run_job(
-        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+        self,
+        lane: str,
+        work: Callable[[Monitor], Result],
+        then: Callable[[Result], None],
+        *,
+        spreads: bool = False,
     ) -> int:
         """Run `work` urgently on the engine; a newer job of a lane replaces an older one.
 
-        Returns the ticket of the job. `then` gets the result on the GUI thread.
+        Returns the ticket of the job. `then` gets the result on the GUI thread. See `Job` for
+        `spreads`.
         """
-        return self.run(Job(deferred("Drawing"), work, lane=lane, urgent=True), then)
+        job = Job(deferred("Drawing"), work, lane=lane, urgent=True, spreads=spreads)
+        return self.run(job, then)
 
     def run_long_job(
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
         """Run `work` as `run_job` does, but beside other jobs, because it reads all parameters."""
-        return self.run(Job(deferred("Computing the table"), work, lane=lane, long=True), then)
+        job = Job(deferred("Computing the table"), work, lane=lane, long=True, spreads=True)
+        return self.run(job, then)
 
     def load(
         self, work: Callable[[], object], then: Callable[[], None], *, idle: bool = False

@@ -425,6 +425,7 @@ class MainWindow(QMainWindow):
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.menu_actions.refresh)
         self.status.busy_changed.connect(self.menu_actions.refresh)
+        self.status.settings_wanted.connect(self.show_settings)
         self.views.changed.connect(self.menu_actions.refresh)
         self.views.draft_wanted.connect(self.draft.change)
         self.evaluate.draft_wanted.connect(self.draft.change)

@@ -10,6 +10,7 @@ from typing import Final
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
+from prune_gui.gui.cluster import Cluster
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.loop_compiler import LoopCompiler
 from prune_gui.gui.runtime.open_request import OpenRequest
@@ -72,6 +73,7 @@ class Windows(QObject):
         self._open: list[MainWindow] = []
         self._leaving: list[MainWindow] = []
         self._compiler = LoopCompiler(self)
+        self._cluster = Cluster(preferences, self)
         self._early_requests: list[OpenRequest] | None = []
 
     def __iter__(self) -> Iterator[MainWindow]:
@@ -89,7 +91,7 @@ class Windows(QObject):
 
     def make(self) -> MainWindow:
         """Create and show an empty window; its engine has not loaded its libraries yet."""
-        workbench = Workbench()
+        workbench = Workbench(self._cluster)
         workbench.link_libraries()  # ends about when the window is created
         window = MainWindow(workbench, self._preferences, self._log_file)
         window.last_crash = self._last_crash
@@ -182,7 +184,7 @@ class Windows(QObject):
             window.log.add(entries)
 
     def close(self) -> bool:
-        """End all engines at the end of the program, and return whether all ended.
+        """End all engines and the cluster at the end of the program; return whether all ended.
 
         Waits for engines that write a file, but not for engines that only read.
         """
@@ -191,7 +193,7 @@ class Windows(QObject):
         for window in windows:
             window.workbench.bridge.stop()
         ended = [window.workbench.close(hurry=True) for window in windows]
-        return all(ended)
+        return all([*ended, self._cluster.connection.close()])
 
     def _closed(self, window: MainWindow) -> None:
         self._open.remove(window)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import ClusterError, RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.gui.comparison import Comparison
 from prune_gui.gui.draft_controller import DraftController
@@ -22,7 +22,7 @@ from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.manual_channels import drafted_channels
 from prune_gui.session.manual_units import drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
-from prune_gui.worker import Dropped, Event
+from prune_gui.worker import Dropped, Event, Failed
 from prune_gui.worker.jobs import (
     Resolved,
     compile_jobs,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.view_data.model_subject import ModelSubject
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.errors import PluginError
+    from prune_gui.gui.cluster import Cluster
     from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution, Step
@@ -55,7 +56,12 @@ class Workbench(QObject):
     Panels read the state, connect to `changed`, and call the methods for what the user does. Every
     change of the recipe goes through `edit`.
 
+    Args:
+        cluster: the cluster of the settings; None for this machine.
+        parent: owns the workbench.
+
     Attributes:
+        cluster: the cluster of the settings; None for this machine.
         bridge: runs jobs on the engine's threads.
         files: opens, replaces and saves the session.
         draft: the step in the form.
@@ -83,9 +89,10 @@ class Workbench(QObject):
     noted = Signal(str)
     failed = Signal(str, object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.bridge = Bridge(self)
+        self.cluster = cluster
+        self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self, self)
@@ -95,8 +102,10 @@ class Workbench(QObject):
         self.chosen_group: CoupledGroup | None = None
         self._resolve_ticket: int | None = None
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
-        self.bridge.failed.connect(self.failed)
-        self.bridge.happened.connect(self._on_resolve_dropped)
+        self.bridge.failed.connect(self._on_failed)
+        self.bridge.happened.connect(self._on_resolve_ended)
+        if cluster is not None:
+            cluster.moved.connect(self.resolve)
         self.files.opened.connect(self._on_opened)
         self.files.saved.connect(self.announce_saved)
         self.draft.changed.connect(self.resolve)
@@ -323,9 +332,22 @@ class Workbench(QObject):
             names = changed_parameters(resolved.before, resolved.preview or resolved.resolution)
         self.changed.emit(Changes(resolution=True, parameters=names))
 
-    def _on_resolve_dropped(self, event: Event) -> None:
+    def _on_failed(self, tried: str, error: BaseException) -> None:
+        """Emit `failed`; say it less prominently if the cluster failed before for this reason."""
+        is_known = (
+            isinstance(error, ClusterError) and self.cluster and not self.cluster.is_new(error)
+        )
+        if is_known:
+            self.noted.emit(str(error))
+        else:
+            self.failed.emit(tried, error)
+
+    def _on_resolve_ended(self, event: Event) -> None:
         # A resolve job that a newer one replaced is also dropped, but has an older ticket.
-        if isinstance(event, Dropped) and event.ticket == self._resolve_ticket:
+        if event.ticket != self._resolve_ticket:
+            return
+        is_cluster_lost = isinstance(event, Failed) and isinstance(event.error, ClusterError)
+        if isinstance(event, Dropped) or is_cluster_lost:
             self.changed.emit(Changes(stopped=True))
 
     def _set_resolved(self, resolved: Resolved) -> None:

@@ -25,7 +25,8 @@ class Changes:
         resolution: the resolution that the views show.
         parameters: the names of the parameters that this resolution treats differently from the one
             shown before; None if any may differ.
-        stopped: the user cancelled resolving; the resolution stays out of date.
+        stopped: the user cancelled resolving, or the cluster failed; the resolution stays out of
+            date.
         selection: the chosen parameter.
         comparison: a side of the comparison.
         methods: the available pruning methods.

@@ -17,6 +17,7 @@ MAX_RECENT = 10
 MAX_THREADS: Final = 256
 MAX_PICTURE_MEMORY_MB: Final = 1 << 16
 MAX_FETCH_LIMIT_MB: Final = 10_000_000
+MAX_ADDRESS_LENGTH: Final = 300
 MAX_SETTINGS_BYTES: Final = 1 << 20
 
 Loaded = TypeVar("Loaded", bound="Settings")
@@ -34,6 +35,7 @@ class Settings(BaseModel):
         window: geometry and dock state of the window, as Qt encodes them, in base64.
         white_pictures: whether exported pictures have a white background in the dark theme too.
         threads: number of worker threads; None for torch's default.
+        run_on: the cluster on which jobs run, as in `open_cluster`; "" for this machine.
         picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
         fetch_limit: what may be fetched of remote checkpoints without asking, in MB (10**6 bytes).
         form: the form preselected in the dialog that saves a pruned checkpoint.
@@ -54,6 +56,7 @@ class Settings(BaseModel):
     window: tuple[str, str] | None = None
     white_pictures: bool = False
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    run_on: Annotated[str, Field(max_length=MAX_ADDRESS_LENGTH)] = ""
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
     fetch_limit: Annotated[int, Field(ge=0, le=MAX_FETCH_LIMIT_MB)] = 1000
     form: Literal["finalized", "reparametrized", "masks", "compact"] = "finalized"

@@ -14,9 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
+from typing import Protocol
 
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
@@ -58,6 +60,8 @@ class Job:
         writes: writes files, so that `Engine.close` waits for it even in a hurry.
         evaluates: runs an evaluator. It has the lowest priority, runs beside all other jobs, and
             delays none of them.
+        spreads: may run its tasks on the cluster of the settings. An urgent or idle job does so
+            only if it is connected already: it must not wait for a connection.
     """
 
     title: str
@@ -68,6 +72,7 @@ class Job:
     idle: bool = False
     writes: bool = False
     evaluates: bool = False
+    spreads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +175,31 @@ def _lower_priority(kind: _Kind) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
+class Spreading(Protocol):
+    """Returns a block that runs the tasks of a job elsewhere, such as `ClusterConnection.use`."""
+
+    def __call__(self, *, may_wait: bool) -> AbstractContextManager[None]:
+        """Return the block; `may_wait` says whether the job may wait for a connection."""
+
+
 class Engine:
     """Runs the jobs of each kind on one thread, urgent ones first, then in order of submission.
 
     Args:
         notify: called with every event, on the thread where it happens; must not block.
         ended: called by the last thread just before it ends.
+        spreading: the block in which a job that spreads runs; None: as any other.
     """
 
     def __init__(
-        self, notify: Callable[[Event], None], ended: Callable[[], None] = lambda: None
+        self,
+        notify: Callable[[Event], None],
+        ended: Callable[[], None] = lambda: None,
+        spreading: Spreading | None = None,
     ) -> None:
         self._notify = notify
         self._ended = ended
+        self._spreading = spreading
         self._tickets = count(1)
         self._waiting: list[_Run] = []
         self._running: dict[_Kind, _Run] = {}
@@ -326,7 +343,7 @@ class Engine:
 
         try:
             monitor = Monitor(progress, run, report)
-            with monitor.in_charge():
+            with monitor.in_charge(), self._place_of(run.job):
                 result = run.job.work(monitor)
         except Cancelled:
             return Dropped(run.ticket, run.job)
@@ -341,6 +358,13 @@ class Engine:
         if run.job.lane is None and not run.job.idle:  # the others are too frequent for the log
             log.info("%s took %.2f s", run.job.title, time.monotonic() - run.started)
         return Finished(run.ticket, run.job, result)
+
+    def _place_of(self, job: Job) -> AbstractContextManager[None]:
+        """Return the block in which a job runs."""
+        may_wait = not (job.urgent or job.idle)
+        if not job.spreads or self._spreading is None:
+            return nullcontext()
+        return self._spreading(may_wait=may_wait)
 
     def _send(self, event: Event) -> None:
         if not self._closed:

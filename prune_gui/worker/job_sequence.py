@@ -34,7 +34,7 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
             return sweep().row(amount, monitor)
 
         title = deferred("Trying amount {place} of {total}", place=position, total=len(amounts))
-        return Job(title, work, long=True)
+        return Job(title, work, long=True, spreads=True)
 
     return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
 
@@ -63,7 +63,7 @@ def batch_jobs(
         title = deferred(
             "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
         )
-        return Job(title, work, long=True, writes=out is not None)
+        return Job(title, work, long=True, writes=out is not None, spreads=True)
 
     pairs = zip(paths, targets, strict=True)
     return [job(position, path, out) for position, (path, out) in enumerate(pairs, start=1)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
+from prune_gui.executor import Executor, current_executor, use_executor
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache
 from prune_gui.pruning.methods import register
@@ -97,7 +98,7 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
 def resolve_job(session: Session, draft: Draft | None) -> Job:
     """Resolve the session's current recipe and a draft; the result is a `Resolved`."""
     work = partial(_resolve_with_totals, session, session.recipe, draft)
-    return Job(deferred("Resolving"), work, lane="resolve")
+    return Job(deferred("Resolving"), work, lane="resolve", spreads=True)
 
 
 def _resolve_with_totals(
@@ -134,7 +135,8 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
             return resolved(None, tr("The step no longer exists."))
         return resolved(None, tr("Correct step {number} first.", number=error.step))
     try:
-        preview = preview.with_step(draft.step, monitor)
+        with use_executor(_executor_of(draft.step, preview)):
+            preview = preview.with_step(draft.step, monitor)
     except RecipeError as problem:
         reason = problem.reason if isinstance(problem, StepError) else str(problem)
         return resolved(None, reason)
@@ -148,6 +150,19 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
 
 def _draft_index(draft: Draft, recipe: Recipe) -> int:
     return len(recipe.steps) if draft.replaces is None else draft.replaces
+
+
+def _executor_of(step: Step, before: Resolution) -> Executor | None:
+    """Return the current executor, but None for a step with one target: it takes longer there."""
+    executor = current_executor()
+    if executor is None:
+        return None
+    from prune_gui.recipe.selector import select  # torch: slow to import
+
+    checkpoint = before.checkpoint
+    module_types = partial(getattr, checkpoint, "module_types")
+    targets = select(step.targets, checkpoint.tensors.values(), before.counts, module_types)
+    return executor if len(targets) > 1 else None
 
 
 def zeros_job(session: Session) -> Job:
@@ -165,7 +180,7 @@ def zeros_job(session: Session) -> Job:
         return session.zero_scan.advance(ZEROS_SLICE_S, monitor)
 
     is_large = int(session.module_index.elements.sum()) > MAX_ELEMENTS_AT_ONCE
-    return Job(deferred("Counting zeros"), work, lane="zeros", idle=is_large)
+    return Job(deferred("Counting zeros"), work, lane="zeros", idle=is_large, spreads=is_large)
 
 
 def missing_job(session: Session) -> Job:
@@ -199,7 +214,9 @@ def compare_job(path: Path) -> Job:
             other.close()
             raise
 
-    return Job(deferred("Opening {name} to compare with", name=path.name), work, long=True)
+    return Job(
+        deferred("Opening {name} to compare with", name=path.name), work, long=True, spreads=True
+    )
 
 
 def mask_step_job(session: Session, path: Path) -> Job:
@@ -257,7 +274,8 @@ def export_job(
         )
         return out
 
-    return Job(deferred("Saving {name}", name=out.name), work, long=True, writes=True)
+    title = deferred("Saving {name}", name=out.name)
+    return Job(title, work, long=True, writes=True, spreads=True)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
@@ -269,7 +287,7 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
 
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
-    return Job(deferred("Computing file sizes"), work, lane="sizes", urgent=True)
+    return Job(deferred("Computing file sizes"), work, lane="sizes", urgent=True, spreads=True)
 
 
 def link_job() -> Job:

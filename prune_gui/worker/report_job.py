@@ -39,4 +39,4 @@ def report_job(
         return page
 
     title = deferred("Writing the report {name}", name=page.name)
-    return Job(title, work, long=True, writes=True)
+    return Job(title, work, long=True, writes=True, spreads=True)

@@ -14,11 +14,12 @@ from prune_gui.audit.raster.cell_grid import CellGrid, Tile
 from prune_gui.audit.raster.code_index import CodeIndex
 from prune_gui.audit.raster.density import Within, count_in_cells
 from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.spreading import map_parameters
 from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.patterns import followed_by
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.recipe import Resolution
+from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.correction.planning import AppliedCorrection
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
@@ -30,6 +31,9 @@ CORRECTED: Final = BOTH + 1
 Obstacle = Literal["shape", "not_left", "not_right", "not_prunable"]
 """Why a parameter cannot be compared: the shapes differ, one side has no such tensor, or the
 parameter cannot be pruned on one side."""
+
+Stack = Sequence[stack.AppliedStep]
+"""The steps that are applied to a parameter."""
 
 _CODES: Final = (KEPT, RIGHT, LEFT, BOTH, CORRECTED)
 _CODE_INDEX: Final = CodeIndex(_CODES, np.arange(256, dtype=np.uint8) % len(_CODES))
@@ -215,7 +219,32 @@ def overlaps(
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    return tuple(_overlap(left, right, name, monitor) for name in names)
+    found, to_count = {}, {}
+    for name in names:
+        monitor.advance()
+        (of_left, total), (of_right, _) = left.counts[name], right.counts[name]
+        stacks = left.layers.get(name, ()), right.layers.get(name, ())
+        fewer = min(map(len, stacks))
+        if stacks[0][:fewer] == stacks[1][:fewer] or not (of_left and of_right):
+            found[name] = min(of_left, of_right)  # later steps never restore what earlier pruned
+        else:
+            found[name] = 0  # counted below; this keeps the order
+            to_count[name] = *stacks, total
+    nbytes = sum(left.checkpoint.tensors[name].nbytes for name in to_count)
+    monitor.expect(sum(total for *_, total in to_count.values()))
+    found |= zip(
+        to_count, map_parameters(_count_both, to_count.values(), nbytes, monitor), strict=True
+    )
+    return tuple(
+        Overlap(
+            name,
+            both,
+            left.counts[name][0] - both,
+            right.counts[name][0] - both,
+            left.counts[name][1],
+        )
+        for name, both in found.items()
+    )
 
 
 def with_patterns(
@@ -226,14 +255,18 @@ def with_patterns(
     Raises:
         Cancelled: the monitor was cancelled.
     """
-
-    def follow(row: Overlap) -> Overlap:
-        of_left = followed_by(left, row.name, monitor)
-        same = left.layers.get(row.name) == right.layers.get(row.name) and not row.left + row.right
-        of_right = of_left if same else followed_by(right, row.name, monitor)
-        return replace(row, patterns=(of_left, of_right))
-
-    return tuple(map(follow, rows))
+    rows = list(rows)
+    of_left = followed_by(left, [row.name for row in rows], monitor)
+    differing = [
+        row.name
+        for row in rows
+        if left.layers.get(row.name) != right.layers.get(row.name) or row.left + row.right
+    ]
+    of_right = dict(zip(differing, followed_by(right, differing, monitor), strict=True))
+    return tuple(
+        replace(row, patterns=(own, of_right.get(row.name, own)))
+        for row, own in zip(rows, of_left, strict=True)
+    )
 
 
 def summed(rows: Iterable[Overlap]) -> Overlap:
@@ -245,26 +278,15 @@ def summed(rows: Iterable[Overlap]) -> Overlap:
 NONE: Final = Overlap("", 0, 0, 0, 0)
 
 
-def _overlap(left: Resolution, right: Resolution, name: str, monitor: Monitor) -> Overlap:
-    monitor.advance()
-    (of_left, total), (of_right, _) = left.counts[name], right.counts[name]
-    steps_left, steps_right = left.layers.get(name, ()), right.layers.get(name, ())
-    fewer = min(len(steps_left), len(steps_right))
-    if steps_left[:fewer] == steps_right[:fewer] or not (of_left and of_right):
-        both = min(of_left, of_right)  # later steps never restore what earlier ones pruned
-    else:
-        sides = ((left, LEFT), (right, RIGHT))
-        both = _count_both(_classes(sides, name), total, monitor)
-    return Overlap(name, both, of_left - both, of_right - both, total)
+def _count_both(task: tuple[Stack, Stack, int], monitor: Monitor) -> int:
+    """Return how many elements of a parameter both of two stacks of steps prune."""
+    *stacks, size = task
 
-
-def _count_both(within: Within, size: int, monitor: Monitor) -> int:
     def count(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])
-        out = np.empty(span[1] - span[0], np.uint8)
-        return int(np.count_nonzero(within(*span, out) == BOTH))
+        first, second = (stack.pruned_by(applied, *span) != KEPT for applied in stacks)
+        return int(np.count_nonzero(first & second))
 
-    monitor.expect(size)
     return sum(run(count, chunks(size)))
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 
 from prune_gui.audit.diff.tensor_diff import Side, TensorDiff, Zeros, common_dtype, diff_tensors
+from prune_gui.audit.spreading import map_parameters
 from prune_gui.audit.statistics.patterns import followed, possible
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFIX
@@ -125,7 +126,8 @@ def difference(
     ]
     size = sum(one.nbytes + other.nbytes for one, other in compared)
     with monitor.plan(size):
-        rows = tuple(_row(names, (a, one), (b, other), monitor) for names, one, other in pairs)
+        tasks = (_Pair(tuple(names), (a, one), (b, other)) for names, one, other in pairs)
+        rows = tuple(map_parameters(_row, tasks, size, monitor))
     metadata = {
         key: (a.metadata.get(key), b.metadata.get(key))
         for key in dict.fromkeys((*a.metadata, *b.metadata))
@@ -154,14 +156,18 @@ def _by_name(checkpoint: Checkpoint) -> dict[str, TensorInfo]:
     return {**checkpoint.tensors, **tied}
 
 
-def _row(
-    names: list[str],
-    one: tuple[Checkpoint, TensorInfo | None],
-    other: tuple[Checkpoint, TensorInfo | None],
-    monitor: Monitor,
-) -> Difference:
-    (file_a, a), (file_b, b) = one, other
-    row = partial(Difference, names[0], tuple(names[1:]), a=a, b=b)
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The task to compare the tensor of some names in two checkpoints; None where it is missing."""
+
+    names: tuple[str, ...]
+    one: tuple[Checkpoint, TensorInfo | None]
+    other: tuple[Checkpoint, TensorInfo | None]
+
+
+def _row(pair: _Pair, monitor: Monitor) -> Difference:
+    (file_a, a), (file_b, b) = pair.one, pair.other
+    row = partial(Difference, pair.names[0], pair.names[1:], a=a, b=b)
     monitor.advance()
     if a is None or b is None:
         return row("only_in_b" if a is None else "only_in_a")

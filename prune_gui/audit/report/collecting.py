@@ -17,6 +17,7 @@ from prune_gui.architecture.heads import attention_heads
 from prune_gui.audit.diff import comparison
 from prune_gui.audit.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.audit.report.subjects import Subject, subject_of_file, subject_of_stack
+from prune_gui.audit.spreading import map_parameters
 from prune_gui.audit.statistics import layers as layer_statistics
 from prune_gui.audit.statistics.layer_rows import Rows, grouping, rows_of
 from prune_gui.audit.statistics.pattern_scan import PatternChunk, PatternScan
@@ -27,7 +28,7 @@ from prune_gui.checkpoint.formats import format_named
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
-from prune_gui.recipe import Recipe, Resolution
+from prune_gui.recipe import Recipe, Resolution, stack
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.pruned_by_codes import KEPT
@@ -223,6 +224,7 @@ def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
     before = rows if origin is result else _rows(origin, monitor) if origin else None
     has_originals = any(info.pair for info in rows.infos)  # reparametrized: nothing is lost
     index_of = {name: index for index, name in enumerate(before.names)} if before else {}
+    patterns = _patterns(result, rows.infos, monitor)
     for row, info in enumerate(rows.infos):
         known = (before, index_of[info.name]) if before and info.name in index_of else None
         if before is None and has_originals:
@@ -239,7 +241,7 @@ def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
             zeros=zeros,
             by_code=_by_code(*steps),
             dead_channels=int(rows.dead[row]),
-            patterns=_patterns(result, info, monitor),
+            patterns=patterns.get(info.name),
             energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
             energy_before=float(known[0].energy[known[1]]) if known else None,
             energy_kept=energy_kept,
@@ -247,15 +249,27 @@ def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
         )
 
 
-def _patterns(result: Resolution, info: TensorInfo, monitor: Monitor) -> ZeroPatterns | None:
-    """Return the patterns in the zeros of a parameter; None if it has no zeros or one dim."""
-    if len(info.shape) < 2 or not result.counts[info.name][0]:
-        return None
-    scan = PatternScan(info.shape, attention_heads(result.checkpoint, info.name))
+def _patterns(
+    result: Resolution, infos: Iterable[TensorInfo], monitor: Monitor
+) -> Mapping[str, ZeroPatterns]:
+    """Return the patterns in the zeros of parameters that have zeros and at least two dims."""
+    wanted = [info for info in infos if len(info.shape) > 1 and result.counts[info.name][0]]
+    tasks = [(result.checkpoint, info, result.layers.get(info.name, ())) for info in wanted]
+    nbytes = sum(info.nbytes for info in wanted)
+    found = map_parameters(_find_patterns, tasks, nbytes, monitor)
+    return {info.name: own for info, own in zip(wanted, found, strict=True)}
+
+
+def _find_patterns(
+    task: tuple[Checkpoint, TensorInfo, Sequence[stack.AppliedStep]], monitor: Monitor
+) -> ZeroPatterns:
+    """Return the patterns in what some steps prune of a parameter."""
+    checkpoint, info, applied = task
+    scan = PatternScan(info.shape, attention_heads(checkpoint, info.name))
 
     def look(span: tuple[int, int]) -> PatternChunk:
         monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
-        return scan.look(span[0], result.pruned_by_within(info.name, *span) != KEPT)
+        return scan.look(span[0], stack.pruned_by(applied, *span) != KEPT)
 
     for chunk in run(look, scan.spans()):
         scan.add(chunk)

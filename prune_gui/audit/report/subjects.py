@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from prune_gui.audit.diff import comparison
+from prune_gui.audit.spreading import map_parameters
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
@@ -88,6 +88,7 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
         monitor: receives the number of elements processed.
     """
     layers, counts = {}, {}
+    to_count = []
     for name in resolution.counts:
         if not comparison.comparable(resolution, zeros, name):
             continue
@@ -97,14 +98,24 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
         elif not first:
             layers[name], counts[name] = then, zeros.counts[name]
         else:
-            layers[name] = (*first, *then)
-            size = resolution.counts[name][1]
-            counted = run(partial(_count, layers[name], monitor), chunks(size))
-            counts[name] = sum(counted), size
+            layers[name], counts[name] = (*first, *then), resolution.counts[name]
+            to_count.append(resolution.checkpoint.tensors[name])
+    tasks = [(layers[info.name], info.numel) for info in to_count]
+    nbytes = sum(info.nbytes for info in to_count)
+    for info, pruned in zip(
+        to_count, map_parameters(_count_pruned, tasks, nbytes, monitor), strict=True
+    ):
+        counts[info.name] = pruned, info.numel
     layers = {name: applied for name, applied in layers.items() if applied}
     return replace(resolution, layers=layers, counts=counts)
 
 
-def _count(applied: Sequence[stack.AppliedStep], monitor: Monitor, span: tuple[int, int]) -> int:
-    monitor.advance(span[1] - span[0])
-    return int(np.count_nonzero(stack.pruned_by(applied, *span)))
+def _count_pruned(task: tuple[Sequence[stack.AppliedStep], int], monitor: Monitor) -> int:
+    """Return how many elements of a parameter some steps prune."""
+    applied, size = task
+
+    def count(span: tuple[int, int]) -> int:
+        monitor.advance(span[1] - span[0])
+        return int(np.count_nonzero(stack.pruned_by(applied, *span)))
+
+    return sum(run(count, chunks(size)))

@@ -7,7 +7,7 @@ weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit import kernels
+from prune_gui.audit.spreading import map_parameters
 from prune_gui.audit.statistics import values
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
@@ -119,7 +120,8 @@ def compute(
 
     Args:
         statistics: the statistics computed so far.
-        wanted: called before each parameter is read; False stops the computation.
+        wanted: called before each parameter is read, or before all are if an executor reads them;
+            False stops the computation.
         monitor: receives the number of bytes read.
 
     Raises:
@@ -128,42 +130,86 @@ def compute(
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]
     measures = statistics.measures.copy()
-    with monitor.plan(int(sizes.sum())):
-        batch: list[int] = []
-        for index in waiting[np.argsort(sizes, stable=True)].tolist():
-            info = statistics.infos[index]
-            if not wanted(info):
-                break
-            if info.numel > MAX_SMALL_ELEMENTS:
-                measures[index] = _compute_one(statistics.resolution, info, monitor)
-                continue
-            batch.append(index)
-            if len(batch) == MAX_BATCH:
-                measures[batch] = _compute_batch(statistics, batch, monitor)
-                batch.clear()
-        if batch:
-            measures[batch] = _compute_batch(statistics, batch, monitor)
+    nbytes = int(sizes.sum())
+    smallest_first = waiting[np.argsort(sizes, stable=True)].tolist()
+    groups = _groups(statistics, smallest_first, wanted)
+    tasks = (_Parameters.of(statistics, indices) for indices in groups)
+    with monitor.plan(nbytes):
+        for indices, own in map_parameters(_measure, tasks, nbytes, monitor):
+            measures[indices] = own
     measures.flags.writeable = False
     return replace(statistics, measures=measures)
+
+
+def _groups(
+    statistics: LayerStatistics, indices: Iterable[int], wanted: Callable[[TensorInfo], bool]
+) -> Iterator[list[int]]:
+    """Yield the indices of parameters to measure at once: of a large one, or of small ones."""
+    batch: list[int] = []
+    for index in indices:
+        info = statistics.infos[index]
+        if not wanted(info):
+            break
+        if info.numel > MAX_SMALL_ELEMENTS:
+            yield [index]
+            continue
+        batch.append(index)
+        if len(batch) == MAX_BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
     return [applied.predicate for applied in resolution.layers.get(name, ())]
 
 
-def _compute_batch(
-    statistics: LayerStatistics, indices: list[int], monitor: Monitor
-) -> NDArray[np.void]:
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """The task to measure a large parameter, or some small ones.
+
+    Attributes:
+        indices: of the parameters.
+        checkpoint: the open file.
+        infos: the parameters.
+        stacks: the applied steps of each.
+    """
+
+    indices: list[int]
+    checkpoint: Checkpoint
+    infos: list[TensorInfo]
+    stacks: list[tuple[stack.AppliedStep, ...]]
+
+    @classmethod
+    def of(cls, statistics: LayerStatistics, indices: list[int]) -> _Parameters:
+        """Return the task for some parameters."""
+        infos = [statistics.infos[index] for index in indices]
+        layers = statistics.resolution.layers
+        stacks = [layers.get(info.name, ()) for info in infos]
+        return cls(indices, statistics.checkpoint, infos, stacks)
+
+
+def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
+    """Return the indices of some parameters, and their `MEASURES`."""
+    if task.infos[0].numel <= MAX_SMALL_ELEMENTS:
+        return task.indices, _measure_small(task, monitor)
+    measures = np.zeros(1, MEASURES)
+    measures[0] = _measure_one(task.checkpoint, task.infos[0], task.stacks[0], monitor)
+    return task.indices, measures
+
+
+def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
     """Return the `MEASURES` of small parameters, computed in one call."""
-    infos, resolution = [statistics.infos[index] for index in indices], statistics.resolution
-    monitor.advance(int(statistics.sizes[indices].sum()))
+    infos = task.infos
+    monitor.advance(sum(info.nbytes for info in infos))
     channels = np.array([channels_of(info) for info in infos])
     bounds = np.cumsum([0, *(info.numel for info in infos)])
     sums, non_finite = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
     dead = np.zeros_like(non_finite)
     kernels.add_squares_of_each(
-        values.together(statistics.checkpoint, [info.name for info in infos]),
-        _kept(resolution, infos, bounds),
+        values.together(task.checkpoint, [info.name for info in infos]),
+        stack.kept_of_each(task.stacks, bounds) if any(task.stacks) else None,
         bounds,
         np.diff(bounds) // np.maximum(channels, 1),
         sums,
@@ -178,24 +224,18 @@ def _compute_batch(
     return measures
 
 
-def _kept(
-    resolution: Resolution, infos: list[TensorInfo], bounds: NDArray[np.int64]
-) -> NDArray[np.bool_] | None:
-    """Return the masks of parameters, concatenated; None if everything is kept."""
-    stacks = [resolution.layers.get(info.name, ()) for info in infos]
-    if not any(stacks):
-        return None
-    return stack.kept_of_each(stacks, bounds)
-
-
 _ChunkSums = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
 """The first channel of a chunk, and the sums, non-finite counts and channels of `add_squares`."""
 
 
-def _compute_one(resolution: Resolution, info: TensorInfo, monitor: Monitor) -> tuple[object, ...]:
+def _measure_one(
+    checkpoint: Checkpoint,
+    info: TensorInfo,
+    applied_steps: tuple[stack.AppliedStep, ...],
+    monitor: Monitor,
+) -> tuple[object, ...]:
     """Return the `MEASURES` of one parameter."""
-    applied_steps = resolution.layers.get(info.name, ())
-    read = values.reader(resolution.checkpoint, info.name)
+    read = values.reader(checkpoint, info.name)
     channels = channels_of(info)
     inner = info.numel // max(channels, 1)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.spreading import map_parameters
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.recipe import Resolution
+from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.pruned_by_codes import KEPT
 
 GROUPS: Final[tuple[int, ...]] = (4, 8)
@@ -41,28 +42,43 @@ def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...
     return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
 
 
-def followed_by(resolution: Resolution, name: str, monitor: Monitor) -> tuple[str, ...]:
-    """Return the patterns that the mask of a parameter follows; pruned elements are its zeros.
+def followed_by(
+    resolution: Resolution, names: Sequence[str], monitor: Monitor
+) -> list[tuple[str, ...]]:
+    """Return the patterns that the masks of parameters follow; pruned elements are their zeros.
 
-    The mask is computed only if enough elements are pruned, and until no pattern is possible.
+    A mask is computed only if enough elements are pruned, and until no pattern is possible.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    pruned, total = resolution.counts[name]
-    wanted = [
-        pattern
-        for pattern in possible(resolution.checkpoint.tensors[name].shape)
-        if pruned * PATTERNS[pattern][0] >= total * PATTERNS[pattern][1]
-    ]
-    if not wanted:
-        return ()
+    tasks, found = {}, dict[str, tuple[str, ...]]()
+    for name in names:
+        pruned, total = resolution.counts[name]
+        wanted = [
+            pattern
+            for pattern in possible(resolution.checkpoint.tensors[name].shape)
+            if pruned * PATTERNS[pattern][0] >= total * PATTERNS[pattern][1]
+        ]
+        if wanted:
+            tasks[name] = wanted, resolution.layers.get(name, ()), total
+    nbytes = sum(resolution.checkpoint.tensors[name].nbytes for name in tasks)
+    monitor.expect(sum(total for *_, total in tasks.values()))
+    results = map_parameters(_followed, tasks.values(), nbytes, monitor)
+    found |= zip(tasks, results, strict=True)
+    return [found.get(name, ()) for name in names]
+
+
+def _followed(
+    task: tuple[Sequence[str], Sequence[stack.AppliedStep], int], monitor: Monitor
+) -> tuple[str, ...]:
+    """Return which of some patterns a mask of a number of elements follows."""
+    wanted, applied, total = task
 
     def fewest_in_span(span: tuple[int, int]) -> tuple[int, ...]:
         monitor.advance(span[1] - span[0])
-        return fewest_in_groups(resolution.pruned_by_within(name, *span) != KEPT)
+        return fewest_in_groups(stack.pruned_by(applied, *span) != KEPT)
 
-    monitor.expect(total)
     fewest = GROUPS
     for fewest_here in run(fewest_in_span, chunks(total)):
         fewest = tuple(map(min, fewest, fewest_here))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -12,9 +14,11 @@ import numpy as np
 import torch
 
 from prune_gui.architecture.heads import attention_heads
+from prune_gui.audit.spreading import map_parameters, uses_executor
 from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.pattern_scan import Flags, PatternChunk, PatternScan
+from prune_gui.audit.statistics.read_budget import ROUND_BYTES
 from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
@@ -30,36 +34,48 @@ SPANS_PER_THREAD: Final = 2
 class ZeroScan:
     """Counts the zeros of all prunable parameters, the small ones first.
 
-    Not thread-safe: only the engine's thread may use it.
+    Not thread-safe: only one thread at a time may use it.
+
+    Args:
+        checkpoint: the open file.
+        infos: parameters of it; None for all that are prunable.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, infos: Iterable[TensorInfo] | None = None) -> None:
         self._checkpoint = checkpoint
-        prunable = [info for info in checkpoint.tensors.values() if not info.not_prunable]
-        self._small = [info for info in prunable if info.numel <= MAX_SMALL_ELEMENTS]
-        self._large = [info for info in prunable if info.numel > MAX_SMALL_ELEMENTS]
+        every = checkpoint.tensors.values() if infos is None else infos
+        prunable = [info for info in every if not info.not_prunable]
+        small = [info for info in prunable if info.numel <= MAX_SMALL_ELEMENTS]
+        large = [info for info in prunable if info.numel > MAX_SMALL_ELEMENTS]
+        self._groups = deque([*_batches(small), *([info] for info in large)])
         self._total = sum(info.nbytes for info in prunable)
         self._counts: dict[str, int] = {}
         self._patterns: dict[str, ZeroPatterns] = {}
         self._done = self._elements = 0
-        self._work = self._count_all()
+        self._large: Iterator[None] | None = None  # the count of the large parameter in progress
 
     def advance(self, seconds: float, monitor: Monitor) -> FileZeros:
         """Count for about this time, or until all is counted; return the zeros so far.
 
+        An executor, whose speed is not known, counts in `ROUND_BYTES` instead.
+
         Args:
-            seconds: time limit.
+            seconds: time limit; infinite for none.
             monitor: receives the number of bytes read.
 
         Raises:
             CheckpointError: the file changed while it was read.
             Cancelled: the monitor was cancelled; the count can be continued.
         """
-        end, before = time.monotonic() + seconds, self._done
+        end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)
-        for _ in self._work:
-            monitor.advance(self._done - before)
-            before = self._done
+        while self._groups or self._large is not None:
+            if self._large is None and uses_executor(self._total - self._done):
+                self._count_elsewhere(ROUND_BYTES if math.isfinite(seconds) else None, monitor)
+            else:
+                before = self._done
+                self._count_next()
+                monitor.advance(self._done - before)
             if time.monotonic() >= end:
                 break
         self._checkpoint.check()
@@ -71,13 +87,31 @@ class ZeroScan:
             self._elements,
         )
 
-    def _count_all(self) -> Iterator[None]:
-        """Count everything, a few milliseconds of work at a time."""
-        for first in range(0, len(self._small), MAX_BATCH):
-            self._count_small(self._small[first : first + MAX_BATCH])
-            yield
-        for info in self._large:
-            yield from self._count_large(info)
+    def _count_elsewhere(self, limit: int | None, monitor: Monitor) -> None:
+        """Count on the executor, about as many bytes as the limit."""
+        tasks, nbytes = [], 0
+        for group in self._groups:
+            if limit is not None and nbytes >= limit:
+                break
+            tasks.append((self._checkpoint, group))
+            nbytes += sum(info.nbytes for info in group)
+        for counts, patterns in map_parameters(_count_group, tasks, nbytes, monitor):
+            self._counts |= counts
+            self._patterns |= patterns
+            group = self._groups.popleft()
+            self._elements += sum(info.numel for info in group)
+            self._done += sum(info.nbytes for info in group)
+
+    def _count_next(self) -> None:
+        """Count for a few milliseconds."""
+        if self._large is None:
+            group = self._groups.popleft()
+            if group[0].numel <= MAX_SMALL_ELEMENTS:
+                self._count_small(group)
+                return
+            self._large = self._count_large(group[0])
+        if next(self._large, _ENDED) is _ENDED:
+            self._large = None
 
     def _count_small(self, infos: Sequence[TensorInfo]) -> None:
         zero = values.together(self._checkpoint, [info.name for info in infos]) == 0
@@ -120,6 +154,23 @@ class ZeroScan:
         if len(info.shape) < 2:
             return PatternScan((info.numel, 1))
         return PatternScan(info.shape, attention_heads(self._checkpoint, info.name))
+
+
+_ENDED: Final = object()
+
+
+def _batches(infos: Sequence[TensorInfo]) -> Iterator[Sequence[TensorInfo]]:
+    """Yield small parameters in groups that are read in one call."""
+    for first in range(0, len(infos), MAX_BATCH):
+        yield infos[first : first + MAX_BATCH]
+
+
+def _count_group(
+    task: tuple[Checkpoint, Sequence[TensorInfo]], monitor: Monitor
+) -> tuple[dict[str, int], dict[str, ZeroPatterns]]:
+    """Return the zeros of some parameters of a checkpoint, and their patterns."""
+    found = ZeroScan(*task).advance(math.inf, monitor)
+    return dict(found.counts), dict(found.patterns)
 
 
 def _zero_reader(checkpoint: Checkpoint, info: TensorInfo) -> Callable[[int, int], Flags]:

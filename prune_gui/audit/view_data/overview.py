@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from prune_gui.architecture.blocks import sections
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.thumbnail import Shading, Thumbnail, make_thumbnail, pixels
+from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.overview_card import Card, card
 from prune_gui.audit.view_data.overview_layout import Arrangement
@@ -166,7 +167,8 @@ def compute_overview(
         subject, arrangement, before.pictures if before else {}, request, end, monitor
     )
     if is_drawn and before is not None and before.is_drawn and statistics.is_pending:
-        statistics = compute(statistics, lambda _: time.monotonic() < end, monitor)
+        budget = read_budget(counted=True, seconds=end - time.monotonic())
+        statistics = compute(statistics, budget, monitor)
     if before is None or previous is None or previous.resolution is not resolution:
         rows = rows_of(statistics, grouping(statistics.infos, None))
     else:

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.dialogs.run_on import RunOnField
 from prune_gui.gui.dialogs.save import FORMS
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
@@ -62,6 +63,7 @@ class SettingsDialog(QDialog):
         self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
         self.threads = _number(0, MAX_THREADS)
         self.threads.setSpecialValueText(tr("Automatic"))
+        self.run_on = RunOnField()
         self.picture_memory = _number(0, MAX_PICTURE_MEMORY_MB)
         self.picture_memory.setSuffix(" MB")
         self.picture_memory.setSingleStep(MEMORY_STEP_MB)
@@ -80,6 +82,11 @@ class SettingsDialog(QDialog):
         self._add(tr("&Language"), self.language, tr("Takes effect at the next start."))
         self._add(
             tr("Worker &threads"), self.threads, tr("Number of threads that compute at once.")
+        )
+        self._add(
+            tr("Run &on"),
+            self.run_on,
+            tr("Where jobs run that read many parameters."),
         )
         self._add(
             tr("Memory for &pictures"),
@@ -102,8 +109,11 @@ class SettingsDialog(QDialog):
         buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
         self.restore = buttons.button(standard.RestoreDefaults)
         self.restore.setText(tr("&Restore defaults"))
-        self.restore.clicked.connect(lambda: self.show_settings(Settings()))
-        buttons.button(standard.Close).setText(tr("&Close"))
+        self.restore.clicked.connect(self._restore)
+        close = buttons.button(standard.Close)
+        close.setText(tr("&Close"))
+        for button in (self.restore, close):
+            button.setAutoDefault(False)  # Return in a field accepts its text
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addLayout(self._rows)
@@ -114,14 +124,15 @@ class SettingsDialog(QDialog):
 
     def _add(self, text: str, field: QWidget, about: str) -> None:
         """Add a field, with an explanation below."""
+        focused = field.focusProxy() or field
         if text:
             label = QLabel(text)
-            label.setBuddy(field)
-            field.setAccessibleName(without_mnemonics(text))
+            label.setBuddy(focused)
+            focused.setAccessibleName(without_mnemonics(text))
             self._rows.addRow(label, field)
         else:
             self._rows.addRow("", field)
-        field.setAccessibleDescription(about)
+        focused.setAccessibleDescription(about)
         note = QLabel(about)
         note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
         note.setContentsMargins(0, 0, 0, GAP_PX)
@@ -133,11 +144,17 @@ class SettingsDialog(QDialog):
         self.density.setCurrentIndex(self.density.findData(settings.density))
         self.language.setCurrentIndex(self.language.findData(settings.language))
         self.threads.setValue(settings.threads or 0)
+        if settings.run_on != self.run_on.accepted:  # else another address may be half typed
+            self.run_on.set_address(settings.run_on)
         self.picture_memory.setValue(settings.picture_memory)
         self.fetch_limit.setValue(settings.fetch_limit)
         self.form.setCurrentIndex(self.form.findData(settings.form))
         self.white_pictures.setChecked(settings.white_pictures)
         self.keep_unsaved.setChecked(settings.keep_unsaved)
+
+    def _restore(self) -> None:
+        self.show_settings(Settings())
+        self.run_on.set_address("")
 
     def _connect(self) -> None:
         def emitter(name: str) -> Callable[[object], None]:
@@ -153,6 +170,7 @@ class SettingsDialog(QDialog):
             emit = emitter(name)
             box.currentIndexChanged.connect(lambda i, box=box, emit=emit: emit(box.itemData(i)))
         self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
+        self.run_on.changed.connect(emitter("run_on"))
         self.picture_memory.valueChanged.connect(emitter("picture_memory"))
         self.fetch_limit.valueChanged.connect(emitter("fetch_limit"))
         self.white_pictures.toggled.connect(emitter("white_pictures"))

@@ -11,6 +11,8 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWi
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
+from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
+from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.workbench import Workbench
@@ -56,9 +58,11 @@ class StatusBar(QStatusBar):
 
     Signals:
         busy_changed: `busy` may have changed.
+        settings_wanted: the user clicked where jobs run.
     """
 
     busy_changed = Signal()
+    settings_wanted = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -78,7 +82,7 @@ class StatusBar(QStatusBar):
         self._job = (self._title, self._progress, self._cancel)
         for widget in self._job:
             self.addWidget(widget)
-        self._note = QLabel()
+        self._note = ElidedLabel(tr("Message"))
         self.addWidget(self._note, 1)
         self._pruned = QLabel()
         self._pruned.setToolTip(
@@ -95,6 +99,10 @@ class StatusBar(QStatusBar):
         )
         self._preparation.hide()
         self.addPermanentWidget(self._preparation)
+        if workbench.cluster is not None:
+            indicator = ClusterIndicator(workbench.cluster)
+            indicator.clicked.connect(self.settings_wanted)
+            self.addPermanentWidget(indicator)
         self.addPermanentWidget(self._pruned)
         self.addPermanentWidget(self._zeros)
         self.addPermanentWidget(self._memory)
@@ -104,7 +112,7 @@ class StatusBar(QStatusBar):
         self._job_timer = QTimer(self, singleShot=True, interval=JOB_DELAY_MS)
         self._job_timer.timeout.connect(self._show_job)
         self._note_timer = QTimer(self, singleShot=True, interval=NOTE_DURATION_MS)
-        self._note_timer.timeout.connect(self._note.clear)
+        self._note_timer.timeout.connect(lambda: self._note.say(""))
         self._memory_timer = QTimer(self, interval=MEMORY_INTERVAL_MS)
         self._memory_timer.timeout.connect(self._show_memory)
         for watch in (self._show_memory, self._memory_timer.start):
@@ -126,7 +134,7 @@ class StatusBar(QStatusBar):
     def say(self, note: str) -> None:
         """Show a note for `NOTE_DURATION_MS`."""
         note = one_line(note)
-        self._note.setText(note)
+        self._note.say(note)
         self._note.setToolTip(note)
         self._note_timer.start()
 

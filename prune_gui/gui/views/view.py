@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, 
 from shiboken6 import isValid
 
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.errors import Cancelled, PruneGuiError, one_line
+from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
+from prune_gui.executor import use_executor
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.theme import colours
@@ -67,6 +68,7 @@ class View(QWidget, Generic[SubjectT]):
     Attributes:
         lane: of the jobs that compute the picture; the name of the lane.
         busy_text: message while the picture is computed, with a field for the name of the subject.
+        spreads: whether jobs may use the cluster of the settings; see `Job`.
         has_table: whether `table` returns a table while there is a picture.
         subject: what the view shows or is about to show; None if there is nothing.
         ticket: of the last job that computes the picture; None before the first.
@@ -79,6 +81,7 @@ class View(QWidget, Generic[SubjectT]):
 
     lane: str
     busy_text: ClassVar[str] = deferred("Reading {name}…")
+    spreads: ClassVar[bool] = False
     has_table: ClassVar[bool] = False
     pictured = Signal()
     draft_wanted = Signal(object)
@@ -244,7 +247,11 @@ class View(QWidget, Generic[SubjectT]):
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
-                return work(monitor)
+                try:
+                    return work(monitor)
+                except ClusterError:  # lost since the job started
+                    with use_executor(None):
+                        return work(monitor)
             except Cancelled:
                 raise
             except PruneGuiError as error:
@@ -261,7 +268,10 @@ class View(QWidget, Generic[SubjectT]):
                 then(result)
 
         bridge = self._workbench.bridge
-        ticket = (bridge.run_long_job if long else bridge.run_job)(lane, guarded, arrived)
+        if long:
+            ticket = bridge.run_long_job(lane, guarded, arrived)
+        else:
+            ticket = bridge.run_job(lane, guarded, arrived, spreads=self.spreads)
         if lane == self.lane:
             self.ticket = ticket
 

@@ -82,13 +82,13 @@ def test_energies_that_are_not_computed_yet_are_unknown_and_follow(resolved):
 
 def test_weights_are_read_once_for_two_states_of_one_file(resolved, monkeypatch):
     whole = resolved(HALF, ROWS, **_tensors())
-    read, compute_batch = [], layers._compute_batch
+    read, measure_small = [], layers._measure_small
 
-    def compute(statistics, indices, monitor):
-        read.append(len(indices))
-        return compute_batch(statistics, indices, monitor)
+    def measure(task, monitor):
+        read.append(len(task.infos))
+        return measure_small(task, monitor)
 
-    monkeypatch.setattr(layers, "_compute_batch", compute)
+    monkeypatch.setattr(layers, "_measure_small", measure)
     found = _summarize(whole, whole)
     assert read == [2]
     _summarize(whole, whole, found, name="v")

@@ -48,7 +48,7 @@ def test_a_followed_pattern_holds_in_every_group_of_the_mask(resolved, chunk, sh
     gone = ~resolution.mask("w").numpy()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("prune_gui.pruning.parallel.CHUNK_ELEMENTS", chunk)
-        found = followed_by(resolution, "w", Monitor())
+        [found] = followed_by(resolution, ["w"], Monitor())
     assert found == tuple(name for name, rule in PATTERNS.items() if _follows(gone, *rule))
 
 
@@ -62,7 +62,7 @@ def test_a_row_that_does_not_divide_into_groups_follows_no_pattern():
 def test_a_mask_with_too_few_zeros_is_not_computed(resolved, monkeypatch):
     resolution = resolved({"method": "l1_unstructured", "amount": 0.4}, w=torch.randn(8, 16))
     monkeypatch.setattr(patterns, "run", None)
-    assert followed_by(resolution, "w", Monitor()) == ()
+    assert followed_by(resolution, ["w"], Monitor()) == [()]
 
 
 def test_looking_for_patterns_can_be_cancelled(resolved):
@@ -70,4 +70,4 @@ def test_looking_for_patterns_can_be_cancelled(resolved):
     cancel = threading.Event()
     cancel.set()
     with pytest.raises(Cancelled):
-        followed_by(resolution, "w", Monitor(cancel=cancel))
+        followed_by(resolution, ["w"], Monitor(cancel=cancel))

@@ -7,6 +7,7 @@ import torch
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QDialog, QSpinBox, QWidget
 
+from prune_gui.gui.dialogs.run_on import RunOnField
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.pruning import parallel
@@ -18,6 +19,7 @@ NON_DEFAULTS = {
     "density": "compact",
     "language": "zh_CN",
     "threads": 3,
+    "run_on": "local:2",
     "picture_memory": 256,
     "fetch_limit": 20,
     "form": "masks",
@@ -41,6 +43,8 @@ def choose(dialog, name, value):
         field.setCurrentIndex(field.findData(value))
     elif isinstance(field, QSpinBox):
         field.setValue(value)
+    elif isinstance(field, RunOnField):
+        field.set_address(value)
     else:
         field.setChecked(value)
 
@@ -72,6 +76,23 @@ def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
     dialog.restore.click()
     assert changes == {name: getattr(Settings(), name) for name in NON_DEFAULTS}
     assert dialog.threads.text() == "Automatic"
+
+
+def test_another_change_keeps_an_address_that_is_half_typed(dialog):
+    dialog.run_on.place.setCurrentText("Dask cluster")
+    dialog.run_on.address.setText("tcp://")
+    choose(dialog, "white_pictures", True)
+    assert dialog.run_on.address.text() == "tcp://"
+    dialog.restore.click()
+    assert dialog.run_on.place.currentText() == "This machine"
+
+
+def test_return_accepts_an_address_and_keeps_the_dialog_open(dialog, window, qtbot):
+    dialog.run_on.place.setCurrentText("Dask cluster")
+    qtbot.keyClicks(dialog.run_on.address, "local:2")
+    qtbot.keyClick(dialog.run_on.address, Qt.Key.Key_Return)
+    assert window.commands.settings.run_on == "local:2"
+    assert dialog.isVisible()
 
 
 def test_the_theme_changes_immediately_in_window_and_menu(dialog, window, qtbot):

@@ -80,6 +80,7 @@ class LayersView(View[ModelSubject]):
     """
 
     lane = "layers"
+    spreads = True
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:

@@ -48,6 +48,7 @@ class OverviewView(View[ModelSubject]):
     """Shows a thumbnail of every parameter. They are computed progressively, visible ones first."""
 
     lane = "overview"
+    spreads = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, lambda: workbench.model_subject, parent)

@@ -1,0 +1,183 @@
+"""Jobs of a window on the cluster of the settings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from distributed import Client, LocalCluster
+from waiting import change
+
+from prune_gui import cluster
+from prune_gui.checkpoint import open_checkpoint, reopening
+from prune_gui.gui.dialogs.settings import SettingsDialog
+from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.windows import Windows
+from prune_gui.pruning import parallel
+from prune_gui.recipe import resolve
+from prune_gui.session import Settings
+
+NOWHERE = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A scheduler in this process with one worker."""
+    with LocalCluster(
+        1, processes=False, threads_per_worker=1, protocol="tcp", dashboard_address="127.0.0.1:0"
+    ) as one:
+        with Client(one, set_as_default=False) as client:
+            client.submit(int).result()  # starts its thread
+        yield one.scheduler_address
+
+
+@pytest.fixture(autouse=True)
+def reopened(monkeypatch) -> Iterator[list[str]]:
+    """The checkpoints that the worker of this process opened; they are closed after the test."""
+    opened = []
+
+    def open_and_note(*arguments):
+        opened.append(open_checkpoint(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    yield opened
+    reopening._reopened.cache_clear()
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def preferences() -> Preferences:
+    return Preferences(Settings())
+
+
+@pytest.fixture
+def window(qtbot, preferences, demo_checkpoint):
+    windows = Windows(preferences, Path("prune-gui.log"))
+    made = windows.make()
+    with change(qtbot, made.workbench, "resolution"):
+        made.commands.open_path(demo_checkpoint)
+    yield made
+    assert windows.close()
+    made.recovery.stop()
+    made.hide()
+    made.dismantle()
+    made.deleteLater()
+    windows.deleteLater()
+
+
+@pytest.fixture
+def step(make_step):
+    return make_step("l1_unstructured", "*.weight", scope="global", amount=0.5)
+
+
+def indicator(window) -> ClusterIndicator:
+    return window.findChild(ClusterIndicator)
+
+
+def has_resolved(window, step) -> bool:
+    return window.workbench.resolved.recipe.steps == (step,)
+
+
+def test_a_step_is_resolved_on_the_cluster_with_the_same_result(
+    window, preferences, address, qtbot, step, reopened
+):
+    assert indicator(window).isHidden()
+    preferences.change("run_on", address)
+    window.workbench.edit(lambda session: session.add(step))
+    qtbot.waitUntil(lambda: has_resolved(window, step), timeout=60_000)
+    resolution = window.workbench.resolved.resolution
+    assert reopened
+    alone = resolve(resolution.recipe, resolution.checkpoint)
+    assert resolution.counts == alone.counts
+    for name in alone.counts:
+        assert torch.equal(resolution.mask(name), alone.mask(name))
+    text = f"On cluster {address}, 1 worker"
+    qtbot.waitUntil(lambda: indicator(window).text() == text)
+    assert indicator(window).isVisible()
+    preferences.change("run_on", "")
+    qtbot.waitUntil(indicator(window).isHidden)
+
+
+def test_a_pruned_folder_is_written_on_the_cluster(
+    window, preferences, address, qtbot, step, tmp_path, reopened
+):
+    preferences.change("run_on", address)
+    window.workbench.edit(lambda session: session.add(step))
+    files = window.workbench.files
+    with qtbot.waitSignal(files.saved, timeout=60_000):
+        files.save(tmp_path / "out", "finalized", overwrite=False, shard_size=100_000)
+    assert reopened
+    with open_checkpoint(tmp_path / "out") as written:
+        mask = window.workbench.resolved.resolution.mask
+        for name in window.workbench.resolved.resolution.counts:
+            assert not written.read(name)[~mask(name)].any()
+
+
+def test_a_draft_with_one_target_is_previewed_on_this_machine(
+    window, preferences, qtbot, make_step, monkeypatch
+):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
+    preferences.change("run_on", NOWHERE)
+    step = make_step("l1_unstructured", "classifier.hidden.weight", amount=0.5)
+    window.workbench.draft.set(step)
+    qtbot.waitUntil(lambda: window.workbench.draft_number == 1)
+    assert window.workbench.shown.total[0] > 0
+    assert indicator(window).text() == f"On cluster {NOWHERE}"
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_message_and_loses_nothing(
+    window, preferences, qtbot, step, monkeypatch
+):
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.2)
+    failed = []
+    window.workbench.failed.connect(lambda _, error: failed.append(str(error)))
+    preferences.change("run_on", NOWHERE)
+    with change(qtbot, window.workbench, "stopped"):
+        window.workbench.edit(lambda session: session.add(step))
+    assert NOWHERE in window._errors._box.text()
+    assert "Edit > Settings" in window._errors._box.text()
+    window._errors._box.accept()
+    with qtbot.waitSignal(window.workbench.noted, timeout=60_000):
+        window.workbench.resolve()
+    assert len(failed) == 1
+    assert window._errors._box is None
+    assert indicator(window).text() == f"No connection to {NOWHERE}"
+    assert window.workbench.session.steps == (step,)
+    preferences.change("run_on", "")
+    qtbot.waitUntil(lambda: has_resolved(window, step), timeout=60_000)
+    assert window.workbench.resolved.resolution.total[0] > 0
+
+
+def test_the_indicator_opens_the_settings(window, preferences, qtbot):
+    preferences.change("run_on", NOWHERE)
+    qtbot.waitUntil(indicator(window).isVisible)
+    indicator(window).click()
+    dialog = window.findChild(SettingsDialog)
+    assert dialog.run_on.address.text() == NOWHERE
+    dialog.close()
+
+
+def test_no_thread_of_the_cluster_outlives_the_program(
+    qtbot, preferences, demo_checkpoint, address, step
+):
+    before = set(threading.enumerate())
+    windows = Windows(preferences, Path("prune-gui.log"))
+    made = windows.make()
+    with change(qtbot, made.workbench, "resolution"):
+        made.commands.open_path(demo_checkpoint)
+    preferences.change("run_on", address)
+    made.workbench.edit(lambda session: session.add(step))
+    qtbot.waitUntil(lambda: has_resolved(made, step), timeout=60_000)
+    assert windows.close()
+    left = {one.name for one in set(threading.enumerate()) - before if one.is_alive()}
+    assert not {name for name in left if "prune-gui-cluster" in name or "IO loop" in name}
+    made.hide()
+    made.dismantle()
+    made.deleteLater()
+    windows.deleteLater()

@@ -36,8 +36,6 @@ class UploadProxy(ThreadingHTTPServer):
         before_answer: is called with the method and the path of each request.
     """
 
-    daemon_threads = True
-
     def __init__(self, store: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.store = store

@@ -36,6 +36,8 @@ class UploadProxy(ThreadingHTTPServer):
         before_answer: is called with the method and the path of each request.
     """
 
+    daemon_threads = False  # closing waits for them
+
     def __init__(self, store: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.store = store

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
+from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
 from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.errors import PruneGuiError
+from prune_gui.gui.remote_files import RemoteFiles
 from prune_gui.language import tr, trn
 from prune_gui.session.start_folder import start_folder
 from prune_gui.worker import Dropped, Event
@@ -29,11 +32,13 @@ class CheckpointSaving:
     Args:
         window: parent of the dialog.
         workbench: has the session that is saved.
+        remote: asks whether to fetch what is saved of a remote checkpoint.
     """
 
-    def __init__(self, window: QWidget, workbench: Workbench) -> None:
+    def __init__(self, window: QWidget, workbench: Workbench, remote: RemoteFiles) -> None:
         self._window = window
         self._workbench = workbench
+        self._remote = remote
         self._dialog: SaveDialog | None = None
         self._ticket: int | None = None
         workbench.changed.connect(self._on_changed)
@@ -64,7 +69,11 @@ class CheckpointSaving:
     def _show(self, dialog: SaveDialog) -> None:
         if not dialog.exec():
             self._forget()
-            return
+        else:
+            self._start(dialog)
+
+    def _start(self, dialog: SaveDialog) -> None:
+        """Start to write what the dialog says."""
         self._ticket = self._workbench.files.save(
             dialog.path,
             dialog.form,
@@ -76,8 +85,13 @@ class CheckpointSaving:
         )
 
     def _explain(self, error: BaseException) -> None:
-        """Show the dialog again, with the error; a fault of the program is reported as usual."""
-        if self._dialog is None or not isinstance(error, PruneGuiError):
+        """Show the dialog again, with the error; a fault of the program is reported as usual.
+
+        If too much would be fetched, ask whether to fetch it, and then save.
+        """
+        if self._dialog is not None and isinstance(error, FetchLimitError):
+            self._remote.ask(error, partial(self._start, self._dialog))
+        elif self._dialog is None or not isinstance(error, PruneGuiError):
             self._workbench.failed.emit(tr("Saving the pruned checkpoint"), error)
         else:
             self._dialog.explain(str(error))

@@ -51,7 +51,7 @@ class Commands:
         self._workbench = workbench
         self.preferences = preferences
         self.remote = RemoteFiles(window, workbench, preferences)
-        self._saving = CheckpointSaving(window, workbench)
+        self._saving = CheckpointSaving(window, workbench, self.remote)
         workbench.changed.connect(self._on_changed)
 
     def open(self) -> None:

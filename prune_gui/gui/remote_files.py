@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Slot
@@ -50,24 +52,31 @@ class RemoteFiles(QObject):
 
     def fetch_all(self) -> None:
         """Fetch all of the open checkpoint, if the user agrees."""
-        self._ask(None)
+        self._ask(None, None)
 
-    def ask(self, error: FetchLimitError) -> None:
-        """Ask whether to fetch what a job needs, and then read the checkpoint again."""
-        self._ask(error.nbytes)
+    def ask(self, error: FetchLimitError, then: Callable[[], None] | None = None) -> None:
+        """Ask whether to fetch what a job needs.
 
-    def _ask(self, needed: int | None) -> None:
+        Args:
+            error: what the job raised.
+            then: is called if the user agrees; None reads the checkpoint again.
+        """
+        self._ask(error.nbytes, then)
+
+    def _ask(self, needed: int | None, then: Callable[[], None] | None) -> None:
         """Ask about some bytes, None for all, when it is known how many are missing."""
         session = self._workbench.session
         if session is None or not self.is_open:
             return
 
         def ask(missing: int) -> None:
-            self._fetch(session, needed, missing)
+            self._fetch(session, needed, missing, then or partial(self._read_again, session))
 
         self._workbench.bridge.run(missing_job(session), ask)
 
-    def _fetch(self, session: Session, needed: int | None, missing: int) -> None:
+    def _fetch(
+        self, session: Session, needed: int | None, missing: int, then: Callable[[], None]
+    ) -> None:
         from prune_gui.gui.dialogs.location import agree_to_fetch  # rarely shown
 
         url = session.checkpoint.url
@@ -82,9 +91,9 @@ class RemoteFiles(QObject):
         if not agreed or self._workbench.session is not session:
             return
         if agreed == missing:
-            self._workbench.bridge.run(fetch_job(session), lambda _: self._read_again(session))
+            self._workbench.bridge.run(fetch_job(session), lambda _: then())
         else:
-            self._read_again(session)
+            then()
 
     def _read_again(self, session: Session) -> None:
         if self._workbench.session is session:

@@ -13,6 +13,7 @@ from waiting import change
 from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
 from prune_gui.checkpoint.remote.locations import path_of
 from prune_gui.gui.dialogs.location import LocationDialog
+from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.views.maps.map_view import BACKGROUND_DELAY_MS
 
@@ -118,6 +119,27 @@ def test_nothing_is_fetched_if_the_user_declines(
     qtbot.waitUntil(lambda: bool(clicked), timeout=20_000)
     qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
     assert server.fetched() == fetched
+
+
+def test_saving_asks_before_it_fetches_and_then_goes_on(
+    remote, server, workbench, qtbot, answer, tmp_path
+):
+    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+    remote.commands.preferences.change("fetch_limit", 1)
+    clicked, saved = [], []
+    answer(QMessageBox, click("Fetch", clicked))
+
+    def fill(dialog):
+        dialog._path.setText(str(tmp_path / "saved.safetensors"))
+        dialog.accept()
+
+    answer(SaveDialog, fill)
+    workbench.files.saved.connect(saved.append)
+    remote.commands.save_checkpoint()
+    qtbot.waitUntil(lambda: bool(saved), timeout=20_000)
+    assert len(clicked) == 1
+    assert saved == [tmp_path / "saved.safetensors"]
+    assert workbench.session.checkpoint.is_fetched
 
 
 def test_all_is_fetched_on_demand_and_then_zeros_are_counted(

@@ -142,7 +142,7 @@ def test_the_dialog_says_what_is_kept_of_a_file_with_code(make_dialog, training,
 
 def test_moments_are_zeroed_only_on_request(qtbot, make_dialog, training, workbench):
     make_dialog(training).accept()
-    saving = CheckpointSaving(None, workbench)
+    saving = CheckpointSaving(None, workbench, None)
     for wanted in (False, True):
         QTimer.singleShot(0, lambda wanted=wanted: _accept(saving._dialog, zero_moments=wanted))
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:

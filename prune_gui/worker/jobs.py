@@ -261,6 +261,7 @@ def export_job(
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
 
+        session.checkpoint.check_fetch(session.checkpoint.tensors)  # before its parts are fetched
         resolution = session.resolver.copy().resolve(recipe, monitor)
         write(
             resolution,

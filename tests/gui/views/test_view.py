@@ -70,7 +70,7 @@ def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch)
     bench.open_and_choose(checkpoint, "fc.weight")
     view.hide()
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     bench.choose("fc.bias")
     bench.add(bench.step(amount=0.5))
     assert requests == []
@@ -83,7 +83,7 @@ def test_a_step_on_another_parameter_redraws_nothing(kind, bench, checkpoint, sh
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     bench.add(bench.step(targets=["other.weight"]))
     assert bench.shown.counts["other.weight"] == (24, 48)
     assert requests == []
@@ -98,7 +98,7 @@ def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch
     bench.open_and_choose(checkpoint, "fc.weight")
     before = share_of(view, LIGHT.kept)
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     bench.choose("conv.weight")
     bench.choose("steps")
     _, _, then = requests[0]
@@ -114,7 +114,7 @@ def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot,
         view.show()
     bench.open_and_choose(checkpoint, "fc.weight")
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     bench.choose("other.weight")
     delete(view)
     _, _, then = requests[0]
@@ -144,7 +144,7 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
 def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtbot):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: None)
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     qtbot.waitUntil(lambda: any("conv.weight…" in text for text in _text(view)))
@@ -158,7 +158,7 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     with monkeypatch.context() as held:
-        held.setattr(bench.bridge, "run_job", lambda *arguments: None)
+        held.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
         view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
@@ -178,7 +178,7 @@ def test_the_picture_stays_until_new_data_arrives(
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     before = share_of(view, LIGHT.kept)
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: None)
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
     view._stale_timer.setInterval(1)
     bench.add(bench.step(amount=0.5))
     qtbot.wait(20)
@@ -233,7 +233,7 @@ def test_the_caption_is_that_of_the_picture_on_the_screen(
     before = view.caption()
     assert before[0] == "fc.weight"
     with monkeypatch.context() as held:
-        held.setattr(bench.bridge, "run_job", lambda *arguments: None)
+        held.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
         bench.choose("conv.weight")
         assert view.picture() is not None
         assert view.caption() == before

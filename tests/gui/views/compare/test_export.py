@@ -32,6 +32,6 @@ def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, 
 
 def test_an_unchanged_view_is_not_rendered_again(compare, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     compare.refresh()
     assert requests == []

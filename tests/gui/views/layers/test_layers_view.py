@@ -258,7 +258,7 @@ def test_hovering_over_an_outdated_picture_describes_what_it_shows(layers, bench
 
 def test_choosing_another_parameter_marks_it_without_reading(layers, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     bench.choose("odd.weight")
     assert table(layers).currentIndex().row() == cells(layers, NAME).index("odd.weight")
     assert requests == []

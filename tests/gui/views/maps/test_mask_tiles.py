@@ -37,7 +37,7 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     lanes = []
     look = bench.bridge.run_job
 
-    def count(lane, *rest):
+    def count(lane, *rest, **_):
         lanes.append(lane)
         return look(lane, *rest)
 
@@ -87,7 +87,7 @@ def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen)
     waiting = []
     mask._pipeline.shown = None
     mask._pipeline.tiles.clear()
-    look, bench.bridge.run_job = bench.bridge.run_job, lambda *job: waiting.append(job) or 0
+    look, bench.bridge.run_job = bench.bridge.run_job, lambda *job, **_: waiting.append(job) or 0
     mask.refresh()
     _, _, then = waiting.pop()
     whole = render_tiles(
@@ -140,7 +140,7 @@ def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_s
     held = []
     look = bench.bridge.run_job
 
-    def hold(lane, work, then):
+    def hold(lane, work, then, **_):
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
     monkeypatch.setattr(bench.bridge, "run_job", hold)
@@ -165,7 +165,7 @@ def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, mon
     lanes = []
     look = bench.bridge.run_job
 
-    def hold(lane, work, then):
+    def hold(lane, work, then, **_):
         lanes.append(lane)
         if lane != "mask":
             look(lane, work, then)
@@ -187,7 +187,7 @@ def test_a_late_picture_does_not_replace_the_requested_one(mask, bench, monkeypa
     held = []
     look = bench.bridge.run_job
 
-    def hold(lane, work, then):
+    def hold(lane, work, then, **_):
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
     bench.add(bench.step(amount=12))

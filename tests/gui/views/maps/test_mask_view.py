@@ -226,7 +226,7 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
 
 def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     mask.refresh()
     assert requests == []
 
@@ -326,7 +326,7 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
     bench.add(bench.step(amount=0.5))
     pixels, bar = mask._plot.whole.image, mask.content.bar
     requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     middle = bar.rect().center()
     qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=bar.rect().topLeft())
     qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=middle)

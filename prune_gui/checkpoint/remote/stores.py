@@ -257,6 +257,15 @@ def _sleep(duration_s: float) -> None:
         time.sleep(min(remaining, 0.05))
 
 
+def is_denied(error: Exception | None) -> bool:
+    """Return whether a request failed because permission is missing."""
+    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError  # optional
+
+    status = STATUS.search(str(error))
+    denied = (PermissionError, PermissionDeniedError, UnauthenticatedError)
+    return isinstance(error, denied) or (status is not None and status[0].startswith(DENIED))
+
+
 def _explained(url: str, error: Exception | None) -> CheckpointError:
     """Return the message for a failed request."""
     from obstore import exceptions  # optional
@@ -272,12 +281,7 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
                     url=name,
                 )
             )
-    is_denied = (
-        PermissionError,
-        exceptions.PermissionDeniedError,
-        exceptions.UnauthenticatedError,
-    )
-    if isinstance(error, is_denied) or (status and status[0].startswith(DENIED)):
+    if is_denied(error):
         return DeniedError(
             tr(
                 "{url} cannot be read without permission. Set credentials in the environment "

@@ -15,8 +15,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from prune_gui.checkpoint.remote.locations import url_of
-from prune_gui.checkpoint.remote.stores import STATUS, file_state, located, read_range
-from prune_gui.errors import CheckpointError, PruneGuiError
+from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, located, read_range
+from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
@@ -242,26 +242,24 @@ def _md5(octets: bytes | memoryview) -> bytes:
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Convert the errors of requests that write to a CheckpointError."""
-    from obstore import exceptions  # optional
+    from obstore.exceptions import BaseError  # optional
 
     try:
         yield
-    except PruneGuiError:
-        raise
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise CheckpointError(
-            tr(
-                "{url} cannot be written without permission. Set credentials in the environment "
-                "or in the files of the provider, and save again.",
-                url=url,
-            )
-        ) from error
-    except (exceptions.BaseError, FileNotFoundError) as error:
+    except (BaseError, FileNotFoundError, PermissionError) as error:
         raise _unwritable(url, error) from error
 
 
 def _unwritable(url: str, error: Exception) -> CheckpointError:
     status = STATUS.search(str(error))
+    if is_denied(error):
+        return CheckpointError(
+            tr(
+                "{url} cannot be written without permission. Set credentials in the environment "
+                "or in the files of the provider, and save again.",
+                url=url,
+            )
+        )
     return CheckpointError(
         tr(
             "{url} cannot be written: {reason}. Check the URL and the network, and save again.",

@@ -251,7 +251,9 @@ def kill_at_part(store, path, number, url, *options):
     store.before_answer = lambda *_: None
 
 
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize(
+    "sharded", [pytest.param(False, marks=pytest.mark.very_slow), True], ids=["file", "shards"]
+)
 def test_what_a_kill_leaves_is_named_and_removed_by_the_next_upload(store, path, sharded):
     options = ["--shard-size", "20MB"] if sharded else []
     url = "s3://results/folder" if sharded else "s3://results/pruned.safetensors"
@@ -268,6 +270,7 @@ def test_what_a_kill_leaves_is_named_and_removed_by_the_next_upload(store, path,
     assert remove_interrupted() == []
 
 
+@pytest.mark.very_slow
 def test_objects_of_others_and_running_uploads_are_not_removed(store, path, resolution):
     kill_at_part(store, path, 4, "s3://results/net", "--shard-size", "20MB")
     store.bucket.put_object(Key=f"net/{SHARDS[0]}", Body=b"of another program")
@@ -278,6 +281,7 @@ def test_objects_of_others_and_running_uploads_are_not_removed(store, path, reso
     assert found == []
 
 
+@pytest.mark.very_slow
 def test_what_cannot_be_removed_now_is_removed_later(store, path, monkeypatch, caplog):
     kill_at_part(store, path, 4, "s3://results/net", "--shard-size", "20MB")
     removing = destination.remove_parts
@@ -293,6 +297,7 @@ def test_what_cannot_be_removed_now_is_removed_later(store, path, monkeypatch, c
     assert left(store) == ([], [])
 
 
+@pytest.mark.very_slow
 def test_ctrl_c_removes_what_was_uploaded(store, path):
     arrived = threading.Event()
     act_at_part(store, 4, arrived.set)

@@ -128,7 +128,7 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
     whole = _md5(b"".join(digests))
     expected = f"{whole.hex()}-{len(digests)}" if is_multipart else b"".join(digests).hex()
     if (result["e_tag"] or "").strip('"') != expected:
-        _read_back(url, part_nbytes, size, digests, monitor)
+        _read_back(url, part_nbytes, size, digests)
 
 
 def check_absent(url: str, own_id: str) -> None:
@@ -205,19 +205,17 @@ def _remove_s3_parts(bucket: str, keys: set[str], since: datetime) -> int:
     return count
 
 
-def _read_back(
-    url: str, part_nbytes: int, size: int, digests: Sequence[bytes], monitor: Monitor
-) -> None:
+def _read_back(url: str, part_nbytes: int, size: int, digests: Sequence[bytes]) -> None:
     """Compare an object with the digests of the parts of its file.
+
+    This cannot be cancelled: the object may have replaced another one.
 
     Raises:
         CheckpointError: it differs; it is removed.
-        Cancelled: the user cancels.
     """
     state = file_state(url)
 
     def is_equal(part: int) -> bool:
-        monitor.advance()
         start = part * part_nbytes
         stop = min(start + part_nbytes, size)
         return _md5(memoryview(read_range(url, start, stop, state))) == digests[part]

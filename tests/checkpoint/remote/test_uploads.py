@@ -175,10 +175,18 @@ def test_missing_permission_is_one_message(store, resolution):
     assert left(store) == ([], [])
 
 
-@pytest.mark.parametrize("where", ["pruned.safetensors", "folder"])
-def test_a_cancelled_upload_leaves_nothing(store, resolution, cache, where):
+@pytest.mark.parametrize(("where", "files"), [("pruned.safetensors", 1), ("folder", 2)])
+def test_a_cancelled_upload_leaves_nothing(store, resolution, cache, where, files):
     cancel = threading.Event()
-    act_at_part(store, 2, cancel.set)
+
+    def cancel_at_last_file(method, path):
+        if path.endswith(("?uploads", "?uploads=")):
+            started.append(path)
+            if len(started) == files:
+                cancel.set()
+
+    started = []
+    store.before_answer = cancel_at_last_file
     size = SHARD_BYTES if where == "folder" else None
     with pytest.raises(Cancelled):
         export(resolution, f"s3://results/{where}", cancel=cancel, shard_size=size)

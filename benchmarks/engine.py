@@ -289,7 +289,7 @@ def prune_alone(side: str, path: Path) -> None:
 def warm_up(dtype: str) -> None:
     """Compile the kernels of a global step."""
     with tempfile.TemporaryDirectory() as folder:
-        weights = torch.ones(4, dtype=getattr(torch, dtype))
+        weights = torch.ones(1 << 20, dtype=getattr(torch, dtype))  # fewer are not compiled for
         with saved(Path(folder), w=weights) as checkpoint:
             prune_gui.resolve(Recipe(steps=[step(amount=0.5, scope="global")]), checkpoint)
 

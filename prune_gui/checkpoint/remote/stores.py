@@ -331,7 +331,7 @@ def _check_installed() -> None:
     if importlib.util.find_spec("obstore") is None:
         raise CheckpointError(
             tr(
-                "Opening a URL needs the package {package}. Install prune-gui[{extra}] to open it.",
+                "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
                 package="obstore",
                 extra="remote",
             )

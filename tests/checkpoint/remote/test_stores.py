@@ -153,5 +153,5 @@ def test_a_model_of_the_hub_is_opened_by_its_name(server, folder, local, monkeyp
 def test_without_the_package_one_line_says_what_to_install(server, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     stores.web_store.cache_clear()
-    with pytest.raises(CheckpointError, match=r"Install prune-gui\[remote\] to open it"):
+    with pytest.raises(CheckpointError, match=r"Install prune-gui\[remote\] to use them"):
         prune_gui.open_checkpoint(f"{server.url}/model.safetensors")

@@ -33,57 +33,48 @@ class _NonEmptyPath(click.Path):
 
         Raises:
             click.BadParameter: the path is empty, for `Path("")` would be the working folder, or is
-                a URL.
+                a URL that is not allowed here.
         """
         if not os.fspath(value):
             self.fail("The path is empty.", param, ctx)
-        if is_url(os.fspath(value)):
-            self.fail(f"{os.fspath(value)!r} is a URL. Only checkpoints can be remote.", param, ctx)
+        text = os.fspath(value)
+        if is_url(text):
+            return self._of_url(text, param, ctx)
         return super().convert(value, param, ctx)
+
+    def _of_url(
+        self, url: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | Path:
+        """Return what a URL stands for: nothing here, because only checkpoints can be remote."""
+        self.fail(f"{url!r} is a URL. Only checkpoints can be remote.", param, ctx)
 
 
 class _CheckpointPath(_NonEmptyPath):
     """A path, or the URL of a remote checkpoint."""
 
-    def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path; of a URL, the one that stands for it.
+    def _of_url(self, url: str, _param: click.Parameter | None, _ctx: click.Context | None) -> Path:
+        """Return the path that stands for a URL.
 
         Raises:
-            click.BadParameter: the path is empty.
             CheckpointError: the URL is invalid.
         """
-        text = os.fspath(value)
-        return path_of(text) if is_url(text) else super().convert(value, param, ctx)
+        return path_of(url)
 
 
 class _OutputPath(_NonEmptyPath):
     """A path, or a URL in an object store, which stays as it is."""
 
-    def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path or the URL.
+    def _of_url(self, url: str, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
+        """Return the URL.
 
         Raises:
-            click.BadParameter: the path is empty.
             CheckpointError: the URL is invalid, or cannot be written.
         """
-        text = os.fspath(value)
-        if not is_url(text):
-            return super().convert(value, param, ctx)
         from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
 
-        path_of(text)
-        check_writable(text)
-        return text
+        path_of(url)
+        check_writable(url)
+        return url
 
 
 class _PathOrUrl(_NonEmptyPath):

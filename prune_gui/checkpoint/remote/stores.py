@@ -327,7 +327,12 @@ def located(url: str) -> tuple[ObjectStore, str]:
     return bucket_store(parts.scheme, parts.netloc), path
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Check that the package for remote files is installed.
+
+    Raises:
+        CheckpointError: it is not.
+    """
     if importlib.util.find_spec("obstore") is None:
         raise CheckpointError(
             tr(
@@ -345,7 +350,7 @@ def web_store(origin: str, token: str) -> ObjectStore:
     Raises:
         CheckpointError: the package for it is not installed.
     """
-    _check_installed()
+    check_installed()
     from obstore.store import HTTPStore  # optional
 
     options = client_options()
@@ -359,18 +364,26 @@ def bucket_store(scheme: str, bucket: str) -> ObjectStore:
     """Return the connections to a bucket, with the credentials of its provider.
 
     Raises:
-        CheckpointError: the package for it is not installed.
+        CheckpointError: the package for it is not installed, or its settings are not complete.
     """
-    _check_installed()
-    from obstore.store import from_url  # optional
+    check_installed()
+    from obstore.exceptions import BaseError  # optional
+    from obstore.store import from_url
 
+    url = f"{scheme}://{bucket}"
     config: Any = _aws_config() if scheme == "s3" else {}
-    return from_url(
-        f"{scheme}://{bucket}",
-        config=config,
-        client_options=client_options(),
-        retry_config=retry_config(),
-    )
+    try:
+        return from_url(
+            url, config=config, client_options=client_options(), retry_config=retry_config()
+        )
+    except BaseError as error:  # its text may hold a part of a key
+        raise CheckpointError(
+            tr(
+                "{url} cannot be reached: the account or the credentials are missing or invalid. "
+                "Set them in the environment or in the files of the provider, and try again.",
+                url=url,
+            )
+        ) from error
 
 
 def _aws_config() -> dict[str, str]:

@@ -15,7 +15,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from prune_gui.checkpoint.remote.locations import url_of
-from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, located, read_range
+from prune_gui.checkpoint.remote.stores import (
+    STATUS,
+    check_installed,
+    file_state,
+    is_denied,
+    located,
+    read_range,
+)
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -36,7 +43,7 @@ ID_ATTRIBUTE: Final = "pruneguiupload"
 
 
 def check_writable(url: str) -> None:
-    """Check that files can be written to the server of a URL.
+    """Check that files can be written to servers of the kind of a URL, without a connection.
 
     Raises:
         CheckpointError: they cannot, or a package for it is not installed.
@@ -49,7 +56,7 @@ def check_writable(url: str) -> None:
                 url=url,
             )
         )
-    located(url)
+    check_installed()
 
 
 def upload_id(url: str) -> str | None:

@@ -150,6 +150,22 @@ def test_a_model_of_the_hub_is_opened_by_its_name(server, folder, local, monkeyp
     assert all(seen["authorization"] == "Bearer a-token" for seen in server.headers_seen)
 
 
+@pytest.mark.parametrize(
+    ("url", "variable", "text"),
+    [
+        ("az://container/net.pt", "AZURE_STORAGE_ACCOUNT_NAME", None),
+        ("gs://bucket/net.pt", "GOOGLE_SERVICE_ACCOUNT", "/no/such/file.json"),
+    ],
+)
+def test_missing_or_wrong_settings_are_one_message(url, variable, text, monkeypatch):
+    forget_connections()
+    monkeypatch.delenv(variable, raising=False)
+    if text is not None:
+        monkeypatch.setenv(variable, text)
+    with pytest.raises(CheckpointError, match=r"account or the credentials are missing or invalid"):
+        prune_gui.open_checkpoint(url)
+
+
 def test_without_the_package_one_line_says_what_to_install(server, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     stores.web_store.cache_clear()

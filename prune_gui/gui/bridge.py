@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from PySide6.QtCore import QObject, Qt, Signal, Slot
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, Signal, Slot
 
 from prune_gui.language import deferred, tr
 from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job, Started
@@ -156,6 +156,7 @@ class Bridge(QObject):
         self._waiting.clear()
         if not self._engine.close(hurry=hurry):
             return False
+        QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall)
         for checkpoint in self._closing:
             checkpoint.close()
         self._closing.clear()
@@ -181,3 +182,5 @@ class Bridge(QObject):
                 then(event.result)
             elif isinstance(event, Failed):
                 failed(event.error)
+        elif isinstance(event, Finished):  # after `close`
+            event.job.discard(event.result)

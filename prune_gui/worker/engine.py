@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
@@ -62,6 +62,8 @@ class Job:
             delays none of them.
         spreads: may run its tasks on the cluster of the settings. An urgent or idle job does so
             only if it is connected already: it must not wait for a connection.
+        discard: called with a result that nobody gets because the engine closes, such as an open
+            file.
     """
 
     title: str
@@ -73,6 +75,7 @@ class Job:
     writes: bool = False
     evaluates: bool = False
     spreads: bool = False
+    discard: Callable[[Any], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,3 +372,5 @@ class Engine:
     def _send(self, event: Event) -> None:
         if not self._closed:
             self._notify(event)
+        elif isinstance(event, Finished):
+            event.job.discard(event.result)

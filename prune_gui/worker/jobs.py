@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -89,10 +90,14 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
     def work(monitor: Monitor) -> Session:
         monitor.advance()
         recipe = Recipe.load(recipe_path) if recipe_path else None
-        checkpoint = open_checkpoint(path, state)
-        return Session(checkpoint, recipe, recipe_path, named_states.load(checkpoint))
+        with ExitStack() as on_error:
+            checkpoint = on_error.enter_context(open_checkpoint(path, state))
+            session = Session(checkpoint, recipe, recipe_path, named_states.load(checkpoint))
+            on_error.pop_all()
+        return session
 
-    return Job(deferred("Opening {name}", name=path.name), work)
+    title = deferred("Opening {name}", name=path.name)
+    return Job(title, work, discard=lambda session: session.checkpoint.close())
 
 
 def resolve_job(session: Session, draft: Draft | None) -> Job:
@@ -207,15 +212,18 @@ def compare_job(path: Path) -> Job:
     def work(monitor: Monitor) -> Resolution:
         from prune_gui.recipe import initial_resolution  # torch: slow to import
 
-        other = open_checkpoint(path)
-        try:
-            return initial_resolution(Recipe(start="zeros"), other, monitor)
-        except BaseException:
-            other.close()
-            raise
+        with ExitStack() as on_error:
+            other = on_error.enter_context(open_checkpoint(path))
+            resolution = initial_resolution(Recipe(start="zeros"), other, monitor)
+            on_error.pop_all()
+        return resolution
 
     return Job(
-        deferred("Opening {name} to compare with", name=path.name), work, long=True, spreads=True
+        deferred("Opening {name} to compare with", name=path.name),
+        work,
+        long=True,
+        spreads=True,
+        discard=lambda resolution: resolution.checkpoint.close(),
     )
 
 

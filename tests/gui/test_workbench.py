@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 from waiting import change
@@ -12,6 +13,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.session.changes import OPENED, Changes
 from prune_gui.worker import Job
+from prune_gui.worker.jobs import open_job
 
 CONV1, CONV2 = "features.conv1.weight", "features.conv2.weight"
 
@@ -137,6 +139,25 @@ def test_compared_checkpoints_that_no_side_shows_are_closed_except_for_the_lates
     qtbot.waitUntil(lambda: list(map(is_open, opened)) == [False, True, True], timeout=60_000)
     workbench.close()
     assert not any(map(is_open, opened))
+
+
+def test_a_file_that_is_opened_while_the_program_ends_is_closed(workbench, demo_checkpoint):
+    opened = threading.Event()
+    opening = open_job(demo_checkpoint)
+
+    def work(monitor):
+        session = opening.work(monitor)
+        sessions.append(session)
+        return session
+
+    sessions = []
+    bridge = workbench.bridge
+    bridge.run(replace(opening, work=work), lambda _: opened.set())
+    bridge.run(Job("Next", lambda _: opened.set()), lambda _: None)
+    assert opened.wait(60)  # the first result is waiting for the event loop
+    assert is_open(sessions[0].checkpoint)
+    bridge.close()
+    assert not is_open(sessions[0].checkpoint)
 
 
 def test_a_failed_job_is_announced_with_its_title(workbench, qtbot, tmp_path):

@@ -212,6 +212,17 @@ def test_closing_ends_the_thread_during_a_job_without_further_events(event_log):
     assert not [event for event in left if isinstance(event, Finished | Dropped | Failed)]
 
 
+def test_a_result_that_nobody_gets_because_the_engine_closes_is_discarded(event_log):
+    unwanted, gate = [], threading.Event()
+    worker = Engine(event_log.events.put)
+    job = Job("opening", lambda _: gate.wait() and "an open file", discard=unwanted.append)
+    event_log.until(Started, worker.submit(job))
+    worker.stop()
+    gate.set()
+    assert worker.close()
+    assert unwanted == ["an open file"]
+
+
 def test_closing_gives_up_on_a_job_that_never_checks_for_cancellation(
     event_log, caplog, monkeypatch
 ):

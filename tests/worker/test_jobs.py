@@ -16,7 +16,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import OutputPath, Step
-from prune_gui.worker import Engine, Job
+from prune_gui.worker import Engine, Job, jobs
 from prune_gui.worker.jobs import (
     Draft,
     compare_job,
@@ -62,6 +62,19 @@ def test_opening_an_invalid_checkpoint_or_a_missing_recipe_is_an_error(tmp_path,
         open_job(tmp_path / "notes.txt").work(Monitor())
     with pytest.raises(RecipeError, match=r"nowhere\.yaml"):
         open_job(tmp_path / "model.safetensors", tmp_path / "nowhere.yaml").work(Monitor())
+
+
+def test_a_checkpoint_without_a_session_is_closed(tmp_path, session, monkeypatch):
+    def fail(checkpoint):
+        opened.append(checkpoint)
+        raise CheckpointError("The named states cannot be read.")
+
+    opened = []
+    monkeypatch.setattr(jobs.named_states, "load", fail)
+    with pytest.raises(CheckpointError, match="named states"):
+        open_job(tmp_path / "model.safetensors").work(Monitor())
+    with pytest.raises(CheckpointError, match="is closed"):
+        opened[0].read("w")
 
 
 @pytest.mark.usefixtures("foreign_language")

@@ -24,6 +24,7 @@ from prune_gui.checkpoint.remote.uploads import (
     check_writable,
     remove_object,
     remove_parts,
+    unfinished_url,
     upload_file,
     upload_id,
 )
@@ -226,6 +227,8 @@ class _Record(NamedTuple):
         urls = [f"{folder}/{name}" for name in self.names]
         try:
             remove_parts(urls, self.since)
+            for url in filter(None, (unfinished_url(url, own_id) for url in urls)):
+                remove_object(url)
             if urls and upload_id(f"{folder}/{self.main}") != own_id:
                 for url in urls:
                     if upload_id(url) == own_id:

@@ -1,4 +1,4 @@
-"""Requests to object stores and web servers. The only importer of `obstore`."""
+"""Requests to object stores and web servers that read."""
 
 from __future__ import annotations
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from os.path import commonprefix
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from prune_gui.checkpoint.remote import s3_uploads
 from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.s3_uploads import ObjectExistsError, S3Error
 from prune_gui.checkpoint.remote.stores import (
     STATUS,
     check_installed,
@@ -27,15 +27,11 @@ from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
-log = logging.getLogger(__name__)
-
 SCHEMES: Final = ("s3", "gs", "az")
 """The schemes of URLs that can be written."""
 PART_BYTES: Final = 8 << 20
 MAX_PARTS: Final = 10_000
 """The limit of S3 and of Google Cloud Storage."""
-MAX_REQUESTS: Final = 8
-"""Parts that are uploaded at once."""
 MAX_CLOCK_SKEW: Final = timedelta(minutes=15)
 """The difference of clocks that S3 tolerates."""
 ID_ATTRIBUTE: Final = "pruneguiupload"
@@ -86,6 +82,11 @@ def exists(path: Path) -> bool:
     return os.path.lexists(path) if url is None else upload_id(url) is not None
 
 
+def unfinished_url(url: str, own_id: str) -> str | None:
+    """Return the URL of an object until it is complete, None if only its parts exist until then."""
+    return None if urlsplit(url).scheme == "s3" else f"{url}.{own_id}.part"
+
+
 def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrite: bool) -> None:
     """Upload a file in parts, and compare it with what arrived.
 
@@ -103,39 +104,119 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
         CheckpointError: the object exists, cannot be written, or differs from the file.
         Cancelled: the user cancels.
     """
+    from obstore.exceptions import AlreadyExistsError  # optional
+
+    if not overwrite:
+        check_absent(url, own_id)
+    file = _PartedFile(path, monitor)
+    unfinished = unfinished_url(url, own_id)
+    try:
+        with _explained(url):
+            if file.n_parts == 1:
+                tag = _put_whole(url, own_id, file, overwrite=overwrite)
+            elif unfinished is None:
+                tag = _put_in_s3(url, own_id, file, overwrite=overwrite)
+            else:
+                tag = _put_and_copy(url, unfinished, own_id, file, overwrite=overwrite)
+    except (AlreadyExistsError, ObjectExistsError):
+        check_absent(url, own_id)
+        tag = ""  # it is that of a worker that was lost
+    if tag.strip('"') != file.s3_tag():
+        _read_back(url, file)
+
+
+class _PartedFile:
+    """A file that is read in parts, each of them once.
+
+    Attributes:
+        nbytes: the size of the file in bytes.
+        part_nbytes: the size of all parts except for the last one, in bytes.
+        n_parts: the number of parts.
+        digests: the MD5 of each part that was read.
+    """
+
+    def __init__(self, path: Path, monitor: Monitor) -> None:
+        self._path, self._monitor = path, monitor
+        self.nbytes = path.stat().st_size
+        self.part_nbytes = max(PART_BYTES, -(-self.nbytes // MAX_PARTS))
+        self.n_parts = max(1, -(-self.nbytes // self.part_nbytes))
+        self.digests: dict[int, bytes] = {}
+
+    def read(self, part: int) -> bytes:
+        """Return the bytes of a part, and count them.
+
+        Raises:
+            Cancelled: the user cancels.
+        """
+        self._monitor.advance()
+        with self._path.open("rb") as file:
+            file.seek(part * self.part_nbytes)
+            octets = file.read(self.part_nbytes)
+        self.digests[part] = _md5(octets)
+        self._monitor.advance(len(octets))
+        return octets
+
+    def s3_tag(self) -> str:
+        """Return the ETag that S3 gives to an object with these parts."""
+        digests = [self.digests[part] for part in range(self.n_parts)]
+        if self.n_parts == 1:
+            return digests[0].hex()
+        return f"{_md5(b''.join(digests)).hex()}-{self.n_parts}"
+
+
+def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
+    """Upload a file of one part, and return the ETag."""
+    import obstore  # optional
+
+    result = obstore.put(
+        *located(url),
+        file.read(0),
+        attributes={ID_ATTRIBUTE: own_id},
+        mode="overwrite" if overwrite else "create",
+        use_multipart=False,
+    )
+    return result["e_tag"] or ""
+
+
+def _put_in_s3(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
+    """Upload a file to S3 in parts, and return the ETag."""
+    return s3_uploads.upload_parts(
+        urlsplit(url).netloc,
+        located(url)[1],
+        file.read,
+        file.n_parts,
+        {ID_ATTRIBUTE: own_id},
+        overwrite=overwrite,
+    )
+
+
+def _put_and_copy(
+    url: str, unfinished: str, own_id: str, file: _PartedFile, *, overwrite: bool
+) -> str:
+    """Upload a file in parts under another name, and return "", which is no ETag.
+
+    `obstore` completes such an upload without conditions, but can copy its object within the store
+    on the condition that no other object is there.
+    """
     import obstore  # optional
 
     store, key = located(url)
-    size = path.stat().st_size
-    part_nbytes = max(PART_BYTES, -(-size // MAX_PARTS))
-    is_multipart = size > part_nbytes
-    digests: list[bytes] = []
-
-    def parts() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            while octets := file.read(part_nbytes):
-                monitor.advance()
-                digests.append(_md5(octets))
-                yield octets
-                monitor.advance(len(octets))
-        if not overwrite:  # the last moment before the object appears
-            checking.submit(check_absent, url, own_id).result()
-
-    # obstore refuses requests on the thread that runs one.
-    with _explained(url), ThreadPoolExecutor(1, "prune-gui-upload") as checking:
-        result = obstore.put(
+    _, other_key = located(unfinished)
+    try:
+        obstore.put(
             store,
-            key,
-            parts() if is_multipart else b"".join(parts()),
+            other_key,
+            map(file.read, range(file.n_parts)),
             attributes={ID_ATTRIBUTE: own_id},
-            use_multipart=is_multipart,
-            chunk_size=part_nbytes,
-            max_concurrency=MAX_REQUESTS,
+            use_multipart=True,
+            chunk_size=file.part_nbytes,
+            max_concurrency=s3_uploads.MAX_REQUESTS,
         )
-    whole = _md5(b"".join(digests))
-    expected = f"{whole.hex()}-{len(digests)}" if is_multipart else b"".join(digests).hex()
-    if (result["e_tag"] or "").strip('"') != expected:
-        _read_back(url, part_nbytes, size, digests)
+        obstore.copy(store, other_key, key, overwrite=overwrite)
+    finally:
+        with suppress(CheckpointError):
+            remove_object(unfinished)
+    return ""
 
 
 def check_absent(url: str, own_id: str) -> None:
@@ -185,35 +266,14 @@ def remove_parts(urls: Sequence[str], since: datetime) -> int:
     wanted = [urlsplit(url) for url in urls]
     count = 0
     for bucket in {each.netloc for each in wanted if each.scheme == "s3"}:
-        keys = {located(each.geturl())[1] for each in wanted if each.netloc == bucket}
-        count += _remove_s3_parts(bucket, keys, since - MAX_CLOCK_SKEW)
+        keys = [located(each.geturl())[1] for each in wanted if each.netloc == bucket]
+        with _explained(f"s3://{bucket}"):
+            count += s3_uploads.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
     return count
 
 
-def _remove_s3_parts(bucket: str, keys: set[str], since: datetime) -> int:
-    import boto3  # optional
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    count = 0
-    try:
-        client = boto3.client("s3")
-        pages = client.get_paginator("list_multipart_uploads").paginate(
-            Bucket=bucket,
-            Prefix=commonprefix([*keys]),  # noqa: RUF071 - S3 has no path components
-        )
-        for upload in (each for page in pages for each in page.get("Uploads", ())):
-            if upload["Key"] in keys and upload["Initiated"] >= since:
-                client.abort_multipart_upload(
-                    Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-                )
-                count += 1
-    except (BotoCoreError, ClientError) as error:
-        raise _unwritable(f"s3://{bucket}", error) from error
-    return count
-
-
-def _read_back(url: str, part_nbytes: int, size: int, digests: Sequence[bytes]) -> None:
-    """Compare an object with the digests of the parts of its file.
+def _read_back(url: str, file: _PartedFile) -> None:
+    """Compare an object with the parts of its file.
 
     This cannot be cancelled: the object may have replaced another one.
 
@@ -223,12 +283,12 @@ def _read_back(url: str, part_nbytes: int, size: int, digests: Sequence[bytes]) 
     state = file_state(url)
 
     def is_equal(part: int) -> bool:
-        start = part * part_nbytes
-        stop = min(start + part_nbytes, size)
-        return _md5(memoryview(read_range(url, start, stop, state))) == digests[part]
+        start = part * file.part_nbytes
+        stop = min(start + file.part_nbytes, file.nbytes)
+        return _md5(memoryview(read_range(url, start, stop, state))) == file.digests[part]
 
-    with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-verify") as pool:
-        if state.size == size and all(pool.map(is_equal, range(len(digests)))):
+    with ThreadPoolExecutor(s3_uploads.MAX_REQUESTS, "prune-gui-verify") as pool:
+        if state.size == file.nbytes and all(pool.map(is_equal, file.digests)):
             return
     remove_object(url)
     raise CheckpointError(
@@ -246,12 +306,14 @@ def _md5(octets: bytes | memoryview) -> bytes:
 
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
-    """Convert the errors of requests that write to a CheckpointError."""
-    from obstore.exceptions import BaseError  # optional
+    """Convert the errors of requests, except for those that an object exists, to one message."""
+    from obstore.exceptions import AlreadyExistsError, BaseError  # optional
 
     try:
         yield
-    except (BaseError, FileNotFoundError, PermissionError) as error:
+    except (AlreadyExistsError, ObjectExistsError):
+        raise
+    except (BaseError, FileNotFoundError, PermissionError, S3Error) as error:
         raise _unwritable(url, error) from error
 
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import boto3
+import obstore
 import pytest
 import torch
 from object_stores import forget_connections, use_azure, use_gcs, use_s3
@@ -18,8 +19,10 @@ from safetensors.torch import save_file
 from upload_proxy import upload_proxy
 
 import prune_gui
-from prune_gui.checkpoint.remote import destination
+from prune_gui.checkpoint.remote import destination, uploads
 from prune_gui.checkpoint.remote.destination import remove_interrupted
+from prune_gui.checkpoint.remote.stores import located
+from prune_gui.checkpoint.remote.uploads import upload_file
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, verify
@@ -126,6 +129,24 @@ def test_other_stores_get_the_same_bytes(other_url, resolution, tmp_path):
         export(resolution, f"{other_url}/shards", shard_size=SHARD_BYTES)
 
 
+@pytest.mark.parametrize("nbytes", [1_000_000, 20_000_000])
+def test_what_appears_in_other_stores_during_the_upload_is_kept(other_url, tmp_path, nbytes):
+    (tmp_path / "file").write_bytes(bytes(nbytes))
+    url = f"{other_url}/file"
+
+    def appear(done, _):
+        if done == nbytes:  # a thread, because obstore handles one request on each
+            thread = threading.Thread(target=obstore.put, args=(*located(url), b"new"))
+            thread.start()
+            thread.join()
+
+    with pytest.raises(CheckpointError, match="already exists"):
+        upload_file(tmp_path / "file", url, "id", Monitor(appear), overwrite=False)
+    store, key = located(url)
+    assert [each["path"] for each in obstore.list(store).collect()] == ["file"]
+    assert obstore.get(store, key).bytes() == b"new"
+
+
 @pytest.mark.parametrize("form", ["reparametrized", "masks"])
 def test_the_loader_script_is_uploaded_first(store, resolution, tmp_path, form):
     export(resolution, "s3://results/pruned.pt", form)
@@ -205,8 +226,13 @@ def test_a_file_is_replaced_only_if_that_is_allowed(store, resolution):
     assert len(content(store, "pruned.safetensors")) > SHARD_BYTES
 
 
-def test_a_file_that_appears_during_the_upload_is_not_replaced(store, resolution):
-    act_at_part(store, 2, lambda: store.bucket.put_object(Key="pruned.safetensors", Body=b"new"))
+@pytest.mark.parametrize("query", ["?uploads", "?uploadId="])
+def test_a_file_that_appears_during_the_upload_is_not_replaced(store, resolution, query):
+    def appear(method, path):
+        if method == "POST" and query in path:
+            store.bucket.put_object(Key="pruned.safetensors", Body=b"new")
+
+    store.before_answer = appear
     with pytest.raises(CheckpointError, match="already exists"):
         export(resolution, "s3://results/pruned.safetensors")
     assert content(store, "pruned.safetensors") == b"new"
@@ -227,6 +253,33 @@ def test_what_cannot_be_written_is_refused_at_first(store, resolution, url, size
     with pytest.raises(CheckpointError, match=message):
         export(resolution, url, overwrite=True, shard_size=size)
     assert not any("uploads" in path for _, path in store.requests)
+
+
+def test_the_object_of_a_lost_worker_of_the_same_upload_is_verified(store, tmp_path):
+    (tmp_path / "file").write_bytes(bytes(20_000_000))
+
+    def appear(method, path):
+        if method == "POST" and "?uploadId=" in path:
+            metadata = {uploads.ID_ATTRIBUTE: "id"}
+            store.bucket.put_object(Key="file", Body=body, Metadata=metadata)
+
+    store.before_answer = appear
+    body = bytes(20_000_000)
+    upload_file(tmp_path / "file", "s3://results/file", "id", Monitor(), overwrite=False)
+    assert left(store) == (["file"], [])
+    store.bucket.objects.delete()
+    body = b"cut off"
+    with pytest.raises(CheckpointError, match="differs from the file"):
+        upload_file(tmp_path / "file", "s3://results/file", "id", Monitor(), overwrite=False)
+    assert left(store) == ([], [])
+
+
+def test_missing_credentials_are_one_message(store, resolution, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(CheckpointError, match="without permission"):
+        export(resolution, "s3://results/pruned.safetensors")
 
 
 def test_a_missing_bucket_is_one_message(store, resolution):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -108,6 +109,9 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if is_google:
             headers["authorization"] = S3_AUTHORIZATION
+        if headers.get("x-amz-if-generation-match") == "0" and self._exists(headers):
+            self._send(HTTPStatus.PRECONDITION_FAILED, {}, b"")
+            return
         connection.request(self.command, self.path, body, headers)
         answer = connection.getresponse()
         content = answer.read()
@@ -119,6 +123,15 @@ class _Handler(BaseHTTPRequestHandler):
         content = content.replace(MOTO_DATE, datetime.now(UTC).isoformat().encode())
         self._send(answer.status, headers, content)
         connection.close()
+
+    def _exists(self, headers: dict[str, str]) -> bool:
+        """Return whether the object exists; S3 has no condition of this kind for copies."""
+        connection = http.client.HTTPConnection(urlsplit(self.server.store).netloc)
+        wanted = {"authorization": headers["authorization"]}
+        connection.request("HEAD", urlsplit(self.path).path, headers=wanted)
+        status = connection.getresponse().status
+        connection.close()
+        return status == HTTPStatus.OK
 
     def _send(self, code: int, headers: dict[str, str], octets: bytes) -> None:
         self.send_response_only(code)

@@ -101,8 +101,8 @@ def export(
             programs can only mask are then removed, too.
         cluster: a client of a Dask cluster, whose workers then write the shards of a folder, which
             is remote, or which they share with this machine at the same path; the bytes are the
-            same. Single files,
-            corrected weights and the compact form are written here. None: write everything here.
+            same. Single files, corrected weights and the compact form are written here. None: write
+            everything here.
 
     Raises:
         RecipeError: there is nothing to write in this form, or no program would load it.
@@ -218,7 +218,7 @@ class _Output:
                 overwrite=self.overwrite,
             )
         if self.target.is_folder:
-            if self.upload is not None:  # one shard after the other is on this machine
+            if self.upload is not None:  # at most two shards are on this machine
                 return sum(tensor.nbytes for tensor in self.tensors)
             return check_shards_target(
                 self.target.path,

@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -92,6 +96,9 @@ class Upload:
         self.destination, self.folder = destination, folder
         self._main = main
         self._by_workers = False
+        self._pool = ThreadPoolExecutor(1, "prune-gui-shard")
+        self._sending: Future[None] | None = None
+        self._stop = threading.Event()
         self.record = _Record(destination, main, [], datetime.now(UTC).replace(microsecond=0))
 
     def announce(self, names: Iterable[str]) -> None:
@@ -113,6 +120,25 @@ class Upload:
         self.record.add([name])
         self.destination.send(path, name, monitor)
 
+    def send_beside(self, path: Path, name: str, monitor: Monitor) -> None:
+        """Upload a local file while the caller goes on, and then remove it.
+
+        The upload before it must end first, so that at most one file waits on this disk.
+
+        Raises:
+            CheckpointError: the file before it cannot be uploaded.
+            Cancelled: the user cancels.
+        """
+        self.wait()
+        send = partial(self._send_and_remove, path, name, monitor.stopped_by(self._stop))
+        self._sending = self._pool.submit(copy_context().run, send)
+
+    def wait(self) -> None:
+        """Wait for the upload that `send_beside` began; see there."""
+        if self._sending is not None:
+            self._sending.result()
+            self._sending = None
+
     def send_all(self, folder: Path, monitor: Monitor) -> None:
         """Upload all files of a local folder, the main one last; see `upload_file`.
 
@@ -130,10 +156,16 @@ class Upload:
         Args:
             is_complete: whether the main file was uploaded; if not, all files are removed.
         """
+        self._stop.set()
+        self._pool.shutdown()
         if is_complete and not self._by_workers:
             self.record.path.unlink(missing_ok=True)
         else:
             self.record.try_to_clean()
+
+    def _send_and_remove(self, path: Path, name: str, monitor: Monitor) -> None:
+        self.send(path, name, monitor)
+        path.unlink()
 
 
 @contextmanager

@@ -133,8 +133,7 @@ def write_shards(
                 unfinished.append(complete)
             else:
                 complete()
-                upload.send(path, shard.name, monitor)
-                path.unlink()
+                upload.send_beside(path, shard.name, monitor)
             index.add(shard)
         for complete in unfinished:
             complete()
@@ -143,6 +142,7 @@ def write_shards(
             with reading_back(out):
                 open_checkpoint(folder / index.name).close()  # compares the index with all shards
         else:
+            upload.wait()
             upload.send_all(folder, monitor)
 
 

@@ -23,6 +23,7 @@ from prune_gui.checkpoint.remote import destination, uploads
 from prune_gui.checkpoint.remote.destination import remove_interrupted
 from prune_gui.checkpoint.remote.stores import located
 from prune_gui.checkpoint.remote.uploads import upload_file
+from prune_gui.checkpoint.sharded import writing
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, verify
@@ -105,7 +106,9 @@ def other_url(request, monkeypatch, tmp_path):
     """Return the URL of an empty bucket of another store than S3."""
     if request.param == "gs":
         proxy = request.getfixturevalue("store")
-        return use_gcs(proxy.url, "googles", monkeypatch, tmp_path / "account.json").url
+        return use_gcs(
+            proxy.url, f"bucket{time.time_ns()}", monkeypatch, tmp_path / "account.json"
+        ).url
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     server = request.getfixturevalue("azure_server")
     forget_connections()
@@ -169,6 +172,45 @@ def test_the_index_of_shards_is_uploaded_last(store, resolution, tmp_path):
     with prune_gui.open_checkpoint("s3://results/net") as checkpoint:
         export(resolve(RECIPE, checkpoint), "s3://results/again")
     assert len(left(store)[0]) == 6
+
+
+def test_a_shard_is_written_while_the_one_before_is_uploaded(store, resolution, cache):
+    def wait_for_next(method, path):
+        end = time.monotonic() + 20
+        while "partNumber" in path and SHARDS[0] in path and not beside:
+            assert time.monotonic() < end
+            beside.extend((cache / "uploads").rglob(SHARDS[1]))
+            time.sleep(0.01)
+
+    beside = []
+    store.before_answer = wait_for_next
+    export(resolution, "s3://results/net", shard_size=SHARD_BYTES)
+    assert beside
+    assert left(store) == ([f"net/{name}" for name in (*SHARDS, INDEX)], [])
+
+
+def test_an_error_while_a_shard_is_written_stops_the_upload_of_the_one_before(
+    store, resolution, cache, monkeypatch
+):
+    def write_one(path, *arguments):
+        if path.name == SHARDS[1]:
+            assert uploading.wait(20)
+            failed.set()
+            raise CheckpointError("The disk is full.")
+        return write_file(path, *arguments)
+
+    def hold_back(method, path):
+        if "partNumber" in path:
+            uploading.set()
+            assert failed.wait(20)
+
+    uploading, failed, write_file = threading.Event(), threading.Event(), writing.write_file
+    monkeypatch.setattr(writing, "write_file", write_one)
+    store.before_answer = hold_back
+    with pytest.raises(CheckpointError, match="disk is full"):
+        export(resolution, "s3://results/net", shard_size=SHARD_BYTES)
+    assert left(store) == ([], [])
+    assert list((cache / "uploads").iterdir()) == []
 
 
 def test_other_tags_are_verified_by_reading_back(store, resolution):

@@ -15,6 +15,8 @@ from http import HTTPStatus
 from os.path import commonprefix
 from typing import Any, Final
 
+from prune_gui.checkpoint.remote.stores import s3_endpoint
+
 MAX_REQUESTS: Final = 8
 """Parts that are uploaded at once."""
 
@@ -101,14 +103,15 @@ def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> int:
 
 
 def _client() -> Any:  # noqa: ANN401 - its classes are made at run time
-    """Return a connection with the settings that `obstore` reads from the environment, too."""
+    """Return a connection to the server from which `obstore` reads."""
     import boto3  # optional
     from botocore.config import Config
 
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = s3_endpoint()
     return boto3.session.Session().client(
         "s3",
-        region_name=os.environ.get("AWS_REGION"),
+        endpoint_url=endpoint,
+        region_name=os.environ.get("AWS_REGION"),  # which boto3 does not read
         config=Config(
             connect_timeout=10,
             max_pool_connections=MAX_REQUESTS,

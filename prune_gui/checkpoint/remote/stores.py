@@ -386,8 +386,30 @@ def bucket_store(scheme: str, bucket: str) -> ObjectStore:
         ) from error
 
 
+def s3_endpoint() -> str | None:
+    """Return the URL of the server of S3, from the environment or a file; None for Amazon's."""
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    found = next(filter(None, map(os.environ.get, variables)), None)
+    return found or _aws_profile().get("endpoint_url")
+
+
 def _aws_config() -> dict[str, str]:
     """Return what the files of the AWS command line say and the environment does not."""
+    environment = os.environ
+    profile = _aws_profile()
+    config: dict[str, str] = {}
+    if "AWS_ACCESS_KEY_ID" not in environment:
+        keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+        config = {key: profile[key] for key in keys if key in profile}
+    if "region" in profile and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & environment.keys():
+        config["aws_region"] = profile["region"]
+    if endpoint := s3_endpoint():
+        config["aws_endpoint"] = endpoint
+    return config
+
+
+def _aws_profile() -> dict[str, str]:
+    """Return the settings of the chosen profile in the files of the AWS command line."""
     environment = os.environ
     profile = environment.get("AWS_PROFILE", "default")
     home = Path.home() / ".aws"
@@ -402,13 +424,7 @@ def _aws_config() -> dict[str, str]:
         except (configparser.Error, OSError, UnicodeDecodeError):
             log.warning("The %s file of AWS cannot be read.", name)
         found |= dict(file[section]) if file.has_section(section) else {}
-    config: dict[str, str] = {}
-    if "AWS_ACCESS_KEY_ID" not in environment:
-        keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        config = {key: found[key] for key in keys if key in found}
-    if "region" in found and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & environment.keys():
-        config["aws_region"] = found["region"]
-    return config
+    return found
 
 
 def _hub() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from object_stores import AZURE_KEY, S3_KEY, S3_SECRET, forget_connections
 from safetensors.torch import load_file, save_file
 
 import prune_gui
-from prune_gui.checkpoint.remote import stores
+from prune_gui.checkpoint.remote import stores, uploads
 from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
 
 EVERY_STORE = pytest.mark.parametrize("empty_store", ["s3", "gs", "az"], indirect=True)
 S3 = pytest.mark.parametrize("empty_store", ["s3"], indirect=True)
@@ -103,22 +105,30 @@ def test_small_files_of_a_bucket_are_those_of_the_folder(filled):
 
 @pytest.mark.slow
 @S3
-def test_credentials_come_from_the_files_of_the_provider(filled, local, monkeypatch, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
-        monkeypatch.delenv(name)
+def test_the_files_of_the_provider_are_used(filled, local, monkeypatch, tmp_path):
+    server = os.environ["AWS_ENDPOINT_URL"]
+    for name in ("ENDPOINT_URL", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "REGION"):
+        monkeypatch.delenv(f"AWS_{name}")
     folder = tmp_path / "home" / ".aws"
     folder.mkdir(parents=True)
     (folder / "credentials").write_text(
         f"[mine]\naws_access_key_id = {S3_KEY}\naws_secret_access_key = {S3_SECRET}\n"
     )
-    (folder / "config").write_text("[profile mine]\nregion = eu-central-1\n")
+    (folder / "config").write_text(
+        f"[profile mine]\nregion = eu-central-1\nendpoint_url = {server}\n"
+    )
     monkeypatch.setenv("AWS_PROFILE", "mine")
+    forget_connections()
     assert stores._aws_config() == {
         "aws_access_key_id": S3_KEY,
         "aws_secret_access_key": S3_SECRET,
         "aws_region": "eu-central-1",
+        "aws_endpoint": server,
     }
     assert same(f"{filled.url}/net/model.safetensors", local)
+    (tmp_path / "large").write_bytes(bytes(uploads.PART_BYTES + 1))
+    uploads.upload_file(tmp_path / "large", f"{filled.url}/large", "id", Monitor(), overwrite=False)
+    assert stores.stored_nbytes(f"{filled.url}/large") == uploads.PART_BYTES + 1
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -148,7 +149,7 @@ def test_workers_killed_while_they_write_change_no_byte(sharded, client, tmp_pat
 def test_workers_killed_while_they_upload_change_no_byte(sharded, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    killed = []
+    killed, one_at_a_time = [], threading.Lock()
     forget_connections()
     with serving_s3() as server, upload_proxy(server) as proxy:
         url = use_s3(server, "results", monkeypatch).url
@@ -160,8 +161,9 @@ def test_workers_killed_while_they_upload_change_no_byte(sharded, tmp_path, monk
         ):
 
             def kill(method: str, path: str) -> None:
-                if method == "PUT" and "partNumber=2" in path and len(killed) < 2:
-                    killed.append(kill_a_worker(client))
+                with one_at_a_time:
+                    if method == "PUT" and "partNumber=2" in path and len(killed) < 2:
+                        killed.append(kill_a_worker(client))
 
             proxy.before_answer = kill
             proxy.faults = ["slow"] * 20

@@ -108,6 +108,7 @@ def test_the_example_for_hugging_face_runs_and_its_files_prune(
 
 
 @pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_recorded_bert_is_pruned_with_all_its_matrices(tmp_path):
     from transformers import BertConfig, BertForMaskedLM
 

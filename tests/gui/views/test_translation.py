@@ -87,7 +87,17 @@ def texts_of_all_choices(tabs, bench, hand):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fc.weight", "conv.weight", "odd.weight", "fc.bias", "scale"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fc.weight",
+        "conv.weight",
+        *(
+            pytest.param(name, marks=pytest.mark.very_slow)
+            for name in ("odd.weight", "fc.bias", "scale")
+        ),
+    ],
+)
 def test_all_texts_of_the_views_are_translated(bench, checkpoint, tabs, hand, name):
     bench.open_and_choose(checkpoint, name)
     bench.add(

@@ -13,7 +13,6 @@ from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles
 from prune_gui.language import tr, trn
-from prune_gui.session.start_folder import start_folder
 from prune_gui.worker import Dropped, Event
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ class CheckpointSaving:
         from prune_gui.gui.dialogs.save_paths import pruned_path  # not needed at startup
 
         if self._dialog is None:
-            original = start_folder(session) / session.checkpoint.path.name
-            suggested = pruned_path(original)
+            suggested = pruned_path(session.checkpoint.path)
             self._dialog = SaveDialog(self._workbench, suggested, settings.form, self._window)
         self._show(self._dialog)
 

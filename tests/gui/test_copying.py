@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from safetensors.torch import load_file
 
+from prune_gui.gui.dialogs.save_paths import pruned_path
 from prune_gui.recipe import Recipe, export
 
 
@@ -54,7 +55,7 @@ def test_a_copied_command_line_names_the_recipe_file_only_if_it_is_up_to_date(
 def test_a_copied_script_makes_the_same_tensors(copied, workbench, tmp_path, demo_checkpoint):
     script = copied("copy_script")
     ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
-    out = str(demo_checkpoint.with_stem(f"{demo_checkpoint.stem}-pruned"))
+    out = str(pruned_path(demo_checkpoint))
     assert out in script
     program = tmp_path / "script.py"
     program.write_text(script.replace(out, str(theirs)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QDockWidget, QMenu
 
+from prune_gui.checkpoint.remote.locations import path_of
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
 from prune_gui.gui.dialogs.save_paths import pruned_path
@@ -122,6 +123,13 @@ def test_the_default_output_path_is_beside_the_input():
     assert pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
     assert pruned_path(Path("/a/best.pth.tar")) == Path("/a/best-pruned.pth")
     assert pruned_path(Path("/a/b/m.bin.index.json")) == Path("/a/b-pruned")
+
+
+def test_the_default_output_path_of_a_remote_checkpoint_and_of_the_demo_is_at_home(demo_checkpoint):
+    home = Path.home()
+    assert pruned_path(path_of("s3://a/b/net.pt")) == home / "net-pruned.pt"
+    assert pruned_path(path_of("s3://a/b/m.safetensors.index.json")) == home / "b-pruned"
+    assert pruned_path(demo_checkpoint) == home / "digits_cnn-pruned.safetensors"
 
 
 def test_shipped_files_are_recognised(tmp_path):

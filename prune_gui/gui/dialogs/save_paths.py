@@ -11,10 +11,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import format_by_suffix
-from prune_gui.checkpoint.remote.locations import local_folder, uploads_folder, url_of
+from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
+from prune_gui.resources import is_shipped
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 def pruned_path(checkpoint: Path) -> Path:
     """Return the default output path for a checkpoint; for shards, a folder beside theirs.
 
-    For a remote checkpoint, it is in the home folder.
+    For a remote checkpoint, and for the demo, it is in the home folder.
     """
-    folder = local_folder(checkpoint)
-    if is_index(checkpoint):
-        name = checkpoint.absolute().parent.name
-        return (folder if url_of(checkpoint) else folder.parent) / f"{name}-pruned"
-    if format_by_suffix(checkpoint) is None and format_by_suffix(Path(checkpoint.stem)):
-        checkpoint = checkpoint.with_suffix("")  # of .pth.tar, which is no tar archive
-    return folder / f"{checkpoint.stem}-pruned{checkpoint.suffix}"
+    path = checkpoint.absolute()
+    in_home = is_shipped(path) or url_of(path) is not None
+    if is_index(path):
+        return (Path.home() if in_home else path.parents[1]) / f"{path.parent.name}-pruned"
+    if format_by_suffix(path) is None and format_by_suffix(Path(path.stem)):
+        path = path.with_suffix("")  # of .pth.tar, which is no tar archive
+    return (Path.home() if in_home else path.parent) / f"{path.stem}-pruned{path.suffix}"
 
 
 def compact_folder(checkpoint: Checkpoint) -> Path | None:

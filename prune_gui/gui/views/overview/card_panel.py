@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
     from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
 
-NO_BREAK_SPACE: Final = "\N{NO-BREAK SPACE}"
 WIDTH_PX: Final = 252
 """Width of the card beside the thumbnails."""
-MAX_HEIGHT_PX: Final = 84
-"""Maximum height of the card above the thumbnails."""
+MAX_LINES: Final = 5
+"""Maximum height of the card above the thumbnails, in lines of text."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
 REMOVAL: Final = "removal"
@@ -83,7 +82,7 @@ class CardPanel(QScrollArea):
         if self._flat:
             facts = [
                 f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, row.text.replace(' ', NO_BREAK_SPACE))}"
+                f"{self._link(row, unbroken(row.text))}"
                 for row in card.facts
             ]
             self._facts.setText(SEPARATOR.join(facts))
@@ -102,18 +101,19 @@ class CardPanel(QScrollArea):
             self._limit_height()
 
     def _limit_height(self) -> None:
-        """Give the flat card the height of its lines, up to `MAX_HEIGHT_PX`."""
+        """Give the flat card the height of its lines, up to `MAX_LINES` of them."""
         if not self._flat:
             self.setMinimumHeight(0)
             self.setMaximumHeight(UNLIMITED_PX)
             return
         height = self._rows.totalHeightForWidth(self.viewport().width())
-        self.setFixedHeight(max(0, min(height, MAX_HEIGHT_PX)))
+        lines_px = MAX_LINES * self._facts.fontMetrics().lineSpacing() + 4 * GAP_PX
+        self.setFixedHeight(max(0, min(height, lines_px)))
 
     def _fact_table(self, card: Card) -> str:
         rows = "".join(
             f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
-            f"<td>{self._link(row, row.text)}</td></tr>"
+            f"<td>{self._link(row, escape(one_line(row.text)))}</td></tr>"
             for row in card.facts
         )
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
@@ -123,7 +123,7 @@ class CardPanel(QScrollArea):
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
         more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
         rest = [more] if found.total > len(rows) else []
-        links = [self._link(row, self._elided(row.label)) for row in rows]
+        links = [self._link(row, unbroken(self._elided(row.label))) for row in rows]
         if self._flat:
             return SEPARATOR.join((heading, *links, *rest))
         texts = (
@@ -150,8 +150,7 @@ class CardPanel(QScrollArea):
         return self._list(heading, found) if found.total else ""
 
     def _link(self, row: CardRow, text: str) -> str:
-        """Return a text as rich text, as a link if the row leads to a parameter."""
-        text = escape(one_line(text))
+        """Return rich text as a link if the row leads to a parameter."""
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,8 @@ from prune_gui.checkpoint.remote.stores import (
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+
+log = logging.getLogger(__name__)
 
 SCHEMES: Final = ("s3", "gs", "az")
 """The schemes of URLs that can be written."""
@@ -214,8 +217,10 @@ def _put_and_copy(
         )
         obstore.copy(store, other_key, key, overwrite=overwrite)
     finally:
-        with suppress(CheckpointError):
+        try:
             remove_object(unfinished)
+        except CheckpointError as error:
+            log.warning("%s could not be removed: %s", unfinished, error)
     return ""
 
 

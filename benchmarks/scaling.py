@@ -4,7 +4,8 @@ Usage: ``python benchmarks/scaling.py [GIGABYTES ...] [--folder FOLDER]``. The d
 and 4. The checkpoint is bfloat16, in shards of about 0.5 GB; the step is L1 global 0.5. All workers
 are processes of this machine with one thread each, so that more workers than cores gain nothing.
 The first row of a size is one process with as many threads as there are cores. Memory is the
-largest anonymous memory of a worker, without pages of mapped files. The shards of all rows are
+largest anonymous memory of a worker, without pages of mapped files. *sent* are the bytes of all
+tasks, and *received* those of their answers, of resolving and of export. The shards of all rows are
 compared.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import pickle
 import shutil
 import sys
 import tempfile
@@ -25,7 +27,7 @@ from exporting import make_checkpoint
 
 WORKERS = (1, 2, 4)
 SHARD_BYTES = 500_000_000
-FORMAT = "{:>8} {:>10} {:>10} {:>10} {:>12}"
+FORMAT = "{:>8} {:>8} {:>9} {:>9} {:>9} {:>20} {:>20}"
 
 
 def anonymous_memory(process: Any) -> int:  # noqa: ANN401 - psutil is imported where it is needed
@@ -63,18 +65,43 @@ def warm_up() -> None:
         prune(folder / "small.safetensors", folder / "pruned.safetensors", None)
 
 
-def prune(source: Path, out: Path, client: Any) -> tuple[float, float]:  # noqa: ANN401
-    """Resolve and export; return the seconds of both."""
+class Traffic:
+    """Counts the pickled bytes of the tasks of a client and of their answers."""
+
+    def __init__(self, client: Any) -> None:  # noqa: ANN401
+        self.sent = self.received = 0
+        if client is not None:
+            self._submit, self._gather = client.submit, client.gather
+            client.submit, client.gather = self._count_task, self._count_answers
+
+    def _count_task(self, work: Any, pickled: bytes, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
+        self.sent += len(pickled)
+        return self._submit(work, pickled, *rest, **options)
+
+    def _count_answers(self, futures: Any) -> Any:  # noqa: ANN401
+        answers = self._gather(futures)
+        self.received += sum(len(pickle.dumps(answer)) for answer in answers)
+        return answers
+
+
+def prune(source: Path, out: Path, client: Any) -> tuple[float, float, str, str]:  # noqa: ANN401
+    """Resolve and export; return the seconds of both, and the bytes that they sent and received."""
     import prune_gui
 
     step = {"method": "l1_unstructured", "targets": ["*"], "scope": "global", "amount": 0.5}
     recipe = prune_gui.Recipe.model_validate({"steps": [step]})
+    traffic = Traffic(client)
     with prune_gui.open_checkpoint(source) as checkpoint:
         start = time.perf_counter()
         resolution = prune_gui.resolve(recipe, checkpoint, cluster=client)
-        resolved = time.perf_counter()
+        resolved, sent, received = time.perf_counter(), traffic.sent, traffic.received
         prune_gui.export(resolution, out, cluster=client)
-        return resolved - start, time.perf_counter() - resolved
+    return (
+        resolved - start,
+        time.perf_counter() - resolved,
+        f"{sent:,}+{traffic.sent - sent:,}",
+        f"{received:,}+{traffic.received - received:,}",
+    )
 
 
 def largest_memory(client: Any) -> int:  # noqa: ANN401
@@ -105,7 +132,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where to write, by default a temporary folder")
     arguments = parser.parse_args()
     warm_up()
-    print(FORMAT.format("size", "workers", "resolve", "export", "memory"))
+    print(FORMAT.format("size", "workers", "resolve", "export", "memory", "sent", "received"))
     differ = False
     for gigabytes in arguments.gigabytes:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
@@ -118,7 +145,7 @@ def main() -> int:
             for workers in (0, *WORKERS):
                 out = folder / "pruned"
                 with cluster_of(workers) as client:
-                    resolve_s, export_s = prune(source, out, client)
+                    resolve_s, export_s, *traffic = prune(source, out, client)
                     memory = largest_memory(client)
                 found = digest(out)
                 differ |= bool(expected) and found != expected
@@ -126,10 +153,8 @@ def main() -> int:
                 shutil.rmtree(out)
                 times = f"{resolve_s:.1f} s", f"{export_s:.1f} s"
                 who = str(workers) if workers else "none"
-                print(
-                    FORMAT.format(f"{gigabytes:g} GB", who, *times, f"{memory >> 20} MB"),
-                    flush=True,
-                )
+                row = f"{gigabytes:g} GB", who, *times, f"{memory >> 20} MB", *traffic
+                print(FORMAT.format(*row), flush=True)
     return int(differ)
 
 

@@ -155,16 +155,17 @@ def stored_study(
         EvaluationError: the file cannot be used.
     """
     import optuna
-    from sqlalchemy import URL
+    from sqlalchemy import URL, NullPool
     from sqlalchemy.exc import SQLAlchemyError
 
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = None
     try:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         url = URL.create("sqlite", database=str(path.absolute()))
-        storage = optuna.storages.RDBStorage(url.render_as_string())
+        # Without a pool, each connection is closed after its transaction, also if the constructor
+        # fails and leaves no storage to close.
+        storage = optuna.storages.RDBStorage(url.render_as_string(), {"poolclass": NullPool})
         if anew and name in optuna.get_all_study_names(storage):
             optuna.delete_study(study_name=name, storage=storage)
         study = optuna.create_study(
@@ -183,9 +184,6 @@ def stored_study(
         ) from error
     finally:
         optuna.logging.set_verbosity(verbosity)
-        if storage is not None:
-            storage.remove_session()
-            storage.engine.dispose()
 
 
 def require_optuna() -> None:

@@ -207,13 +207,13 @@ def test_without_stored_results_the_trials_begin_anew(network, database):
 
 def test_the_studies_lie_beside_the_results_for_other_programs_to_show(network, database):
     search(InProcess(database), network, amount=0.7, trials=2)
-    storage = f"sqlite:///{database.with_name('trials.sqlite3')}"
+    storage = optuna.storages.RDBStorage(f"sqlite:///{database.with_name('trials.sqlite3')}")
     [name] = optuna.get_all_study_names(storage)
     assert name.startswith("kept (higher) at 0.7, ")
     study = optuna.load_study(study_name=name, storage=storage)
     assert len(study.trials) == 3  # with the ranking itself
     assert study.best_value >= study.trials[0].value
-    study._storage._backend.engine.dispose()
+    storage.engine.dispose()
 
 
 def test_a_damaged_database_is_one_message(network, database, tmp_path):

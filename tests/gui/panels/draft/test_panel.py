@@ -148,7 +148,7 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
 
 
 def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(
-    draft, settle, qtbot
+    draft, workbench, settle, qtbot
 ):
     draft.form.set_value("amount_of", "reach")
     draft.form.set_value("max_sparsity", 0.3)
@@ -156,12 +156,15 @@ def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known
     messages = (draft._outcome, draft._limits)
     said = [message.text() for message in messages]
     assert all(said)
+    gate = threading.Event()
+    workbench.bridge.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
     slide(draft, 80)
+    qtbot.waitUntil(lambda: all(message._faded for message in messages))
     assert [message.text() for message in messages] == said
-    qtbot.waitUntil(lambda: all(message._fading.isActive() for message in messages))
+    gate.set()
     settle()
     assert draft._limits.text() != said[1]
-    assert not any(message._fading.isActive() for message in messages)
+    assert not any(message._faded or message._fading.isActive() for message in messages)
 
 
 def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window, draft, qtbot):

@@ -158,15 +158,16 @@ def test_the_recipe_of_a_file_with_a_non_unicode_name_is_kept(tmp_path, demo_che
     assert journal_module._file(journal._path).load().checkpoint == path
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a working folder cannot be deleted there")
-def test_a_recipe_is_kept_after_the_working_folder_was_deleted(tmp_path, session, monkeypatch):
-    deleted = tmp_path / "gone"
-    deleted.mkdir()
-    monkeypatch.chdir(deleted)
-    deleted.rmdir()
-    session.history = session.history.act("Add", Recipe(steps=[STEP]))
-    journal = Journal(tmp_path)
-    journal.keep(session)
+def test_a_recipe_is_kept_after_the_working_folder_was_deleted(
+    tmp_path, demo_checkpoint, monkeypatch, delete_working_folder
+):
+    monkeypatch.chdir(demo_checkpoint.parent)
+    with open_checkpoint(demo_checkpoint.name) as checkpoint:
+        session = Session(checkpoint)
+        session.history = session.history.act("Add", Recipe(steps=[STEP]))
+        delete_working_folder()
+        journal = Journal(tmp_path)
+        journal.keep(session)
     assert journal_module._file(journal._path).load().parsed().steps == session.steps
 
 

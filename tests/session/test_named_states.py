@@ -121,14 +121,13 @@ def test_a_fifo_at_the_path_of_named_states_does_not_block_opening(opened, name,
     assert opened().named_states == {}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a working folder cannot be deleted there")
-def test_naming_a_state_in_a_deleted_working_folder_logs_one_line(tmp_path, monkeypatch, caplog):
-    deleted = tmp_path / "gone"
-    deleted.mkdir()
-    monkeypatch.chdir(deleted)
+def test_naming_a_state_in_a_deleted_working_folder_logs_one_line(
+    tmp_path, monkeypatch, caplog, delete_working_folder
+):
+    monkeypatch.chdir(tmp_path)
     save_file({"w": torch.ones(4)}, "a.safetensors")
     with open_checkpoint("a.safetensors") as checkpoint:
-        shutil.rmtree(deleted)
+        delete_working_folder()
         assert named_states.load(checkpoint, tmp_path / "states") == {}
         session = Session(checkpoint)
         session.name_state("now")

@@ -76,11 +76,8 @@ def test_a_layout_without_a_checksum_is_dropped(tmp_path):
     assert Settings.load(path) == Settings(theme="dark")
 
 
-def test_a_relative_path_in_a_deleted_working_folder_is_not_recent(tmp_path, monkeypatch):
-    deleted = tmp_path / "gone"
-    deleted.mkdir()
-    monkeypatch.chdir(deleted)
-    deleted.rmdir()
+def test_a_relative_path_in_a_deleted_working_folder_is_not_recent(delete_working_folder):
+    delete_working_folder()
     assert Settings().with_recent(Path("model.pt")) == Settings()
     assert Settings().with_recent(Path("/model.pt")).recent == (str(Path("/model.pt")),)
 

@@ -7,6 +7,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
@@ -110,9 +111,12 @@ class Source:
         """
         return os.pread(self.file.fileno(), size, position)
 
-    def whole_file(self) -> BinaryIO:
-        """Return a file of the system with the same bytes, which another process can read."""
-        return self.file
+    def whole_file(self) -> AbstractContextManager[BinaryIO]:
+        """Return a file of the system with the same bytes, which another process can read.
+
+        It may be closed at the end of the context.
+        """
+        return nullcontext(self.file)
 
     def open_again(self) -> BinaryIO:
         """Return another reader of the file at the path, which reads it as a stream.

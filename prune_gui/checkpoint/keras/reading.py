@@ -88,7 +88,8 @@ class KerasCheckpoint(SpanCheckpoint):
         try:
             span = self._hdf5_span(source)
             self.hdf5, metadata = _without_trailer(source, span)
-            datasets = list_datasets(source.whole_file(), span[0], span[1] - span[0])
+            with source.whole_file() as file:
+                datasets = list_datasets(file, span[0], span[1] - span[0])
             tensors = _tensors(datasets, *self.hdf5)
         except ListingError as fault:
             claim = FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"]))

@@ -167,7 +167,7 @@ class Blocks:
             pass
 
     def whole_file(self) -> BinaryIO:
-        """Return a local file with all bytes.
+        """Return a local file with all bytes; the caller closes it.
 
         Raises:
             CheckpointError: they cannot be fetched.

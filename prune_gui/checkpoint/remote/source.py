@@ -6,6 +6,7 @@ import hashlib
 import io
 import time
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -71,7 +72,7 @@ class RemoteSource(Source):
         """Return up to `size` bytes from `position` on; see `Source.read_at`."""
         return self.blocks.read(position, size)
 
-    def whole_file(self) -> BinaryIO:
+    def whole_file(self) -> AbstractContextManager[BinaryIO]:
         """Return a local file with all bytes; see `Source.whole_file`."""
         return self.blocks.whole_file()
 

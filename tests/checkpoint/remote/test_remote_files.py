@@ -6,6 +6,8 @@ import json
 import os
 import threading
 
+import h5py
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -71,6 +73,14 @@ def test_files_of_every_format_can_be_remote(server, folder, local, suffix):
         else:
             prune_gui.export(prune_gui.resolve(recipe, opened), path)
     with prune_gui.open_checkpoint(f"{server.url}/model{suffix}") as opened:
+        assert all_equal(opened, path)
+
+
+def test_a_keras_file_can_be_remote(server, folder):
+    path = folder / "model.weights.h5"
+    with h5py.File(path, "w") as file:
+        file["layers/dense/vars/0"] = np.arange(12.0).reshape(3, 4)
+    with prune_gui.open_checkpoint(f"{server.url}/{path.name}") as opened:
         assert all_equal(opened, path)
 
 

@@ -40,6 +40,17 @@ def _no_key_is_held(qapp) -> Iterator[None]:
         QTest.keyClick(QWidget(), Qt.Key.Key_A)
 
 
+@pytest.fixture(autouse=True)
+def _no_theme_outlives_the_test(qapp) -> Iterator[None]:
+    """Restore what a theme sets for the whole application."""
+    style, palette, font = qapp.style().objectName(), qapp.palette(), qapp.font()
+    yield
+    if qapp.style().objectName() != style:
+        qapp.setStyle(style)
+    qapp.setPalette(palette)
+    qapp.setFont(font)
+
+
 class QtCatalogue(QTranslator):
     """A catalogue of Qt's own texts in the foreign language, except for names of keys."""
 

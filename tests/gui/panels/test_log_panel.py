@@ -141,7 +141,6 @@ def test_warnings_have_the_warning_colour_of_the_theme(panel):
     assert panel.model.index(1, 0).data(role).name() == LIGHT.warning
     theme.use("dark")
     assert panel.model.index(1, 0).data(role).name() != LIGHT.warning
-    theme.use("light")
     theme.deleteLater()
 
 

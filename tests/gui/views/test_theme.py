@@ -12,15 +12,6 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
 
-@pytest.fixture
-def app(qapp):
-    style, palette, font = qapp.style().objectName(), qapp.palette(), qapp.font()
-    yield qapp
-    qapp.setStyle(style)
-    qapp.setPalette(palette)
-    qapp.setFont(font)
-
-
 def _rgb(colour):
     return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
 
@@ -79,13 +70,13 @@ def test_shares_differ_in_lightness(theme):
     assert (theme.share(-1), theme.share(2)) == (theme.scale[0], theme.scale[-1])
 
 
-def test_a_theme_sets_the_matching_palette(app):
-    theme = Theme(app, "dark")
-    assert colours(app.palette()) is DARK
+def test_a_theme_sets_the_matching_palette(qapp):
+    theme = Theme(qapp, "dark")
+    assert colours(qapp.palette()) is DARK
     theme.use("light")
-    assert colours(app.palette()) is LIGHT
-    disabled = app.palette().color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Text)
-    assert disabled != app.palette().color(QPalette.ColorRole.Text)
+    assert colours(qapp.palette()) is LIGHT
+    disabled = qapp.palette().color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Text)
+    assert disabled != qapp.palette().color(QPalette.ColorRole.Text)
     theme.deleteLater()
 
 
@@ -97,27 +88,27 @@ class _WithIcons(QProxyStyle):
         return 1 if wanted else super().styleHint(hint, *rest)
 
 
-def test_dialog_buttons_have_no_icons_on_any_platform(app, qtbot):
+def test_dialog_buttons_have_no_icons_on_any_platform(qapp, qtbot):
     def icons():
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         qtbot.addWidget(box)
         return [not button.icon().isNull() for button in box.buttons()]
 
-    app.setStyle(_WithIcons("Fusion"))
+    qapp.setStyle(_WithIcons("Fusion"))
     assert icons() == [True]
-    app.setStyle(PlainStyle(_WithIcons("Fusion")))
+    qapp.setStyle(PlainStyle(_WithIcons("Fusion")))
     assert icons() == [False]
-    theme = Theme(app, "dark")
-    assert isinstance(app.style(), PlainStyle)
+    theme = Theme(qapp, "dark")
+    assert isinstance(qapp.style(), PlainStyle)
     theme.deleteLater()
 
 
-def test_a_density_scales_texts_and_rows_of_open_widgets(app, qtbot):
+def test_a_density_scales_texts_and_rows_of_open_widgets(qapp, qtbot):
     rows = QListWidget()
     rows.addItem("encoder.layer.0")
     qtbot.addWidget(rows)
     rows.show()
-    theme = Theme(app, "light")
+    theme = Theme(qapp, "light")
     heights, sizes = [], []
     for density in ("compact", "standard", "large", "standard"):
         theme.space(density)

@@ -187,7 +187,6 @@ def test_the_picture_stays_until_new_data_arrives(
 
 @VIEWS_OF_STEPS
 def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share_of):
-    palette, style = qapp.palette(), qapp.style().objectName()
     theme = Theme(qapp, "light")
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -198,8 +197,6 @@ def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share
     assert share_of(view, LIGHT.kept) == 0
     assert share_of(view, LIGHT.background) < 0.01
     theme.deleteLater()
-    qapp.setStyle(style)
-    qapp.setPalette(palette)
 
 
 @VIEWS

@@ -161,13 +161,10 @@ def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkey
 
 def test_in_the_dark_the_plot_is_dark(groups, bench, qapp, share_of):
     theme = Theme(qapp, "dark")
-    try:
-        bench.add(_coupled(bench))
-        assert share_of(groups._plot, DARK.background) > 0.2
-        assert share_of(groups._plot, DARK.light_of(1)) > 0.02
-    finally:
-        Theme(qapp, "light").deleteLater()
-        theme.deleteLater()
+    bench.add(_coupled(bench))
+    assert share_of(groups._plot, DARK.background) > 0.2
+    assert share_of(groups._plot, DARK.light_of(1)) > 0.02
+    theme.deleteLater()
 
 
 def test_the_unit_under_the_cursor_is_described(groups, bench, hand):

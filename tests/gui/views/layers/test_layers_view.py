@@ -326,7 +326,6 @@ def test_non_finite_weights_cause_a_warning(layers):
 
 
 def test_the_view_follows_the_theme(layers, bench, qapp, share_of):
-    palette, style = qapp.palette(), qapp.style().objectName()
     theme = Theme(qapp, "dark")
     for kind, colour in (("Bars", DARK.kept), ("Treemap", DARK.share(0))):
         pick(bench, layers, "Kind of picture", kind)
@@ -334,8 +333,6 @@ def test_the_view_follows_the_theme(layers, bench, qapp, share_of):
         assert share_of(layers, LIGHT.kept) == 0
         assert share_of(layers, LIGHT.background) < 0.001  # selected text is white
     theme.deleteLater()
-    qapp.setStyle(style)
-    qapp.setPalette(palette)
 
 
 def test_the_exported_table_matches_the_screen(layers, bench):

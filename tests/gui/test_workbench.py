@@ -26,18 +26,6 @@ def announced(workbench):
     return changes
 
 
-@pytest.fixture
-def wait_for_engine(qtbot):
-    """Return a function that waits until all jobs so far have ended."""
-
-    def wait(workbench):
-        ended = []
-        workbench.bridge.run(Job("Last", lambda _: None), ended.append)
-        qtbot.waitUntil(lambda: bool(ended), timeout=60_000)
-
-    return wait
-
-
 def is_open(checkpoint: Checkpoint) -> bool:
     try:
         checkpoint.read(CONV1)
@@ -92,7 +80,7 @@ def test_the_original_concerns_the_targets_of_all_steps(
 
 
 def test_a_reload_keeps_the_recipe_and_the_chosen_parameter(
-    workbench, open_file, announced, demo_checkpoint, make_step, qtbot, wait_for_engine
+    workbench, open_file, announced, demo_checkpoint, make_step, qtbot
 ):
     open_file(demo_checkpoint)
     workbench.choose(CONV2)
@@ -104,7 +92,7 @@ def test_a_reload_keeps_the_recipe_and_the_chosen_parameter(
     assert workbench.session.steps == before.steps
     assert workbench.chosen == CONV2
     assert announced[-1] == Changes(selection=True)
-    wait_for_engine(workbench)
+    qtbot.waitUntil(lambda: not workbench.bridge._closing, timeout=60_000)
     assert not is_open(before.checkpoint)
     assert is_open(workbench.session.checkpoint)
 

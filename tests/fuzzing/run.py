@@ -1,14 +1,17 @@
 """Fuzz a target with atheris: `python tests/fuzzing/run.py pickle -max_total_time=60`.
 
-Without a target, all targets are fuzzed one after the other. Further arguments are passed to
-libFuzzer. An input that makes a target fail is written to the working folder as `crash-...`.
+Without a target, all targets are fuzzed, as many at once as there are processors. Further arguments
+are passed to libFuzzer. An input that makes a target fail is written to the working folder as
+`crash-...`.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "checkpoint")]
@@ -19,11 +22,10 @@ def main(arguments: list[str]) -> int:
     """Fuzz; return the exit code."""
     if arguments and arguments[0] in TARGETS:
         return fuzz(arguments[0], arguments[1:])
-    codes = [
-        subprocess.run([sys.executable, __file__, name, *arguments], check=False).returncode
-        for name in TARGETS
-    ]
-    return max(map(abs, codes))
+    command = [sys.executable, __file__]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = pool.map(lambda name: subprocess.run([*command, name, *arguments]), TARGETS)
+        return max(abs(run.returncode) for run in runs)
 
 
 def fuzz(name: str, options: list[str]) -> int:

@@ -123,7 +123,7 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
                 tag = _put_and_copy(url, unfinished, own_id, file, overwrite=overwrite)
     except (AlreadyExistsError, ObjectExistsError):
         check_absent(url, own_id)
-        tag = ""  # it is that of a worker that was lost
+        tag = ""  # it was uploaded by a lost worker, or an answer was lost
     if tag.strip('"') != file.s3_tag():
         _read_back(url, file)
 

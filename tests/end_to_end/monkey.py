@@ -33,8 +33,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.dialogs.location import LocationDialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.panels.evaluate.options import OptionsDialog
 from prune_gui.gui.window import MainWindow
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session.draft_request import CutRequest
@@ -136,6 +138,8 @@ class Monkey:
             (QMessageBox, "exec", lambda box: self._answer_box(box)),
             (SaveDialog, "exec", lambda dialog: self._answer_save_dialog(dialog)),
             (RecipeMatchDialog, "exec", lambda _: int(self._coin())),
+            (OptionsDialog, "exec", lambda _: int(self._coin())),
+            (LocationDialog, "exec", lambda dialog: self._answer_location_dialog(dialog)),
         ):
             stack.enter_context(patch.object(dialog_class, method, answer))
         return stack
@@ -177,6 +181,10 @@ class Monkey:
         if dialog.isVisible():
             dialog.reject()
         return dialog.result()
+
+    def _answer_location_dialog(self, dialog: LocationDialog) -> int:
+        dialog.url.setText(self._random.choice(["", "file", "s3:///file", "s3://key:secret@a/b"]))
+        return int(self._coin())
 
     # Actions. Each returns a detail for the trail, or None if there is nothing to act on.
 

@@ -31,8 +31,8 @@ interpret_up_to(0)  # the tests are about compiled loops
 
 QT_TEST_FOLDERS = ("gui", "end_to_end")
 QT_PACKAGES = ("PySide6", "pyqtgraph", "superqt")
-POOL_THREAD_PREFIXES = ("prune-gui-chunk", "Dask-Offload")
-"""Name prefixes of pool threads, which live as long as the program."""
+LASTING_THREAD_PREFIXES = ("prune-gui-chunk", "Dask-Offload", "tqdm_monitor")
+"""Name prefixes of threads that live as long as the program."""
 EXAMPLES, THOROUGH_EXAMPLES = 25, 60
 """Examples of each law; in the profile "thorough"."""
 COMMON_FAMILIES = frozenset(
@@ -200,7 +200,7 @@ def _no_thread_outlives_the_test() -> Iterator[None]:
 
 
 def _finite_threads() -> set[threading.Thread]:
-    return {t for t in threading.enumerate() if not t.name.startswith(POOL_THREAD_PREFIXES)}
+    return {t for t in threading.enumerate() if not t.name.startswith(LASTING_THREAD_PREFIXES)}
 
 
 @pytest.fixture(autouse=True)

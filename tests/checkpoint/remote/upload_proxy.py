@@ -88,8 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         server = self.server
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        nbytes = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(nbytes)
         self.close_connection = True  # or its thread would wait for more requests
+        if len(body) < nbytes:  # the client was killed; the store would wait for the rest
+            return
         server.requests.append((self.command, self.path))
         server.before_answer(self.command, self.path)
         is_part = self.command == "PUT" and "partNumber" in self.path

@@ -59,7 +59,8 @@ def test_each_row_is_the_least_squares_solution_for_its_mask(
     assert (fit.delta[~kept] == 0).all()
     for row, mask, delta in zip(weights, kept, fit.delta, strict=True):
         expected = by_lstsq(inputs, row, mask, damping)
-        np.testing.assert_allclose((row * mask + delta).numpy(), expected, atol=1e-8)
+        # The iteration stops at a small residual; the error is larger by the condition number.
+        np.testing.assert_allclose((row * mask + delta).numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_conjugate_gradients_leave_at_most_the_tolerance(monkeypatch):

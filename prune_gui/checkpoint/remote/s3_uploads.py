@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from http import HTTPStatus
+from http.client import responses
 from os.path import commonprefix
 from typing import Any, Final
 
@@ -135,11 +136,10 @@ def _converted_errors() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        status = HTTPStatus(error.response["ResponseMetadata"]["HTTPStatusCode"])
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         is_condition = status == HTTPStatus.PRECONDITION_FAILED
-        raise (ObjectExistsError if is_condition else S3Error)(
-            f"{status.value} {status.phrase}"
-        ) from error
+        phrase = responses.get(status, "Error")  # servers have statuses of their own
+        raise (ObjectExistsError if is_condition else S3Error)(f"{status} {phrase}") from error
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise S3Error("401 Unauthorized") from error
     except BotoCoreError as error:

@@ -29,7 +29,7 @@ def pruned_path(checkpoint: Path) -> Path:
     path = checkpoint.absolute()
     in_home = is_shipped(path) or url_of(path) is not None
     if is_index(path):
-        return (Path.home() if in_home else path.parents[1]) / f"{path.parent.name}-pruned"
+        return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
     if format_by_suffix(path) is None and format_by_suffix(Path(path.stem)):
         path = path.with_suffix("")  # of .pth.tar, which is no tar archive
     return (Path.home() if in_home else path.parent) / f"{path.stem}-pruned{path.suffix}"

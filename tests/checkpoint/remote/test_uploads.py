@@ -316,6 +316,13 @@ def test_the_object_of_a_lost_worker_of_the_same_upload_is_verified(store, tmp_p
     assert left(store) == ([], [])
 
 
+def test_a_status_that_no_standard_has_is_one_message(store, resolution):
+    store.faults = ["520"] * 4
+    with pytest.raises(CheckpointError, match=r"cannot be written: 520 Error\."):
+        export(resolution, "s3://results/pruned.safetensors")
+    assert left(store) == ([], [])
+
+
 def test_missing_credentials_are_one_message(store, resolution, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

@@ -185,6 +185,11 @@ def test_a_search_writes_an_ordinary_recipe(folder):
         "already exists"
         in run(folder, *arguments, "--amount", "0.5", "-o", "found.yaml", code=1)[1]
     )
+    before = (folder / "net.safetensors").read_bytes()
+    for out in ("net.safetensors", "own.py"):
+        options = ("--amount", "0.5", "-o", out, "--overwrite")
+        assert "must end in one of .yaml, .yml" in run(folder, *arguments, *options, code=1)[1]
+    assert (folder / "net.safetensors").read_bytes() == before
     printed = json.loads(run(folder, *arguments, "--at-least", "70%", "--json")[0])
     assert printed["recipe"]["steps"][0]["amount"] == 0.3
     assert printed["final"]["metrics"]["kept"] >= printed["limit"] == 0.7
@@ -195,8 +200,9 @@ def test_a_search_writes_an_ordinary_recipe(folder):
 def test_trials_are_stored_and_continue(folder):
     arguments = ("search", "own.py:evaluate", "net.safetensors", "--metric", "kept", "--yes")
     arguments += ("--amount", "50%", "--storage", "own.sqlite3")
-    output, errors = run(folder, *arguments, "--trials", "2", "-o", "found.yaml")
+    output, errors = run(folder, *arguments, "--trials", "2", "-o", "found")
     assert errors == ""
+    assert (folder / "found.yaml").exists()
     assert "balanced, LAMP, trial 2 " in output
     assert (folder / "own.sqlite3").exists()
     printed = json.loads(run(folder, *arguments, "--trials", "3", "--json")[0])

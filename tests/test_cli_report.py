@@ -50,7 +50,7 @@ def pruned(dense):
 @pytest.mark.slow
 def test_a_page_is_written_once_and_names_no_folder(dense, tmp_path):
     out = tmp_path / "report.html"
-    result = run("report", dense, "-o", out)
+    result = run("report", dense, "-o", tmp_path / "report")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1] == f"Wrote {out} ({out.stat().st_size:,} bytes)"
     assert "dense.safetensors" in out.read_text()
@@ -91,12 +91,18 @@ def test_files_are_compared_side_by_side(dense, pruned, tmp_path):
 @pytest.mark.slow
 def test_a_checkpoint_is_never_replaced_by_its_report(dense):
     before = dense.read_bytes()
-    for arguments in (("-o", dense), ("-o", dense.with_name("r.html"), "--csv", dense)):
-        result = run("report", dense, *arguments, "--overwrite")
+    page = dense.with_name("r.html")
+    other = dense.rename(dense.with_name("odd.csv"))  # its content decides
+    for arguments, message in (
+        (("-o", other), "must end in one of .html, .htm"),
+        (("-o", page, "--csv", page), "must end in one of .csv"),
+        (("-o", page, "--csv", other), "it is a checkpoint or another binary file"),
+    ):
+        result = run("report", other, *arguments, "--overwrite")
         assert (result.returncode, result.stderr.count("\n")) == (1, 1)
-        assert "is a checkpoint of the report" in result.stderr
-    assert dense.read_bytes() == before
-    assert [path.name for path in dense.parent.iterdir()] == ["dense.safetensors"]
+        assert message in result.stderr
+    assert other.read_bytes() == before
+    assert [path.name for path in other.parent.iterdir()] == ["odd.csv"]
 
 
 @pytest.mark.slow

@@ -46,16 +46,19 @@ def format_by_suffix(path: Path) -> FileFormat | None:
     return next((each for each in FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-def format_to_write(out: Path, *, compressed: bool = False) -> FileFormat:
+def stem_and_suffix(path: Path) -> tuple[str, str]:
+    """Return the name of a checkpoint file in two parts; ".pth.tar" is one suffix."""
+    inner = Path(path.stem)
+    if format_by_suffix(path) is None and format_by_suffix(inner) is not None:
+        return inner.stem, inner.suffix + path.suffix
+    return path.stem, path.suffix
+
+
+def format_to_write(out: Path) -> FileFormat:
     """Return the format that the suffix of an output file selects.
 
-    Args:
-        out: the output file.
-        compressed: whether `FileFormat.write` of the returned format compresses.
-
     Raises:
-        CheckpointError: the suffix is not that of a checkpoint, or not that of one that can be
-            compressed.
+        CheckpointError: the suffix is not that of a checkpoint.
     """
     file_format = format_by_suffix(out)
     if file_format is None:
@@ -66,8 +69,15 @@ def format_to_write(out: Path, *, compressed: bool = False) -> FileFormat:
                 suffixes=", ".join(known_suffixes()),
             )
         )
-    if not compressed:
-        return file_format
+    return file_format
+
+
+def compressing(file_format: FileFormat, out: Path) -> FileFormat:
+    """Return a format whose `FileFormat.write` compresses the output file.
+
+    Raises:
+        CheckpointError: the format has no compression.
+    """
     if file_format.write_compressed is None:
         suffixes = [suffix for each in FORMATS if each.write_compressed for suffix in each.suffixes]
         raise CheckpointError(

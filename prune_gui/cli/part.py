@@ -110,7 +110,7 @@ def part(
 @click.command()
 @click.argument("work", type=file)
 def merge(work: Path) -> None:
-    """Write the output of the parts in the folder WORK, and delete the folder."""
+    """Write the output of the parts in the folder WORK, and delete their files."""
     from prune_gui.recipe.shares import merge as merge_parts  # torch: slow to import
 
     with cli_job("Merging") as (progress, stop):

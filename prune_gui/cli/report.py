@@ -64,8 +64,7 @@ def report(
     with ExitStack() as stack:
         opened = [stack.enter_context(open_checkpoint(path, state)) for path in files]
         before = stack.enter_context(open_checkpoint(reference)) if reference else None
-        sources = (*opened, before) if before else opened
-        check_targets(out, table, sources, overwrite=overwrite)
+        out, table = check_targets(out, table, overwrite=overwrite)
         with on_cluster(cluster), job("Counting zeros") as (progress, stop):
             monitor = Monitor(progress, stop)
             result = report_on_files(opened, before, monitor, with_folders=paths)

@@ -28,7 +28,7 @@ from prune_gui.cli.options import (
     use_methods,
 )
 from prune_gui.cli.printing import Interrupted, aligned, job, print_json, print_line
-from prune_gui.errors import RecipeError, one_line
+from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -112,10 +112,16 @@ def search(
         raise click.UsageError("Give either --at-least or --amount.")
     if amount is not None and not 0 <= amount <= 1:
         raise click.UsageError("--amount must lie between 0 and 1, or 0% and 100%.")
-    if out is not None and out.exists() and not overwrite:
-        raise RecipeError(f"{out} already exists. Choose another name, or add --overwrite.")
     from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.checkpoint.write.documents import (
+        RECIPE_SUFFIXES,
+        check_documents,
+        document_path,
+    )
 
+    if out is not None:
+        out = document_path(out, RECIPE_SUFFIXES)
+        check_documents([out], overwrite=overwrite)
     use_methods(own)
     base = loaded_recipe(recipe)
     with open_checkpoint(checkpoint, state) as opened:
@@ -179,7 +185,7 @@ class _Run:
 
     def print(self, out: Path | None, *, as_json: bool) -> None:
         """Print the trials and the best recipe so far, and write the recipe."""
-        from prune_gui.checkpoint.write.atomic import replace_bytes
+        from prune_gui.checkpoint.write.documents import write_documents
 
         run = self._search
         if run is None:
@@ -188,7 +194,7 @@ class _Run:
         if recipe is not None and out is not None:
             recipe = recipe.lying_in(out.absolute().parent)
             text = "".join(f"# {line}\n" for line in self._lines(run)) + recipe.to_yaml()
-            replace_bytes(out, text.encode())
+            write_documents({out: text.encode()})
         if as_json:
             print_json(self._json(run, recipe, out))
             return

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from prune_gui.checkpoint.formats import stem_and_suffix
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.sharded.index import is_index
-from prune_gui.checkpoint.write.atomic import replace_bytes
+from prune_gui.checkpoint.write.documents import (
+    RECIPE_SUFFIXES,
+    document_path,
+    write_documents,
+)
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.dialogs import questions
@@ -33,8 +39,6 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Step
     from prune_gui.session import Session
-
-RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
 
 
 class Commands:
@@ -214,9 +218,10 @@ class Commands:
     def save_recipe(self) -> bool:
         """Save the recipe, asking for a file if it has none; return whether it was saved."""
         session = self._workbench.session
-        if session is None or session.recipe_path is None or is_shipped(session.recipe_path):
+        path = session.recipe_path if session is not None else None
+        if path is None or is_shipped(path) or path.suffix.lower() not in RECIPE_SUFFIXES:
             return self.save_recipe_as()
-        return self._write_recipe(session.recipe_path)
+        return self._write_recipe(path)
 
     def save_recipe_as(self) -> bool:
         """Save the recipe to a file that the user chooses; return whether it was saved."""
@@ -259,10 +264,8 @@ class Commands:
         session = self._workbench.session
         if session is None:
             return
-        recipe, out = (
-            session.recipe,
-            pruned_path(session.checkpoint.path).with_suffix(".safetensors"),
-        )
+        recipe, out = session.recipe, pruned_path(session.checkpoint.path)
+        out = out.with_name(f"{stem_and_suffix(out)[0]}{SAFETENSORS.suffixes[0]}")
 
         def work(monitor: Monitor) -> str:
             from prune_gui.recipe.script import python_script  # torch: slow to import
@@ -329,8 +332,9 @@ class Commands:
         session = self._workbench.session
         assert session is not None
         try:
+            path = document_path(path, RECIPE_SUFFIXES)
             text = session.recipe.lying_in(path.parent).to_yaml().encode()
-            replace_bytes(path, text)
+            write_documents({path: text})
         except PruneGuiError as error:
             self._workbench.fail(deferred("Saving the recipe"), error)
             return False

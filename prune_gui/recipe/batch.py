@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible_files
+from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.sharded.index import index_with, is_index
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
@@ -193,7 +194,7 @@ def _names(path: Path) -> Iterator[str]:
     if is_index(path):
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name
     else:
-        stem, suffix, parent = absolute.stem, absolute.suffix, absolute.parent.name
+        (stem, suffix), parent = stem_and_suffix(absolute), absolute.parent.name
     yield f"{stem}-pruned{suffix}"
     yield f"{parent}-{stem}-pruned{suffix}"
     for number in count(2):

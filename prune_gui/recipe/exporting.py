@@ -74,8 +74,9 @@ def export(
     Args:
         resolution: the resolution to write.
         out: the output path, or the URL of an object in a store (s3, gs or az). A file: its suffix
-            (``.safetensors``, ``.pt``, ...) determines the format. A folder (it exists, or the name
-            has none of these suffixes): shards as in the input, each with the same tensors, and
+            (``.safetensors``, ``.pt``, ...) determines the format; any other suffix of the input,
+            such as ``.pth.tar``, or none, keeps its format. A folder (it exists, or the name has
+            none of these suffixes): shards as in the input, each with the same tensors, and
             their index.
         form: ``finalized``: same keys, order and dtypes, pruned elements exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
@@ -231,6 +232,7 @@ class _Output:
             self.tensors,
             template=self.template,
             extra_files=self.extra_files,
+            file_format=self.target.format,
             overwrite=self.overwrite,
             compressed=self.compressed,
         )
@@ -278,6 +280,7 @@ class _Output:
                 template=self.template,
                 metadata={**source.metadata, **metadata},
                 extra_files=self.extra_files,
+                file_format=self.target.format,
                 overwrite=self.overwrite,
                 compressed=self.compressed,
                 monitor=monitor,

@@ -172,7 +172,7 @@ def run_part(
 def merge(
     folder: Path, progress: Progress | None = None, cancel: CancelFlag | None = None
 ) -> tuple[SharedJob, Resolution]:
-    """Write the output of a job whose parts are done, and delete its work folder.
+    """Write the output of a job whose parts are done, and delete the files of the job.
 
     Args:
         folder: the work folder.
@@ -190,8 +190,17 @@ def merge(
     with job.open() as checkpoint, use_executor(_Shares(folder, job.parts, None, wait=False)):
         resolution = job.resolve(checkpoint, progress, cancel)
         _export(job, resolution, progress, cancel)
-    shutil.rmtree(folder)
+    _remove_files(folder)
     return job, resolution
+
+
+def _remove_files(folder: Path) -> None:
+    """Remove the files of a job, and its work folder unless the user has other files in it."""
+    shutil.rmtree(folder / SHARDS_NAME, ignore_errors=True)
+    for path in (folder / JOB_NAME, *folder.glob("stage-*-part-*")):
+        path.unlink()
+    with suppress(OSError):  # it is not empty
+        folder.rmdir()
 
 
 def _export(

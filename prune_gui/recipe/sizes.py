@@ -124,7 +124,9 @@ def _nbytes(
     metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
     if not target.is_sharded:
         metadata = {**checkpoint.metadata, **metadata}
-        return file_nbytes(target.file, entries, template=template, metadata=metadata)
+        return file_nbytes(
+            target.file, target.format, entries, template=template, metadata=metadata
+        )
     return shards_nbytes(
         target.path,
         entries,

@@ -14,6 +14,7 @@ from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
@@ -100,4 +101,22 @@ class OutputPath:
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
                 return cls(path, True, file_format, name, is_single=True)
-        return cls(path, False, format_to_write(path), path.name)
+        return cls(path, False, _file_format(checkpoint, out, path), path.name)
+
+
+def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path) -> FileFormat:
+    """Return the format of a single file: that of its suffix, or of an input with the same suffix.
+
+    Raises:
+        CheckpointError: the suffix is unknown.
+    """
+    suffix = path.suffix.lower()
+    is_like_input = (
+        suffix == checkpoint.path.suffix.lower()
+        and suffix not in DOCUMENT_SUFFIXES
+        and not isinstance(checkpoint, ShardedCheckpoint)
+        and not os.fspath(out).endswith((os.sep, "/"))
+    )
+    if is_like_input and format_by_suffix(path) is None:
+        return format_named(checkpoint.format)
+    return format_to_write(path)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from platformdirs import user_data_path
 
-from prune_gui.checkpoint.write.atomic import replace_bytes
+from prune_gui.checkpoint.write.documents import write_documents
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe, Step
@@ -93,7 +93,7 @@ class Presets:
             raise PruneGuiError(
                 tr("{path} cannot be created: {why}.", path=self.folder, why=error.strerror)
             ) from error
-        replace_bytes(path, text)
+        write_documents({path: text})
 
     def rename(self, preset: Preset, name: str) -> None:
         """Rename a preset; replace a preset of the new name.

@@ -31,12 +31,12 @@ def report_job(
         from prune_gui.audit.report.collecting import report_on_stack  # torch: slow to import
         from prune_gui.audit.report.writing import check_targets, write
 
-        check_targets(page, table, (session.checkpoint,), overwrite=overwrite)
+        paths = check_targets(page, table, overwrite=overwrite)
         resolution = session.resolver.copy().resolve(recipe, monitor)
         report = report_on_stack(resolution, monitor, with_folders=with_folders)
         monitor.advance()
-        write(report, page, table, overwrite=overwrite)
-        return page
+        write(report, *paths, overwrite=overwrite)
+        return paths[0]
 
     title = deferred("Writing the report {name}", name=page.name)
     return Job(title, work, long=True, writes=True, spreads=True)

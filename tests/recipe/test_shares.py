@@ -149,7 +149,9 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     out = tmp_path / "out.safetensors"
     job = replace(job, checkpoint=str(whole), digest=digest, out=str(out))
     run_in_turn(job, work)
+    (work / "model.safetensors").touch()
     merge(work)
+    assert [path.name for path in work.iterdir()] == ["model.safetensors"]
     with open_checkpoint(whole) as checkpoint:
         export(resolve(RECIPE, checkpoint), tmp_path / "alone.safetensors")
     assert out.read_bytes() == (tmp_path / "alone.safetensors").read_bytes()

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from prune_gui.audit.report.columns import csv
 from prune_gui.audit.report.page import html_page
 from prune_gui.audit.report.records import Report
-from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
-from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.checkpoint.write.documents import (
+    PAGE_SUFFIXES,
+    TABLE_SUFFIXES,
+    check_documents,
+    document_path,
+    write_documents,
+)
 
 
-def check_targets(
-    page: Path, table: Path | None, sources: Iterable[Checkpoint], *, overwrite: bool
-) -> None:
-    """Check that the files of a report can be written, before it is computed.
+def check_targets(page: Path, table: Path | None, *, overwrite: bool) -> tuple[Path, Path | None]:
+    """Return the paths of a report with their suffixes, which can be written; see `write`.
 
     Args:
         page: the HTML file.
         table: the CSV file, or None.
-        sources: the open checkpoints, which the report must not replace.
         overwrite: whether existing files may be replaced.
 
     Raises:
         CheckpointError: a file may not or cannot be written.
     """
-    targets = _targets(page, table)
-    read = [path for source in sources for path in (source.path, *source.files)]
-    for target in targets:
-        if target.exists() and any(path.exists() and target.samefile(path) for path in read):
-            raise CheckpointError(
-                tr("{path} is a checkpoint of the report. Choose another name.", path=target)
-            )
-    if table is not None and page.absolute() == table.absolute():
-        raise CheckpointError(tr("The page and the table need different names."))
-    rehearse(replacing_together(dict.fromkeys(targets, 0), overwrite=overwrite))
+    page = document_path(page, PAGE_SUFFIXES)
+    table = table and document_path(table, TABLE_SUFFIXES)
+    check_documents([page] if table is None else [table, page], overwrite=overwrite)
+    return page, table
 
 
 def write(report: Report, page: Path, table: Path | None, *, overwrite: bool) -> None:
@@ -52,14 +45,7 @@ def write(report: Report, page: Path, table: Path | None, *, overwrite: bool) ->
     Raises:
         CheckpointError: a file may not or cannot be written.
     """
-    contents = [html_page(report).encode()]
+    contents = {page: html_page(report).encode()}
     if table is not None:
-        contents.insert(0, csv(report).encode())
-    sizes = dict(zip(_targets(page, table), map(len, contents), strict=True))
-    with replacing_together(sizes, overwrite=overwrite) as drafts:
-        for draft, content in zip(drafts, contents, strict=True):
-            write_bytes(draft, content)
-
-
-def _targets(page: Path, table: Path | None) -> list[Path]:
-    return [page] if table is None else [table, page]
+        contents = {table: csv(report).encode(), **contents}
+    write_documents(contents, overwrite=overwrite)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.formats import format_named, format_to_write
+from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.sharded.writing import IndexBuilder, check_shards, shards_of
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
 from prune_gui.checkpoint.write.metadata import Metadata
@@ -18,6 +18,7 @@ from prune_gui.monitor import Monitor
 
 def file_nbytes(
     out: Path,
+    file_format: FileFormat,
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
@@ -28,7 +29,7 @@ def file_nbytes(
     Raises:
         CheckpointError: `write_checkpoint` would raise it.
     """
-    return _nbytes(out, format_to_write(out), keyed_writers(tensors, template), template, metadata)
+    return _nbytes(out, file_format, keyed_writers(tensors, template), template, metadata)
 
 
 def shards_nbytes(

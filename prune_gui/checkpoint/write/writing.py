@@ -12,7 +12,7 @@ from typing import Final
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.formats import format_to_write
+from prune_gui.checkpoint.formats import compressing, format_to_write
 from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
@@ -38,11 +38,12 @@ def write_checkpoint(
     template: Checkpoint | None,
     metadata: Metadata,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
+    file_format: FileFormat | None = None,
     overwrite: bool = False,
     compressed: bool = False,
     monitor: Monitor,
 ) -> None:
-    """Write a checkpoint in the format that the suffix of `out` selects.
+    """Write a checkpoint.
 
     The file is written beside `out`, flushed, opened again and compared with the input, and only
     then renamed to `out`. Until then, and after any error, `out` and the files beside it are
@@ -57,6 +58,7 @@ def write_checkpoint(
             objects around the state dict. None writes just the tensors.
         metadata: all of the metadata to write; see `with_checksums`.
         extra_files: the contents of other files to write into the folder of `out`, by name.
+        file_format: the format; None for that which the suffix of `out` selects.
         overwrite: whether existing files may be replaced, including the file of `template`.
         compressed: whether the values are compressed; see `FileFormat.write_compressed`.
         monitor: counts the bytes that are written and those that are read back.
@@ -65,7 +67,7 @@ def write_checkpoint(
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
         Cancelled: the user cancels.
     """
-    file_format = format_to_write(out, compressed=compressed)
+    file_format = _format_of(out, file_format, compressed=compressed)
     writers = keyed_writers(tensors, template)
     nbytes = 0 if compressed else file_format.data_nbytes(writers, template)
     sizes = _sizes(out, nbytes, extra_files)
@@ -81,6 +83,7 @@ def check_target(
     *,
     template: Checkpoint | None,
     extra_files: Mapping[str, bytes] = MappingProxyType({}),
+    file_format: FileFormat | None = None,
     overwrite: bool = False,
     compressed: bool = False,
 ) -> int:
@@ -91,13 +94,18 @@ def check_target(
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
     """
-    file_format = format_to_write(out, compressed=compressed)
+    file_format = _format_of(out, file_format, compressed=compressed)
     writers = keyed_writers(tensors, template)
     check_special(out, file_format, writers, template)
     nbytes = file_format.data_nbytes(writers, template)
     sizes = _sizes(out, 0 if compressed else nbytes, extra_files)
     rehearse(replacing_together(sizes, overwrite=overwrite))
     return nbytes
+
+
+def _format_of(out: Path, file_format: FileFormat | None, *, compressed: bool) -> FileFormat:
+    file_format = file_format or format_to_write(out)
+    return compressing(file_format, out) if compressed else file_format
 
 
 def _sizes(out: Path, nbytes: int, extra_files: Mapping[str, bytes]) -> dict[Path, int]:

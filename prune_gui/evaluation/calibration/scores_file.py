@@ -11,10 +11,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from prune_gui.checkpoint import TensorWriter
+from prune_gui.checkpoint import TensorWriter, open_checkpoint
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.writing import write_checkpoint
+from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.calibration.statistics import STATISTICS, LazyTensor
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.provenance import own_version
 from prune_gui.recipe.recorded_scores import RECORDING_KEY
@@ -44,8 +46,16 @@ def write_scores(
         overwrite: whether an existing file may be replaced.
 
     Raises:
-        CheckpointError: the file cannot be written.
+        CheckpointError: the file cannot be written, or would replace one that has no statistics.
     """
+    if overwrite and path.exists() and not _has_statistics(path):
+        raise CheckpointError(
+            tr(
+                "{path} was not written: the file there has no recorded statistics, and may be a "
+                "checkpoint. Choose another name.",
+                path=path,
+            )
+        )
     recorded = {
         first: (weight, aliases) for weight, (first, *aliases) in names.items() if first in tensors
     }
@@ -71,6 +81,14 @@ def write_scores(
     write_checkpoint(
         path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
     )
+
+
+def _has_statistics(path: Path) -> bool:
+    try:
+        with open_checkpoint(path) as old:
+            return RECORDING_KEY in old.metadata
+    except CheckpointError:
+        return False
 
 
 def _whole(tensor: LazyTensor) -> Iterator[Tensor]:

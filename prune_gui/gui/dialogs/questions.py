@@ -24,7 +24,7 @@ MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
 RECIPES: Final = deferred("Recipes (*.yaml *.yml);;All files (*)")
 ARCHITECTURES: Final = deferred("Architecture tables (*.yaml *.yml);;All files (*)")
-TABLES: Final = deferred("Tables (*.csv);;All files (*)")
+TABLES: Final = deferred("Tables (*.csv)")
 METHODS: Final = deferred("Python files (*.py);;All files (*)")
 """File filters of dialogs, to be translated except for the patterns in brackets."""
 PICTURES: Final[dict[str, tuple[str, int]]] = {
@@ -166,7 +166,7 @@ def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
 
 def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save the recipe; the dialog confirms overwriting."""
-    kinds = dict.fromkeys(tr(RECIPES).split(";;"), "yaml")
+    kinds = {tr(RECIPES).split(";;")[0]: "yaml"}  # all files would offer checkpoints
     target = _ask_target(parent, tr("Save the recipe"), suggested, kinds)
     return target[0] if target else None
 
@@ -183,7 +183,7 @@ def ask_picture_target(parent: QWidget, suggested: Path) -> tuple[Path, int] | N
 
 def ask_table_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save a table; the dialog confirms overwriting."""
-    kinds = dict.fromkeys(tr(TABLES).split(";;"), "csv")
+    kinds = {tr(TABLES): "csv"}
     target = _ask_target(parent, tr("Save the table"), suggested, kinds)
     return target[0] if target else None
 

@@ -35,7 +35,7 @@ EXPLANATION: Final = deferred(
     "One HTML page with the steps, the zeros and their patterns, kept energy and norms of every "
     "layer, warnings, and a section for a model card. It needs no network and no other file."
 )
-PAGES: Final = deferred("Web pages (*.html);;All files (*)")
+PAGES: Final = deferred("Web pages (*.html)")
 WIDTH_PX: Final = 560
 
 

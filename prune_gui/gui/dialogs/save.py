@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.byte_counts import parse_bytes, short_bytes
-from prune_gui.checkpoint.formats import format_by_suffix
+from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.remote.locations import is_url, location, location_path
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import PruneGuiError
@@ -114,7 +114,7 @@ class SaveDialog(QDialog):
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
         self._suggested = location(suggested)
-        self._suffix = suggested.suffix if format_by_suffix(suggested) else ""
+        self._suffix = ""  # that was removed for a folder of shards
         self._target: OutputPath | None = None
         self._measured_target: OutputPath | None = None
         self._ticket: int | None = None
@@ -290,12 +290,12 @@ class SaveDialog(QDialog):
     def _change_files(self, split: bool) -> None:
         """Remove the suffix from the path, which becomes a folder, or restore it."""
         path = self._path.text().strip()
-        suffix, file_format = Path(path).suffix, format_by_suffix(Path(path))
         self._shard_size.setEnabled(split)
-        if split and file_format:
-            self._suffix = suffix
-            path = path.removesuffix(suffix)
-        elif not split and self._suffix and not file_format:
+        was_folder = self._target is not None and self._target.is_folder
+        if split and self._target is not None and not was_folder:
+            self._suffix = stem_and_suffix(Path(path))[1]
+            path = path.removesuffix(self._suffix)
+        elif not split and was_folder:
             path += self._suffix
         self._path.setText(path)
         self._refresh()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from prune_gui.checkpoint.formats import format_by_suffix
+from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import one_line
@@ -30,9 +30,8 @@ def pruned_path(checkpoint: Path) -> Path:
     in_home = is_shipped(path) or url_of(path) is not None
     if is_index(path):
         return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
-    if format_by_suffix(path) is None and format_by_suffix(Path(path.stem)):
-        path = path.with_suffix("")  # of .pth.tar, which is no tar archive
-    return (Path.home() if in_home else path.parent) / f"{path.stem}-pruned{path.suffix}"
+    stem, suffix = stem_and_suffix(path)
+    return (Path.home() if in_home else path.parent) / f"{stem}-pruned{suffix}"
 
 
 def compact_folder(checkpoint: Checkpoint) -> Path | None:

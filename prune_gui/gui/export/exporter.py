@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from PySide6.QtCore import QMimeData, QObject, QSaveFile, SignalInstance
+from PySide6.QtCore import QMimeData, QObject, SignalInstance
 from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.checkpoint.write.documents import (
+    PICTURE_SUFFIXES,
+    TABLE_SUFFIXES,
+    document_path,
+    write_documents,
+)
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of
@@ -103,7 +109,7 @@ class Exporter:
         def save(page: Page) -> None:
             svg = path.suffix.lower() == ".svg"
             content = svg_of(page) if svg else png_of(page, scale)
-            self._save(deferred("Saving the picture"), path, content)
+            self._save(deferred("Saving the picture"), path, PICTURE_SUFFIXES, content)
 
         self._with_page(view, save)
 
@@ -124,7 +130,8 @@ class Exporter:
         suggested = start_folder(self._workbench.session) / f"{_file_name(table.title)}.csv"
         path = questions.ask_table_target(self._window, suggested)
         if path is not None:
-            self._save(deferred("Saving the table"), path, table.to_csv().encode())
+            content = table.to_csv().encode()
+            self._save(deferred("Saving the table"), path, TABLE_SUFFIXES, content)
 
     def _copy(self, mime: QMimeData, note: str) -> None:
         QGuiApplication.clipboard().setMimeData(mime)
@@ -138,9 +145,10 @@ class Exporter:
         else:
             _use_page(view, use)
 
-    def _save(self, tried: str, path: Path, content: bytes) -> None:
+    def _save(self, tried: str, path: Path, suffixes: Sequence[str], content: bytes) -> None:
         try:
-            write(path, content)
+            path = document_path(path, suffixes)
+            write_documents({path: content})
         except PruneGuiError as error:
             self._workbench.fail(tried, error)
         else:
@@ -191,26 +199,6 @@ class LightRender(QObject):
         self._workbench.bridge.happened.disconnect(self._follow)
         self._view.setPalette(QPalette())
         self.deleteLater()
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file atomically; an existing file is replaced.
-
-    Raises:
-        PruneGuiError: the file cannot be written.
-    """
-    file = QSaveFile(str(path))
-    written = file.open(QSaveFile.OpenModeFlag.WriteOnly) and file.write(content) == len(content)
-    if not (written and file.commit()):
-        reason = file.errorString()
-        file.cancelWriting()
-        raise PruneGuiError(
-            tr(
-                "{path} was not written: {reason}. Save to another folder.",
-                path=path,
-                reason=reason,
-            )
-        )
 
 
 def _use_page(view: PictureSource, use: Callable[[Page], None]) -> None:

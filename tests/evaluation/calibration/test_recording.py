@@ -220,6 +220,18 @@ def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
     recording.save(path, overwrite=True)
 
 
+def test_a_checkpoint_is_never_replaced_by_statistics(tmp_path):
+    path = tmp_path / "model.safetensors"
+    model = network()
+    save_file(dict(model.state_dict()), path)
+    before = path.read_bytes()
+    with prune_gui.record(model, "activations") as recording:
+        model(torch.randn(3, 4))
+    with pytest.raises(prune_gui.PruneGuiError, match="has no recorded statistics"):
+        recording.save(path, overwrite=True)
+    assert path.read_bytes() == before
+
+
 def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(prune_gui.PruneGuiError, match="Save to another folder"):

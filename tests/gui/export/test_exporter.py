@@ -5,12 +5,11 @@ import io
 from xml.etree import ElementTree as ET
 
 import pytest
-from PySide6.QtCore import QPoint, QSaveFile, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 from PySide6.QtWidgets import QApplication, QMenu
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
-from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export import exporter
 from prune_gui.gui.views import registry
@@ -222,25 +221,11 @@ def test_every_view_and_the_tree_have_a_context_menu_with_the_export_actions(pru
     menu.close()
 
 
-@pytest.mark.parametrize("there", [b"old", None])
-def test_a_file_is_written_atomically(tmp_path, there, monkeypatch):
-    path = tmp_path / "a.csv"
-    if there:
-        path.write_bytes(there)
-    exporter.write(path, b"new")
-    assert path.read_bytes() == b"new"
-    monkeypatch.setattr(QSaveFile, "write", lambda *_: 1)
-    with pytest.raises(PruneGuiError, match=r"a\.csv was not written: .*Save to another folder"):
-        exporter.write(path, b"newer")
-    assert path.read_bytes() == b"new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path, monkeypatch):
     look_at(pruned.views.view("norms"))
-    nowhere = tmp_path / "no folder" / "a.csv"
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere)
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (nowhere, 1))
+    nowhere = tmp_path / "no folder"
+    monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere / "a.csv")
+    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (nowhere / "a.png", 1))
     pruned.menu_actions["save_table"].trigger()
     pruned.menu_actions["save_picture"].trigger()
     assert [tried for tried, _ in failures] == ["Saving the table", "Saving the picture"]
@@ -251,7 +236,7 @@ def test_nothing_is_written_if_the_file_dialog_is_cancelled(pruned, look_at, mon
     look_at(pruned.views.view("norms"))
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: None)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: None)
-    monkeypatch.setattr(exporter, "write", lambda *_: pytest.fail("written"))
+    monkeypatch.setattr(exporter, "write_documents", lambda *_: pytest.fail("written"))
     pruned.menu_actions["save_table"].trigger()
     pruned.menu_actions["save_picture"].trigger()
 

@@ -84,8 +84,8 @@ class Checkpoint(ABC):
             those of models in it, such as "vision_config.num_attention_heads".
         model_types: the families of the network and of its text model in that config.json, such as
             "llama"; () if unknown.
-        foreign: the dotted names of the classes and functions that a torch file needs, and that
-            were not loaded; () for most files.
+        foreign: the dotted names of the classes and functions in a torch file that `torch.load`
+            refuses with weights_only=True; () for most files. Nothing of them was loaded.
         module_classes: the dotted names of the classes of modules by their paths, if the file
             contains them.
     """
@@ -148,6 +148,11 @@ class Checkpoint(ABC):
     def location(self) -> str:
         """What to show for the path: the URL of a remote checkpoint."""
         return location(self.path)
+
+    @property
+    def loads_without_code(self) -> bool:
+        """Whether plain `torch.load` (weights_only=True) accepts all names in a torch file."""
+        return not self.foreign
 
     def read(self, name: str) -> torch.Tensor:
         """Return the values of a parameter; for a pair, those of the original.
@@ -288,7 +293,8 @@ class Checkpoint(ABC):
         """Return a Python expression for the state dict.
 
         Args:
-            loaded: an expression that reads the file; see `FileFormat.load_code`.
+            loaded: an expression that reads the file; see `FileFormat.load_code`. It reads a file
+                only if `loads_without_code`.
         """
         return loaded + "".join(f"[{key!r}]" for key in self.root)
 

@@ -11,21 +11,21 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
+from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
-from prune_gui.checkpoint.torch.harmless_names import STDLIB
 from prune_gui.checkpoint.torch.module_states import ModuleState
 from prune_gui.checkpoint.torch.optimizer_search import has_moments
 from prune_gui.checkpoint.torch.overlaps import overlapping
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, ForeignObject
 from prune_gui.checkpoint.torch.reading import claim_error, read_torch_file
 from prune_gui.checkpoint.torch.state_dict_search import (
+    BARE_TENSOR,
     Root,
     State,
     largest,
     name_of,
-    state_code,
     state_dicts,
     tensors_of,
     with_weights,
@@ -36,7 +36,6 @@ from prune_gui.language import deferred, listed, tr, trn
 MAX_LISTED: Final = 5
 TENSOR_MAKERS: Final = ("torch._utils._rebuild_", "torch._tensor._rebuild_")
 """The start of the names of functions that build tensors."""
-MAX_PACKAGE_CHARS: Final = 40
 REPEATED_VIEW: Final = deferred("repeated view")
 
 
@@ -104,11 +103,12 @@ class TorchCheckpoint(FileCheckpoint):
                 )
             root = names[state]
         self.state = state_dict = states[root]
+        remarks = code_statement(opened.foreign), *_remarks(root, states)
         super().__init__(
             path,
             _raw_tensors(path, dict(tensors_of(state_dict))),
             opened.metadata,
-            (*opened.warnings, *_foreign_remark(opened.foreign), *_remarks(root, states)),
+            tuple(filter(None, (*opened.warnings, *remarks))),
             candidates=tuple(map(name_of, states)),
             state_dict=name_of(root),
             root=root,
@@ -172,9 +172,9 @@ class TorchCheckpoint(FileCheckpoint):
         return self.source.missing_nbytes(filter(None, spans))
 
     def state_code(self, loaded: str) -> str:
-        """Return a Python expression for the state dict; it runs the code of a foreign file."""
-        code = state_code(self.content, self.root, loaded)
-        return code.replace("weights_only=True", "weights_only=False") if self.foreign else code
+        """Return a Python expression for the state dict; see `Checkpoint.state_code`."""
+        bare = isinstance(self.content, torch.Tensor)
+        return f"{{{BARE_TENSOR!r}: {loaded}}}" if bare else super().state_code(loaded)
 
     def nbytes_outside(self) -> int:
         """Return the bytes of all other storages: optimizer states, special tensors and so on."""
@@ -195,21 +195,6 @@ class TorchCheckpoint(FileCheckpoint):
         self.content = self.state = {}
         if self.file.unread is not None:
             self.file.unread.forget_pages()
-
-
-def _foreign_remark(foreign: tuple[str, ...]) -> Iterator[str]:
-    """Yield a remark on the code that was not loaded, with the packages outside of Python's."""
-    if not foreign:
-        return
-    names = [name for name in foreign if name.partition(".")[0] not in STDLIB]
-    names = names or list(foreign)
-    packages = list(dict.fromkeys(name.partition(".")[0] for name in names))
-    yield trn(
-        "Opened without running its code: {count:,} class of {packages} was not loaded.",
-        "Opened without running its code: {count:,} classes of {packages} were not loaded.",
-        len(names),
-        packages=listed(packages, lambda name: one_line(name, MAX_PACKAGE_CHARS), MAX_LISTED),
-    )
 
 
 def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:

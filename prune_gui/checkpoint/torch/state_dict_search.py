@@ -95,30 +95,6 @@ def _sequence(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def state_code(content: object, root: Root, loaded: str) -> str:
-    """Return a Python expression for the state dict at `root`; see `Checkpoint.state_code`.
-
-    Args:
-        content: the object that is read, with records in place of objects that need code.
-        root: the path of the state dict.
-        loaded: an expression that reads the object.
-    """
-    if isinstance(content, torch.Tensor):
-        return f"{{{BARE_TENSOR!r}: {loaded}}}"
-    value: Any = content
-    for key in root:
-        if isinstance(value, ForeignObject) and isinstance(key, int):
-            value, loaded = _sequence(value)[key], f"{loaded}[{key}]"
-        elif isinstance(value, ForeignObject):
-            if key in value.items:
-                value, loaded = value.items[key], f"{loaded}[{key!r}]"
-            else:
-                value, loaded = attributes_of(value)[key], f"getattr({loaded}, {key!r})"
-        else:
-            value, loaded = value[key], f"{loaded}[{key!r}]"
-    return f"{loaded}.state_dict()" if is_module(value) else loaded
-
-
 def _members(value: object) -> dict[object, object]:
     """Return the items of a dictionary, or the items and attributes of a record."""
     if isinstance(value, dict):

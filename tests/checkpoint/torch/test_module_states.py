@@ -14,8 +14,7 @@ from corpus_forms import LEGACY, archive, dictionary, name, tensor
 from foreign_modules import expected_names, yolib
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.torch.pickle_machine import ForeignObject
-from prune_gui.checkpoint.torch.state_dict_search import state_code
+from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 
@@ -40,11 +39,8 @@ def test_a_whole_module_has_the_tensors_of_its_state_dict(saved, protocol, optio
         check_equal(checkpoint, module)
         assert checkpoint.tensors["model.1.weight"].aliases == ("head.weight",)
         assert {"yolib.Net", "yolib.Block"} <= set(checkpoint.foreign)
-        count = len(checkpoint.foreign)
-        remark = (
-            f"Opened without running its code: {count} classes of yolib, torch were not loaded."
-        )
-        assert remark in checkpoint.warnings
+        assert not checkpoint.loads_without_code
+        assert checkpoint.warnings[0] == code_statement(checkpoint.foreign)
 
 
 def test_the_classes_in_the_file_are_the_types_of_modules(saved):
@@ -72,7 +68,6 @@ def test_a_module_in_a_named_tuple_is_found(tmp_path):
     opcodes = dictionary(pair=name("lib.Pair") + b"(K\x03" + module_opcodes(b"}") + b"t\x81")
     with open_checkpoint(archive(opcodes)(tmp_path)) as checkpoint:
         assert checkpoint.state_dict == "pair.1"
-        assert checkpoint.state_code("L") == "L['pair'][1].state_dict()"
 
 
 def wrapped(kind: str) -> torch.nn.Module:
@@ -117,22 +112,13 @@ def test_the_averaged_module_is_opened_of_two_equal_ones(saved):
         assert checkpoint.state_dict == "ema"
 
 
-def test_a_foreign_file_is_saved_as_safetensors_and_read_by_its_expression(saved, tmp_path):
+def test_a_foreign_file_is_saved_as_safetensors(saved, tmp_path):
     with yolib() as library:
         module = library.Net()
-        path = saved({"nets": [None, {"model": module}]})
-        with open_checkpoint(path) as checkpoint:
-            code = checkpoint.state_code("torch.load(path, weights_only=True)")
+        with open_checkpoint(saved({"nets": [None, {"model": module}]})) as checkpoint:
             export(resolve(Recipe(), checkpoint), tmp_path / "out.safetensors")
-        state = eval(code, {"torch": torch, "path": path})
-    assert list(state) == list(module.state_dict())
     with open_checkpoint(tmp_path / "out.safetensors") as written:
         assert sorted(written.keys) == sorted(expected_names(module))
-
-
-def test_attributes_cannot_inject_code_into_an_expression():
-    record = ForeignObject("a.B", state={"x;import os": {"w": torch.ones(1)}})
-    assert state_code(record, ("x;import os",), "L") == "getattr(L, 'x;import os')"
 
 
 def test_a_tensor_that_needs_code_is_reported(tmp_path):

@@ -1,0 +1,96 @@
+"""The code that a torch file names, in words for the user.
+
+The program runs none of this code, so no name decides whether a file opens. The words and the
+defaults of an export depend on what the code does in a program that runs it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from prune_gui.errors import one_line
+from prune_gui.language import listed, tr
+
+RUNS_PROGRAMS: Final = frozenset(
+    [
+        *("CodeType", "FunctionType", "Popen", "attrgetter", "cffi", "cloudpickle", "codeop"),
+        *("commands", "ctypes", "dill", "distutils", "imp", "importlib", "jinja2", "jsonpickle"),
+        *("load_from_bytes", "marshal", "methodcaller", "multiprocessing", "nt", "numexpr", "os"),
+        *("parse_expr", "pdb", "pexpect", "pickle", "pip", "popen2", "posix", "posixsubprocess"),
+        *("psutil", "pty", "pydoc", "runpy", "setuptools", "subprocess", "sympify", "sys"),
+        *("timeit", "unsafe_load", "unsafe_load_all", "webbrowser"),
+        *("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "bdb.Bdb"),
+        *("builtins.breakpoint", "builtins.compile", "builtins.delattr", "builtins.eval"),
+        *("builtins.exec", "builtins.execfile", "builtins.getattr", "builtins.globals"),
+        *("builtins.import", "builtins.input", "builtins.locals", "builtins.setattr"),
+        *("builtins.vars", "cProfile.run", "cProfile.runctx", "code.InteractiveConsole"),
+        *("code.InteractiveInterpreter", "code.interact", "numpy.load", "pandas.eval"),
+        *("pandas.read_pickle", "profile.run", "profile.runctx", "sympy.lambdify"),
+        *("sympy.simplify", "torch.hub", "torch.load", "trace.Trace"),
+        *("yaml.full_load", "yaml.load", "yaml.load_all"),
+    ]
+)
+"""Modules and functions that can run any program, by one or two consecutive parts of their paths,
+without underscores around them."""
+RUNS_OWN_SOURCE: Final = frozenset(
+    f"torch.fx.graph_module.reduce_{kind}graph_module" for kind in ("", "package_", "deploy_")
+)
+"""Functions that run the source text in their arguments, as every GraphModule needs."""
+MAX_LISTED: Final = 5
+MAX_NAME_CHARS: Final = 60
+
+
+def runs_programs(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are known to run programs when another program loads the file.
+
+    Args:
+        names: dotted paths of classes and functions; see `Checkpoint.foreign`.
+    """
+    return tuple(name for name in names if not RUNS_PROGRAMS.isdisjoint(_parts(name)))
+
+
+def code_statement(names: Sequence[str]) -> str:
+    """Return what the user should know of a file that names code; "" if it names none.
+
+    Args:
+        names: dotted paths of classes and functions; see `Checkpoint.foreign`.
+    """
+    if not names:
+        return ""
+    if found := runs_programs(names):
+        return tr(
+            "Attention: the file names {code}, which can run any program. Prune GUI runs none of "
+            "it; other programs will when they load it with weights_only=False, so load it only "
+            "if you trust its author.",
+            code=listed(found, _shown, MAX_LISTED),
+        )
+    packages = listed(list(dict.fromkeys(map(_package, names))), _shown, MAX_LISTED)
+    if not RUNS_OWN_SOURCE.isdisjoint(names):
+        return tr(
+            "The file names code of {packages} and contains source code. Prune GUI runs none of "
+            "it; other programs will when they load it with weights_only=False, so load it only "
+            "if you trust its author.",
+            packages=packages,
+        )
+    return tr(
+        "The file names code of {packages}. Prune GUI runs none of it; other programs will when "
+        "they load it with weights_only=False.",
+        packages=packages,
+    )
+
+
+def _parts(name: str) -> Iterable[str]:
+    """Return the parts of a path and their pairs, with the letters that Python reads."""
+    parts = [part.strip("_") for part in unicodedata.normalize("NFKC", name).split(".")]
+    return [*parts, *map(".".join, pairwise(parts))]
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _shown(name: str) -> str:
+    return one_line(name, MAX_NAME_CHARS)

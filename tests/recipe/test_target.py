@@ -1,0 +1,87 @@
+"""What the name of an output means: its format, or a folder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError
+from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
+from prune_gui.recipe.batch import outputs
+
+RECIPE = Recipe.model_validate(
+    {"steps": [{"method": "l1_unstructured", "targets": ["w"], "amount": 2}]}
+)
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize(
+    ("name", "copy"),
+    [
+        ("model.pth.tar", "model-pruned.pth.tar"),
+        ("model.pyth", "model-pruned.pyth"),
+        ("model.PKL", "model-pruned.PKL"),
+        ("model.model", "model-pruned.model"),
+        ("model", "model-pruned"),
+        ("model-v1.5", "model-v1-pruned.5"),
+        ("model.pt.bak", "model-pruned.pt.bak"),
+    ],
+)
+def test_a_copy_with_the_suffix_of_its_source_has_its_format(tmp_path, name, copy, legacy, form):
+    torch.save({"w": torch.arange(4.0)}, tmp_path / name, _use_new_zipfile_serialization=not legacy)
+    [out] = outputs([tmp_path / name], tmp_path)
+    assert out.name == copy
+    with open_checkpoint(tmp_path / name) as checkpoint:
+        export(resolve(RECIPE, checkpoint), out, form)
+    state = torch.load(out, weights_only=True)
+    assert {
+        "finalized": lambda: state["w"].tolist() == [0, 0, 2, 3],
+        "reparametrized": lambda: state["w_mask"].tolist() == [0, 0, 1, 1],
+        "masks": lambda: state["w"].tolist() == [False, False, True, True],
+    }[form]()
+    assert not verify(out).problems
+
+
+@pytest.mark.parametrize(
+    ("source", "out"),
+    [
+        ("model", "out/"),
+        ("model", "out.tar"),
+        ("model.pyth", "out"),
+        ("model.pyth", "out.pkl"),
+        ("model.yaml", "out.yaml"),
+        ("model.csv", "out.csv"),
+    ],
+)
+def test_other_names_are_refused(tmp_path, source, out):
+    save_file({"w": torch.arange(4.0)}, tmp_path / source)
+    with (
+        open_checkpoint(tmp_path / source) as checkpoint,
+        pytest.raises(CheckpointError, match="no suffix of a known format"),
+    ):
+        export(resolve(RECIPE, checkpoint), f"{tmp_path}/{out}")
+    assert [path.name for path in tmp_path.iterdir()] == [source]
+
+
+def test_a_known_suffix_decides_the_format_and_shards_are_in_a_folder(tmp_path):
+    save_file({"w": torch.arange(4.0), "v": torch.ones(4)}, tmp_path / "model")
+    with open_checkpoint(tmp_path / "model") as checkpoint:
+        resolution = resolve(RECIPE, checkpoint)
+        for name, is_folder, file_format in (
+            ("a", False, "safetensors"),
+            ("a.pt", False, "torch"),
+        ):
+            target = OutputPath.of(checkpoint, tmp_path / name)
+            assert (target.is_folder, target.format.name) == (is_folder, file_format)
+        export(resolution, tmp_path / "out", shard_size=16)
+        (tmp_path / "there").mkdir()
+        with pytest.raises(CheckpointError, match="is a folder"):
+            export(resolution, tmp_path / "there")
+        export(resolution, tmp_path / "copy")
+    assert len([*(tmp_path / "out").glob("*.safetensors")]) == 2
+    assert load_file(tmp_path / "copy")["w"].tolist() == [0, 0, 2, 3]
+    with open_checkpoint(tmp_path / "out") as checkpoint:
+        assert OutputPath.of(checkpoint, tmp_path / "b").is_folder

@@ -21,6 +21,7 @@ from prune_gui.cli.options import (
     own_methods,
     own_table,
     target,
+    tensors_only,
     unloadable,
     use_methods,
 )
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also set the optimizer's moments of pruned elements to zero (finalized torch files).",
 )
+@tensors_only
 @unloadable
 @own_table
 @one_state
@@ -92,6 +94,7 @@ def apply(
     overwrite: bool,
     compressed: bool,
     zero_moments: bool,
+    tensors_only: bool | None,
     allow_unloadable: bool,
     as_json: bool,
 ) -> None:
@@ -107,6 +110,7 @@ def apply(
         state=state,
         compressed=compressed,
         zero_moments=zero_moments,
+        tensors_only=tensors_only,
         allow_unloadable=allow_unloadable,
         cluster=cluster,
     )
@@ -152,6 +156,7 @@ def prune_and_save(
     state: str | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    tensors_only: bool | None = None,
     allow_unloadable: bool = False,
     cluster: str | None = None,
 ) -> None:
@@ -167,6 +172,7 @@ def prune_and_save(
         state: see `open_checkpoint`.
         compressed: see `export`.
         zero_moments: see `export`.
+        tensors_only: see `export`.
         allow_unloadable: see `export`.
         cluster: see `open_cluster`; None for threads of this process.
     """
@@ -195,11 +201,13 @@ def prune_and_save(
                     shard_size=shard_size,
                     compressed=compressed,
                     zero_moments=zero_moments,
+                    tensors_only=tensors_only,
                     allow_unloadable=allow_unloadable,
                     cluster=client,
                 )
         targets = {
-            out: OutputPath.of(opened, out, shard_size, form) for out, form in outputs.items()
+            out: OutputPath.of(opened, out, shard_size, form, tensors_only)
+            for out, form in outputs.items()
         }
         loaders = [
             location(loader_path(targets[out]))

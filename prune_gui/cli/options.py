@@ -136,6 +136,12 @@ unloadable = click.option(
     is_flag=True,
     help="Write the compact form even if no known program loads it.",
 )
+tensors_only = click.option(
+    "--tensors-only/--no-tensors-only",
+    default=None,
+    help="Write a torch file as a plain state dict, without other objects and the code that they "
+    "name. By default, only if the file names code that is known to run programs.",
+)
 cluster_address = click.option(
     "--cluster",
     metavar="ADDRESS",

@@ -10,7 +10,14 @@ import click
 
 from prune_gui.checkpoint.remote.locations import is_url
 from prune_gui.cli.apply import load_recipe
-from prune_gui.cli.options import as_bytes, checkpoint_file, file, one_state, target
+from prune_gui.cli.options import (
+    as_bytes,
+    checkpoint_file,
+    file,
+    one_state,
+    target,
+    tensors_only,
+)
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.cli.printing import print_line
 
@@ -57,6 +64,7 @@ def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[i
     is_flag=True,
     help="Wait for the other parts, which must run at the same time, until all stages are done.",
 )
+@tensors_only
 @one_state
 def part(
     number: tuple[int, int],
@@ -69,6 +77,7 @@ def part(
     state: str | None,
     *,
     overwrite: bool,
+    tensors_only: bool | None,
     wait: bool,
 ) -> None:
     """Do part I of N of the work of apply, for arrays of a batch system such as SLURM.
@@ -96,6 +105,7 @@ def part(
             form=form,
             overwrite=overwrite,
             shard_size=shard_size,
+            tensors_only=tensors_only,
         )
     work.mkdir(parents=True, exist_ok=True)
     with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):

@@ -12,7 +12,7 @@ from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
 from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles
-from prune_gui.language import tr, trn
+from prune_gui.language import join_clauses, tr, trn
 from prune_gui.worker import Dropped, Event
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class CheckpointSaving:
         self._remote = remote
         self._dialog: SaveDialog | None = None
         self._ticket: int | None = None
+        self._keeps_code: bool | None = None
         workbench.changed.connect(self._on_changed)
         workbench.files.saved.connect(self._tell_size)
         workbench.bridge.happened.connect(self._follow)
@@ -72,6 +73,7 @@ class CheckpointSaving:
 
     def _start(self, dialog: SaveDialog) -> None:
         """Start to write what the dialog says."""
+        self._keeps_code = dialog.keeps_code
         self._ticket = self._workbench.files.save(
             dialog.path,
             dialog.form,
@@ -79,6 +81,7 @@ class CheckpointSaving:
             shard_size=dialog.shard_size,
             compressed=dialog.compressed,
             zero_moments=dialog.zero_moments,
+            tensors_only=dialog.tensors_only,
             failed=self._explain,
         )
 
@@ -108,7 +111,11 @@ class CheckpointSaving:
         files = path.iterdir() if path.is_dir() else [path]
         nbytes = sum(file.stat().st_size for file in files)
         size = trn("{count:,} byte", "{count:,} bytes", nbytes)
-        self._workbench.noted.emit(tr("Saved {path} ({size})", path=path, size=size))
+        saved = tr("Saved {path} ({size})", path=path, size=size)
+        if self._keeps_code is not None:
+            with_code, without = tr("with the code that it names"), tr("tensors only")
+            saved = join_clauses([saved, with_code if self._keeps_code else without])
+        self._workbench.noted.emit(saved)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file or changes.saved:

@@ -96,6 +96,7 @@ class SessionFiles(QObject):
         shard_size: int | None = None,
         compressed: bool = False,
         zero_moments: bool = False,
+        tensors_only: bool | None = None,
         failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
         """Write the pruned checkpoint.
@@ -107,6 +108,7 @@ class SessionFiles(QObject):
             shard_size: maximum size of a shard in bytes; None for one file.
             compressed: whether the values are compressed; see `export`.
             zero_moments: whether moments of pruned elements are set to zero; see `export`.
+            tensors_only: whether a torch file gets the tensors alone; see `export`.
             failed: gets the error; None: it is reported like that of any other job.
 
         Returns:
@@ -129,6 +131,7 @@ class SessionFiles(QObject):
             shard_size=shard_size,
             compressed=compressed,
             zero_moments=zero_moments,
+            tensors_only=tensors_only,
         )
         return self._bridge.run(job, saved, failed)
 

@@ -59,10 +59,12 @@ def prune_file(
     *,
     overwrite: bool = False,
     compressed: bool = False,
+    tensors_only: bool = False,
 ) -> BatchRow:
     """Apply a recipe to a checkpoint, and write the result unless `out` is None.
 
-    It is compressed if `compressed` is set and the kind of file allows it.
+    It is compressed if `compressed` is set and the kind of file allows it. With `tensors_only`, a
+    torch file that names any code is written as tensors only; see `export` for the default.
 
     An error in opening, pruning or writing is stored in the row.
 
@@ -95,6 +97,7 @@ def prune_file(
                     monitor=monitor,
                     compressed=compressed
                     and OutputPath.of(checkpoint, out, form=form).is_compressible,
+                    tensors_only=True if tensors_only and checkpoint.foreign else None,
                 )
                 row = replace(row, out=out)
     except Cancelled:
@@ -113,6 +116,7 @@ def batch(
     *,
     overwrite: bool = False,
     compressed: bool = False,
+    tensors_only: bool = False,
 ) -> list[BatchRow]:
     """Apply a recipe to several checkpoints; an error in one does not stop the others.
 
@@ -124,6 +128,7 @@ def batch(
         monitor: receives the progress.
         overwrite: whether existing files in the folder may be replaced.
         compressed: whether single torch files are compressed, see `export`.
+        tensors_only: see `prune_file`.
 
     Raises:
         Cancelled: the monitor was cancelled; checkpoints that are already written stay.
@@ -131,7 +136,16 @@ def batch(
     paths = list(paths)
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
     return [
-        prune_file(recipe, path, out, form, monitor, overwrite=overwrite, compressed=compressed)
+        prune_file(
+            recipe,
+            path,
+            out,
+            form,
+            monitor,
+            overwrite=overwrite,
+            compressed=compressed,
+            tensors_only=tensors_only,
+        )
         for path, out in zip(paths, targets, strict=True)
     ]
 

@@ -8,6 +8,7 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint import TensorWriter
+from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.torch.record_copy import copy_plan
@@ -40,6 +41,10 @@ LEGACY_COPY: Final = deferred(
 STATE_DICT: Final = deferred(
     "Saves a plain state dict: the other objects of {name} need its code, which is not run."
 )
+TENSORS_ONLY: Final = deferred(
+    "Saves only the tensors, not the other objects of {name}: torch.load accepts the new file with "
+    "weights_only=True."
+)
 TENSORS: Final = deferred("Saves only the tensors, not the other objects of {name}.")
 
 
@@ -64,16 +69,25 @@ def contents_note(
         plan = compact_plan(resolution, options, Monitor(None, None))
         left_out = left_out_folders(checkpoint) if target.is_folder and plan.config else []
         return plan_note(plan, target, left_out)
-    if not isinstance(checkpoint, TorchCheckpoint) or form == "masks":
+    if checkpoint.format != TORCH.name or form == "masks":
         return ""
     name = checkpoint.path.name
-    if target.is_folder or target.format is not TORCH:
+    if target.is_tensors_only:
+        return tr(TENSORS_ONLY, name=name)
+    if target.is_sharded and target.shard_size is None:
+        return code_statement(checkpoint.foreign)
+    if (
+        not isinstance(checkpoint, TorchCheckpoint)
+        or target.is_sharded
+        or target.format is not TORCH
+    ):
         return tr(TENSORS, name=name) if checkpoint.foreign else ""
     template = surroundings(resolution, form)
     if copy_plan(keyed_writers(tensors, template), template) is not None:
         copy = COPY_WITH_MOMENTS if checkpoint.has_moments() else COPY
         note = tr(LEGACY_COPY if checkpoint.file.layout is None else copy)
-        return " ".join([note, *(tr(SHARED, name=name) for name in _sharing_states(checkpoint))])
+        shared = [tr(SHARED, name=name) for name in _sharing_states(checkpoint)]
+        return " ".join(filter(None, (note, *shared, code_statement(checkpoint.foreign))))
     return tr(STATE_DICT, name=name) if checkpoint.foreign else ""
 
 

@@ -59,6 +59,7 @@ def export(
     zero_moments: bool = False,
     allow_unloadable: bool = False,
     cluster: Client | None = None,
+    tensors_only: bool | None = None,
 ) -> None:
     """Write the pruned checkpoint atomically, as a file or as a folder of shards.
 
@@ -104,6 +105,10 @@ def export(
             is remote, or which they share with this machine at the same path; the bytes are the
             same. Single files, corrected weights and the compact form are written here. None: write
             everything here.
+        tensors_only: write a torch file as a plain state dict of tensors, which `torch.load`
+            accepts with ``weights_only=True``, without the other objects of the input. False: the
+            finalized form is a copy of the input, and so is all code that it names. None: True if
+            the input names code that is known to run programs; see `Checkpoint.foreign`.
 
     Raises:
         RecipeError: there is nothing to write in this form, or no program would load it.
@@ -122,6 +127,7 @@ def export(
             shard_size=shard_size,
             compressed=compressed,
             zero_moments=zero_moments,
+            tensors_only=tensors_only,
             options=CompactOptions(allow_unloadable),
         )
 
@@ -136,12 +142,13 @@ def write(
     shard_size: int | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    tensors_only: bool | None = None,
     options: CompactOptions = NO_OPTIONS,
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
     checkpoint.check_fetch(checkpoint.tensors)
-    target = OutputPath.of(checkpoint, out, shard_size, form)
+    target = OutputPath.of(checkpoint, out, shard_size, form, tensors_only)
     if compressed and target.is_folder:
         raise CheckpointError(
             tr(
@@ -154,9 +161,12 @@ def write(
         check_format(target.format, target.file.name)
     entries = [part.entry for part in parts_to_write(resolution, form, options, monitor)]
     if zero_moments:
-        if form != "finalized" or target.is_folder:
+        if form != "finalized" or target.is_folder or target.is_tensors_only:
             raise CheckpointError(
-                tr("Moments can be set to zero only in the finalized form, in a single file.")
+                tr(
+                    "Moments can be set to zero only in the finalized form, in a single file with "
+                    "all objects of the input."
+                )
             )
         entries = with_zeroed_moments(entries, resolution)
     files = extra_files_of(resolution, target, form, options)
@@ -213,6 +223,7 @@ class _Output:
         if self.target.is_single:
             return check_model_folder(
                 self.target.file,
+                self.target.format,
                 self.tensors,
                 template=self.template,
                 extra_files=self.extra_files,
@@ -252,6 +263,7 @@ class _Output:
         if self.target.is_sharded:
             write_shards(
                 self.target.path,
+                self.target.format,
                 self.tensors,
                 source=source,
                 template=self.template,
@@ -266,6 +278,7 @@ class _Output:
         if self.target.is_single:
             write_model_folder(
                 self.target.file,
+                self.target.format,
                 self.tensors,
                 template=self.template,
                 metadata={**source.metadata, **metadata},

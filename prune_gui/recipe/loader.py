@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 from typing import Final
@@ -84,7 +84,8 @@ def _folder(target: OutputPath) -> Path:
 def root_in(checkpoint: Checkpoint, target: OutputPath) -> Sequence[str | int]:
     """Return the keys and indices that lead to the state dict inside the written file."""
     # The objects around a state dict are not written in another format, or if they need code.
-    is_nested = checkpoint.format == target.format.name and not checkpoint.foreign
+    is_plain = target.is_tensors_only or bool(checkpoint.foreign)
+    is_nested = checkpoint.format == target.format.name and not is_plain
     return checkpoint.root if is_nested else ()
 
 
@@ -112,3 +113,18 @@ def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str
         'for shard in sorted(set(index["weight_map"].values())):',
         f"    state |= {load_code.format(path='folder / shard')}",
     ]
+
+
+def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
+    """Yield the lines that build the dictionary `state` of a file that names code.
+
+    Args:
+        checkpoint: the opened file.
+        path: a Python expression for its path.
+    """
+    state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
+    yield "# The file names code, which torch.load refuses with weights_only=True and runs without."
+    yield "# Prune GUI reads the tensors, and runs no code of the file."
+    yield "import prune_gui"
+    yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"
+    yield "    state = {key: checkpoint.read_key(key) for key in checkpoint.keys}"

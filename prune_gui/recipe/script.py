@@ -16,6 +16,7 @@ from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.recipe import script_prelude
 from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
+from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.recipe.resolution import Resolution
@@ -103,7 +104,9 @@ def python_script(resolution: Resolution, out: Path) -> str:
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield the lines that read the state dict and make parameters of its tensors."""
     load = format_named(checkpoint.format).load_code
-    if checkpoint.files == (checkpoint.path,):
+    if checkpoint.foreign:
+        yield from reading_without_code(checkpoint, "CHECKPOINT")
+    elif checkpoint.files == (checkpoint.path,):
         yield f"state = dict({checkpoint.state_code(load.format(path='CHECKPOINT'))})"
     else:
         yield f"files = {_text([str(path.absolute()) for path in checkpoint.files])}"

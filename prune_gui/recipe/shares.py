@@ -59,6 +59,7 @@ class SharedJob:
         form: the form.
         overwrite: whether existing files may be replaced.
         shard_size: maximum bytes per shard.
+        tensors_only: see `export`.
     """
 
     parts: int
@@ -71,6 +72,7 @@ class SharedJob:
     form: Form
     overwrite: bool
     shard_size: int | None
+    tensors_only: bool | None = None
 
     @classmethod
     def load(cls, folder: Path) -> SharedJob:
@@ -214,6 +216,7 @@ def _export(
         progress,
         cancel,
         shard_size=job.shard_size,
+        tensors_only=job.tensors_only,
     )
 
 

@@ -129,6 +129,7 @@ def _nbytes(
         )
     return shards_nbytes(
         target.path,
+        target.format,
         entries,
         source=checkpoint,
         template=template,

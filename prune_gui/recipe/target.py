@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
+from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -58,6 +60,11 @@ class OutputPath:
         return self.path / self.main if self.is_folder else self.path
 
     @property
+    def is_tensors_only(self) -> bool:
+        """Whether a torch file gets the tensors alone, without other objects of its source."""
+        return self.format is TENSORS_ONLY
+
+    @property
     def is_compressible(self) -> bool:
         """Whether the values can be compressed; programs map shards into memory."""
         return not self.is_folder and self.format.write_compressed is not None
@@ -69,8 +76,24 @@ class OutputPath:
         out: str | os.PathLike[str],
         shard_size: int | None = None,
         form: Form = "finalized",
+        tensors_only: bool | None = None,
     ) -> OutputPath:
-        """Return the output path that `out` means for a pruned `checkpoint`; see `export`.
+        """Return the output path that `out` means for a pruned `checkpoint`; see `export`."""
+        target = cls._of(checkpoint, out, shard_size, form)
+        if tensors_only is None:
+            tensors_only = bool(runs_programs(checkpoint.foreign))
+        is_torch = target.format is TORCH
+        return replace(target, format=TENSORS_ONLY) if tensors_only and is_torch else target
+
+    @classmethod
+    def _of(
+        cls,
+        checkpoint: Checkpoint,
+        out: str | os.PathLike[str],
+        shard_size: int | None,
+        form: Form,
+    ) -> OutputPath:
+        """Return the output path that `out` means, before the objects around the tensors.
 
         In the compact form, a folder with config.json can also be written for a single file.
 

@@ -47,6 +47,7 @@ def batch_jobs(
     *,
     overwrite: bool,
     compressed: bool = False,
+    tensors_only: bool = False,
 ) -> list[Job]:
     """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
 
@@ -57,7 +58,14 @@ def batch_jobs(
     def job(position: int, path: Path, out: Path | None) -> Job:
         def work(monitor: Monitor) -> BatchRow:
             return prune_file(
-                recipe, path, out, form, monitor, overwrite=overwrite, compressed=compressed
+                recipe,
+                path,
+                out,
+                form,
+                monitor,
+                overwrite=overwrite,
+                compressed=compressed,
+                tensors_only=tensors_only,
             )
 
         title = deferred(

@@ -262,6 +262,7 @@ def export_job(
     shard_size: int | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    tensors_only: bool | None = None,
 ) -> Job:
     """Resolve the session's current recipe and export it to `out`; the result is `out`."""
     recipe = session.recipe
@@ -280,6 +281,7 @@ def export_job(
             shard_size=shard_size,
             compressed=compressed,
             zero_moments=zero_moments,
+            tensors_only=tensors_only,
         )
         return out
 

@@ -29,6 +29,7 @@ from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, stack
+from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.pruned_by_codes import KEPT
@@ -182,6 +183,9 @@ def _without(folders: Iterable[str], message: str) -> str:
 def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield lines of Python that read the tensors of a checkpoint from the working folder."""
     file_format = format_named(checkpoint.format)
+    if checkpoint.foreign:
+        yield from reading_without_code(checkpoint, ascii(checkpoint.path.name))
+        return
     yield file_format.load_import or "import torch"
     if checkpoint.files == (checkpoint.path,):
         loaded = file_format.load_code.format(path=ascii(checkpoint.path.name))

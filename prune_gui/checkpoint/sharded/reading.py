@@ -75,6 +75,7 @@ class ShardedCheckpoint(Checkpoint):
                 tuple(contents.remarks()),
                 files=[path.parent / shard for shard in self.index.shards],
                 surroundings=surroundings,
+                foreign=tuple(contents.foreign),
             )
         except BaseException:
             self.close()
@@ -258,6 +259,7 @@ class _MergedShards:
         self._warnings: list[str] = []
         self.raw: dict[str, RawTensor] = {}
         self.metadata: dict[str, str] = {}
+        self.foreign: dict[str, None] = {}
 
     def add(self, number: int, shard: str, opened: Checkpoint) -> None:
         """Add the next shard.
@@ -295,6 +297,7 @@ class _MergedShards:
             else:
                 self._unlisted.append((key, shard))
         self.metadata = {**self.metadata, **opened.metadata}
+        self.foreign |= dict.fromkeys(opened.foreign)
         self._warnings += opened.warnings
 
     def remarks(self) -> Iterator[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.sharded.shards import Shard
 from prune_gui.checkpoint.write.writing import write_file
 from prune_gui.errors import CheckpointError
@@ -53,10 +52,10 @@ def write_on_executor(
         Cancelled: the user cancels.
     """
     staging = executor.staging_folder(folder)
-    work = partial(_write_shard, staging.absolute(), out, file_format.name)
+    work = partial(_write_shard, staging.absolute(), out, file_format)
     if upload is not None and staging == folder:
         upload.announce(shard.name for shard in shards)
-        work = partial(_upload_shard, upload.destination, out, file_format.name)
+        work = partial(_upload_shard, upload.destination, out, file_format)
     for _ in executor.map(work, shards, monitor):
         pass
     if staging != folder:
@@ -82,14 +81,16 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _upload_shard(
-    destination: Destination, out: Path, format_name: str, shard: Shard, monitor: Monitor
+    destination: Destination, out: Path, file_format: FileFormat, shard: Shard, monitor: Monitor
 ) -> None:
     with destination.local_folder() as folder:
-        _write_shard(folder, out, format_name, shard, monitor)
+        _write_shard(folder, out, file_format, shard, monitor)
         destination.send(folder / shard.name, shard.name, monitor)
 
 
-def _write_shard(folder: Path, out: Path, format_name: str, shard: Shard, monitor: Monitor) -> None:
+def _write_shard(
+    folder: Path, out: Path, file_format: FileFormat, shard: Shard, monitor: Monitor
+) -> None:
     if not folder.is_dir():
         raise CheckpointError(
             tr(
@@ -106,7 +107,7 @@ def _write_shard(folder: Path, out: Path, format_name: str, shard: Shard, monito
     complete = write_file(
         attempt,
         out / shard.name,
-        format_named(format_name),
+        file_format,
         shard.writers,
         template,
         shard.metadata,

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.remote.locations import url_of
@@ -58,6 +59,7 @@ def is_folder(out: str | os.PathLike[str]) -> bool:
 
 def write_shards(
     out: Path,
+    file_format: FileFormat,
     tensors: Sequence[TensorWriter],
     *,
     source: Checkpoint,
@@ -69,7 +71,7 @@ def write_shards(
     upload: Upload | None = None,
     monitor: Monitor,
 ) -> None:
-    """Write a folder of shards with their index, in the format of `source`.
+    """Write a folder of shards with their index.
 
     The folder is written beside `out`, flushed, opened again and compared with the input, and only
     then replaces `out`. Until then, and after any error, `out` is unchanged. Files of an old folder
@@ -81,6 +83,7 @@ def write_shards(
 
     Args:
         out: the folder to write.
+        file_format: the format of the shards, that of `source`.
         tensors: as for `write_checkpoint`.
         source: the checkpoint that the tensors come from.
         template: `source` if the new shards keep its order and, in torch files, all objects around
@@ -109,7 +112,6 @@ def write_shards(
         new_folder as folder,
         closing(shards_of(tensors, source, template, metadata, shard_size)) as shards,
     ):
-        file_format = format_named(source.format)
         index = IndexBuilder(source, template, shard_size)
         unfinished = []
         executor = current_executor()

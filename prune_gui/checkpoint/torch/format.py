@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -76,36 +78,42 @@ def _write(
     template: Checkpoint | None,
     metadata: Metadata,
     monitor: Monitor,
+    *,
+    compressed: bool = False,
+    tensors_only: bool = False,
 ) -> WrittenFile:
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
 
-    return write_torch(path, writers, template, metadata, monitor)
-
-
-def _write_compressed(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-) -> WrittenFile:
-    from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
-
-    return write_torch(path, writers, template, metadata, monitor, compressed=True)
+    return write_torch(
+        path,
+        writers,
+        template,
+        metadata,
+        monitor,
+        compressed=compressed,
+        tensors_only=tensors_only,
+    )
 
 
 def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
+    writers: Sequence[KeyedWriter],
+    template: Checkpoint | None,
+    metadata: Metadata,
+    *,
+    tensors_only: bool = False,
 ) -> int:
     from prune_gui.checkpoint.torch.writing import torch_nbytes  # torch: slow to import
 
-    return torch_nbytes(writers, template, metadata)
+    return torch_nbytes(writers, template, metadata, tensors_only=tensors_only)
 
 
-def _data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
+def _data_nbytes(
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, *, tensors_only: bool = False
+) -> int:
     """Return the bytes of the values; tied tensors are stored once."""
     tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-    return sum(tensors.values()) + (template.nbytes_outside() if template else 0)
+    outside = template.nbytes_outside() if template and not tensors_only else 0
+    return sum(tensors.values()) + outside
 
 
 def _damaged_record(
@@ -126,7 +134,7 @@ TORCH: Final = FileFormat(
     recognizes_loosely=True,
     open=_open,
     write=_write,
-    write_compressed=_write_compressed,
+    write_compressed=partial(_write, compressed=True),
     open_headers=_open_headers,
     file_nbytes=_file_nbytes,
     data_nbytes=_data_nbytes,
@@ -134,3 +142,11 @@ TORCH: Final = FileFormat(
     has_states=True,
     damaged_record=_damaged_record,
 )
+TENSORS_ONLY: Final = replace(
+    TORCH,
+    write=partial(_write, tensors_only=True),
+    write_compressed=partial(_write, compressed=True, tensors_only=True),
+    file_nbytes=partial(_file_nbytes, tensors_only=True),
+    data_nbytes=partial(_data_nbytes, tensors_only=True),
+)
+"""Writes torch files with nothing but tensors, which torch.load accepts with weights_only=True."""

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import torch
 
@@ -43,15 +43,16 @@ def write_torch(
     monitor: Monitor,
     *,
     compressed: bool = False,
+    tensors_only: bool = False,
 ) -> WrittenFile:
     """Write a torch file to `path`.
 
     Only a few chunks of the values are in memory at once. If `template` is a torch file with the
     same tensors, it is copied with other values; see `copy_plan`. If it is one with other tensors,
     its objects outside of the state dict are kept, and in the state dict everything but dense
-    tensors, and tensors that share elements with others. If these objects need code to build, the
-    file is a plain state dict. The metadata and the path of the state dict are in an additional
-    record, which torch ignores.
+    tensors, and tensors that share elements with others. If these objects need code to build, or
+    with `tensors_only`, the file is a plain state dict of tensors. The metadata and the path of the
+    state dict are in an additional record, which torch ignores.
 
     If `compressed`, records of values are compressed if that makes them smaller, on
     `torch.get_num_threads()` threads. The largest record is then the last one: torch.load with
@@ -61,9 +62,9 @@ def write_torch(
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the user cancels.
     """
-    if (plan := copy_plan(writers, template)) is not None:
+    if not tensors_only and (plan := copy_plan(writers, template)) is not None:
         return write_copy(path, plan, metadata, monitor, compressed=compressed)
-    root, leading, records = _records(writers, template)
+    root, leading, records = _records(writers, template, tensors_only=tensors_only)
     if compressed:
         records.sort(key=attrgetter("nbytes"))
     monitor.expect(sum(record.nbytes for record in records))
@@ -85,16 +86,20 @@ def write_torch(
 
 
 def torch_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
+    writers: Sequence[KeyedWriter],
+    template: Checkpoint | None,
+    metadata: Metadata,
+    *,
+    tensors_only: bool = False,
 ) -> int:
     """Return the bytes of the file that `write_torch` would write.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
     """
-    if (plan := copy_plan(writers, template)) is not None:
+    if not tensors_only and (plan := copy_plan(writers, template)) is not None:
         return copy_nbytes(plan, metadata)
-    root, leading, records = _records(writers, template)
+    root, leading, records = _records(writers, template, tensors_only=tensors_only)
     trailing = _own_records(root, with_checksums(metadata, (writer.key for writer in writers)))
     sizes = {name: len(octets) for name, octets in leading.items()}
     sizes |= {record.name: record.nbytes for record in records}
@@ -103,19 +108,30 @@ def torch_nbytes(
 
 
 def _records(
-    writers: Sequence[KeyedWriter], checkpoint: Checkpoint | None
+    writers: Sequence[KeyedWriter], checkpoint: Checkpoint | None, *, tensors_only: bool
 ) -> tuple[Root, dict[str, bytes], list[_Record]]:
     """Return the path of the state dict, the small leading records, and the records of values.
 
     `_own_records` follow after these in the archive.
     """
     template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
-    if template is not None and (template.foreign or _outgrows_bare_tensor(writers, template)):
-        _check_dense(writers, template)
-        template = None
+    is_plain = (
+        template is None
+        or tensors_only
+        or bool(template.foreign)
+        or _outgrows_bare_tensor(writers, template)
+    )
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
     blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
-    root, content = _content(writers, blanks, template)
+    root: Root = ()
+    content: object
+    if is_plain:
+        content = {writer.key: blanks[writer.tensor.name] for writer in writers}
+        content |= _special_tensors(writers, template) if template is not None else {}
+    else:
+        assert template is not None
+        state = _state(writers, blanks, template)
+        root, content = template.root, with_state(template.content, template.root, state)
     pickle, storages = pickled(content, blanks.values())
     owners = {identity(blank.untyped_storage()): tensors[name] for name, blank in blanks.items()}
     records = [
@@ -131,19 +147,32 @@ def _outgrows_bare_tensor(writers: Sequence[KeyedWriter], template: TorchCheckpo
     return bare and [writer.key for writer in writers] != list(template.keys)
 
 
-def _check_dense(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> None:
+def _special_tensors(
+    writers: Sequence[KeyedWriter], template: TorchCheckpoint
+) -> dict[str, torch.Tensor]:
+    """Return the tensors of the state dict that are not written, for a plain state dict.
+
+    Raises:
+        CheckpointError: a tensor needs code to build.
+    """
     written = {writer.key for writer in writers}
+    tensors = {}
     for key, raw in template.raw.items():
-        if raw.special is not None and key not in written:
+        if raw.special is None or key in written:
+            continue
+        value = template.state[key]
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise CheckpointError(
                 tr(
                     "{file}: {key!r} ({special}) cannot be stored in a plain state dict. Save the "
-                    "finalized form.",
+                    "finalized form with all objects.",
                     file=template.path.name,
                     key=key,
                     special=tr(raw.special),
                 )
             )
+        tensors[key] = cast("torch.Tensor", value).detach()
+    return tensors
 
 
 def _own_records(root: Root, metadata: Mapping[str, str]) -> dict[str, bytes]:
@@ -265,18 +294,6 @@ def _blank(tensor: TensorWriter) -> torch.Tensor:
         )
     octets = torch.empty(tensor.nbytes, dtype=torch.uint8, device="meta")
     return octets.view(dtype).reshape(tensor.shape)
-
-
-def _content(
-    writers: Sequence[KeyedWriter],
-    blanks: Mapping[str, torch.Tensor],
-    template: TorchCheckpoint | None,
-) -> tuple[Root, object]:
-    """Return the path of the state dict, and the object to pickle with blanks for the tensors."""
-    if template is None:
-        return (), {writer.key: blanks[writer.tensor.name] for writer in writers}
-    state = _state(writers, blanks, template)
-    return template.root, with_state(template.content, template.root, state)
 
 
 def _state(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.sharded.writing import IndexBuilder, check_shards, shards_of
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
 from prune_gui.checkpoint.write.metadata import Metadata
@@ -34,6 +33,7 @@ def file_nbytes(
 
 def shards_nbytes(
     out: Path,
+    file_format: FileFormat,
     tensors: Sequence[TensorWriter],
     *,
     source: Checkpoint,
@@ -49,7 +49,6 @@ def shards_nbytes(
         Cancelled: the user cancels.
     """
     check_shards(out, source, template, shard_size)
-    file_format = format_named(source.format)
     index = IndexBuilder(source, template, shard_size)
     nbytes = 0
     with closing(shards_of(tensors, source, template, metadata, shard_size)) as shards:

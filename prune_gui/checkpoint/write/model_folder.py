@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.formats import format_to_write
+from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.sharded.writing import kept_files
 from prune_gui.checkpoint.write.atomic import rehearse, write_files
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
@@ -20,6 +20,7 @@ from prune_gui.monitor import Monitor
 
 def write_model_folder(
     path: Path,
+    file_format: FileFormat,
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
@@ -34,6 +35,7 @@ def write_model_folder(
 
     Args:
         path: the file to write in the folder.
+        file_format: its format.
         tensors: as for `write_checkpoint`.
         template: as for `write_checkpoint`.
         metadata: as for `write_checkpoint`.
@@ -45,7 +47,7 @@ def write_model_folder(
         CheckpointError: the folder may not or cannot be written, or cannot hold these tensors.
         Cancelled: the user cancels.
     """
-    out, file_format = path.parent, format_to_write(path)
+    out = path.parent
     writers = keyed_writers(tensors, template)
     nbytes = file_format.data_nbytes(writers, template) + sum(map(len, extra_files.values()))
     kept = partial(kept_files, also_replaced=(path.name, *extra_files))
@@ -57,6 +59,7 @@ def write_model_folder(
 
 def check_model_folder(
     path: Path,
+    file_format: FileFormat,
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
@@ -68,7 +71,6 @@ def check_model_folder(
     Raises:
         CheckpointError: the folder may not or cannot be written, or cannot hold these tensors.
     """
-    file_format = format_to_write(path)
     writers = keyed_writers(tensors, template)
     check_special(path, file_format, writers, template)
     nbytes = file_format.data_nbytes(writers, template)

@@ -98,6 +98,10 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
     ),
 )
 RESULT_COLUMN: Final = len(COLUMNS) - 1
+TENSORS_ONLY_TIP: Final = deferred(
+    "Saves torch files that name code of other programs without it. Files that name code which can "
+    "run programs are always saved so."
+)
 
 
 class BatchDialog(QDialog):
@@ -139,6 +143,8 @@ class BatchDialog(QDialog):
         self.overwrite = QCheckBox(tr("Re&place existing files"))
         self.compressed = QCheckBox(tr("Compre&ss .pt files"))
         self.compressed.setToolTip(tr(COMPRESSED_NOTE))
+        self.tensors_only = QCheckBox(tr("&Tensors only"))
+        self.tensors_only.setToolTip(tr(TENSORS_ONLY_TIP))
         self._problem = Message()
         self._buttons = buttons = JobSequenceButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
@@ -213,6 +219,7 @@ class BatchDialog(QDialog):
         row.addWidget(self.form)
         row.addWidget(self.overwrite)
         row.addWidget(self.compressed)
+        row.addWidget(self.tensors_only)
         row.addStretch()
         grid.addLayout(row, 1, 1, 1, 2)
         return group
@@ -249,7 +256,7 @@ class BatchDialog(QDialog):
         inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
         for widget in inputs:
             widget.setEnabled(not running)
-        options = self.form, self.overwrite, self.compressed
+        options = self.form, self.overwrite, self.compressed, self.tensors_only
         output: tuple[QWidget, ...] = (self.folder, self._browse, *options)
         for widget in output:
             widget.setEnabled(writes and not running)
@@ -325,6 +332,7 @@ class BatchDialog(QDialog):
             form,
             overwrite=self.overwrite.isChecked(),
             compressed=self.compressed.isChecked(),
+            tensors_only=self.tensors_only.isChecked(),
         )
         self._sequence.start(jobs)
         self._refresh()

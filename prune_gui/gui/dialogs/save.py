@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,8 +28,10 @@ from PySide6.QtWidgets import (
 
 from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import stem_and_suffix
+from prune_gui.checkpoint.named_code import code_statement, runs_programs
 from prune_gui.checkpoint.remote.locations import is_url, location, location_path
 from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
@@ -39,7 +41,8 @@ from prune_gui.gui.dialogs.save_paths import (
     is_occupied,
     sure_to_replace,
 )
-from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.formatting import wrapped
+from prune_gui.gui.widgets.message import Message, Messages
 from prune_gui.gui.widgets.spacing import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.worker.jobs import sizes_job
@@ -85,7 +88,6 @@ COMPRESSED_NOTE: Final = deferred(
 )
 SHARD_SIZE: Final = "5 GB"
 """The default of Hugging Face."""
-NOTE_LINES: Final = 3
 INDENT_PX: Final = 24
 """Of an explanation below its button."""
 UNKNOWN: Final = deferred("computing…")
@@ -113,6 +115,8 @@ class SaveDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
+        session = workbench.session
+        self._foreign = session.checkpoint.foreign if session is not None else ()
         self._suggested = location(suggested)
         self._suffix = ""  # that was removed for a folder of shards
         self._target: OutputPath | None = None
@@ -128,6 +132,7 @@ class SaveDialog(QDialog):
         self._compressed_note = QLabel(tr(COMPRESSED_NOTE))
         self._compressed = QCheckBox(tr("Compresse&d (deflate)"))
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
+        self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
         self._path = QLineEdit(self._suggested)
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         path_row = self._make_path_row()
@@ -143,7 +148,7 @@ class SaveDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self._save = buttons.button(standard.Save)
         layout = QVBoxLayout(self)
-        notes = _Notes((self._failure, self._draft, self._problem, self._contents, self._room))
+        notes = Messages((self._failure, self._draft, self._problem, self._contents, self._room))
         sections = (forms, self._loader, path_row, notes, buttons)
         for section in sections:
             layout.addWidget(section)
@@ -152,6 +157,7 @@ class SaveDialog(QDialog):
         self._split.toggled.connect(self._change_files)
         self._shard_size.textChanged.connect(self._refresh)
         self._compressed.toggled.connect(self._refresh)
+        self._tensors_only.toggled.connect(self._refresh)
         self._path.textChanged.connect(self._refresh)
         self._refresh()
         self._path.setFocus()
@@ -188,6 +194,18 @@ class SaveDialog(QDialog):
     def zero_moments(self) -> bool:
         """Whether moments of pruned elements are set to zero; False if the files have none."""
         return self._moments.isEnabled() and self._moments.isChecked()
+
+    @property
+    def tensors_only(self) -> bool | None:
+        """Whether a torch file gets the tensors alone; None if the file names no code."""
+        return self._tensors_only.isChecked() if self._foreign else None
+
+    @property
+    def keeps_code(self) -> bool | None:
+        """Whether the code that the file names is copied; None if there is nothing to say of it."""
+        if not self._foreign or self._target is None or self.form != "finalized":
+            return None
+        return None if self._target.format.name != TORCH.name else not self.tensors_only
 
     @property
     def replaces(self) -> bool:
@@ -273,8 +291,12 @@ class SaveDialog(QDialog):
         self._moments.setVisible(session is not None and session.checkpoint.has_moments())
         self._moments.setToolTip(tr("For the finalized form in a file of torch"))
         grid.addWidget(self._moments, 4, 1, 1, 2)
+        self._tensors_only.setVisible(bool(self._foreign))
+        self._tensors_only.setChecked(bool(runs_programs(self._foreign)))
+        self._tensors_only.setToolTip(wrapped(code_statement(self._foreign)))
+        grid.addWidget(self._tensors_only, 5, 1, 1, 2)
         self._replace.setToolTip(tr("Remote folders are never replaced"))
-        grid.addWidget(self._replace, 5, 1, 1, 2)
+        grid.addWidget(self._replace, 6, 1, 1, 2)
         return row
 
     def _suggest(self) -> None:
@@ -311,7 +333,12 @@ class SaveDialog(QDialog):
         self._replace.setEnabled(self._target is not None and not self._target.is_folder)
         is_torch_file = self._target is not None and self._target.is_compressible
         self._compressed.setEnabled(is_torch_file)
-        self._moments.setEnabled(is_torch_file and self.form == "finalized")
+        self._tensors_only.setEnabled(
+            self._target is not None and self._target.format.name == TORCH.name
+        )
+        self._moments.setEnabled(
+            is_torch_file and self.form == "finalized" and not self.tensors_only
+        )
         self._measure()
         self._show_sizes()
         self._show_loader()
@@ -325,7 +352,9 @@ class SaveDialog(QDialog):
         if session is None or not self._path.text().strip():
             return None, tr("Enter a file name.")
         try:
-            return OutputPath.of(session.checkpoint, self.path, self.shard_size, self.form), ""
+            return OutputPath.of(
+                session.checkpoint, self.path, self.shard_size, self.form, self.tensors_only
+            ), ""
         except (ValueError, PruneGuiError) as error:
             return None, str(error)
 
@@ -334,7 +363,8 @@ class SaveDialog(QDialog):
         target, session = self._target, self._workbench.session
         if target is None or session is None or not self.isVisible():
             return
-        if _same_kind(target, self._measured_target):
+        measured = self._measured_target
+        if measured and replace(measured, path=target.path, main=target.main) == target:
             return
         self._measured_target = target
         self._sizes = {}
@@ -448,33 +478,6 @@ class SaveDialog(QDialog):
         from prune_gui.recipe import loader_path  # torch: slow to import
 
         return [target.path, loader_path(target)]
-
-
-class _Notes(QWidget):
-    """Messages one below the other, with room for `NOTE_LINES` lines.
-
-    The dialog does not change its size when one of them appears while the user types.
-    """
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        super().__init__()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for message in messages:
-            layout.addWidget(message)
-        layout.addStretch()
-        line, gap = self.fontMetrics().lineSpacing(), layout.spacing()
-        self.setMinimumHeight(NOTE_LINES * (line + max(gap, 0)))
-
-
-def _same_kind(one: OutputPath, other: OutputPath | None) -> bool:
-    """Return whether files for two output paths have equal sizes."""
-    return other is not None and (one.is_folder, one.is_single, one.format, one.shard_size) == (
-        other.is_folder,
-        other.is_single,
-        other.format,
-        other.shard_size,
-    )
 
 
 def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.gui.widgets.theme import colours
 
 FADE_DELAY_MS: Final = 400
 """Delay before an outdated text is shown faintly."""
+NOTE_LINES: Final = 3
 
 
 class Message(QLabel):
@@ -79,3 +81,20 @@ def keep_room(label: QLabel, *, lines: int) -> None:
     """Set the minimum height of a label to `lines` lines, so that widgets below do not move."""
     label.setMinimumHeight(lines * label.fontMetrics().lineSpacing())
     label.setAlignment(Qt.AlignmentFlag.AlignTop)
+
+
+class Messages(QWidget):
+    """Messages one below the other, with room for `NOTE_LINES` lines.
+
+    A dialog does not change its size when one of them appears while the user types.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        super().__init__()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for message in messages:
+            layout.addWidget(message)
+        layout.addStretch()
+        line, gap = self.fontMetrics().lineSpacing(), layout.spacing()
+        self.setMinimumHeight(NOTE_LINES * (line + max(gap, 0)))

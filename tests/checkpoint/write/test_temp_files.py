@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint, write_shards
+from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.write import temp_files
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
 from prune_gui.checkpoint.write.temp_files import (
@@ -102,7 +103,7 @@ def test_temporary_files_of_each_kind_of_save_are_removed(tmp_path, monkeypatch,
         entries = [TensorWriter("a", "float32", (2,), chunks)]
         given = {"template": opened, "metadata": {}, "monitor": Monitor()}
         if target == "shards":
-            write_shards(tmp_path / target, entries, source=opened, shard_size=100, **given)
+            write_shards(tmp_path / target, TORCH, entries, source=opened, shard_size=100, **given)
         else:
             write_checkpoint(tmp_path / target, entries, **given)
     (leftover,) = set(names) - {"model.pt"}

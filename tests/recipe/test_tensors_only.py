@@ -1,0 +1,191 @@
+"""Copies of torch files that name code: with all of it, or with the tensors alone."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.named_code import code_statement
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
+from prune_gui.recipe.batch import prune_file
+from prune_gui.recipe.contents_note import contents_note
+from prune_gui.recipe.exporting import parts_to_write
+from prune_gui.recipe.script import python_script
+from prune_gui.recipe.sizes import sizes
+
+RECIPE = Recipe.model_validate(
+    {"steps": [{"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}]}
+)
+PLAIN = argparse.Namespace(lr=0.1)
+
+
+class RunsProgram:
+    """An object that runs a program when it is unpickled."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+class Executes(RunsProgram):
+    """An object that executes source text when it is unpickled."""
+
+    def __reduce__(self):
+        return exec, (f"import os; os.system({self.command!r})",)
+
+
+@pytest.fixture
+def mark(tmp_path) -> Path:
+    """The file that the payloads would make."""
+    return tmp_path / "ran"
+
+
+def weights() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    tied = torch.randn(4, 6)
+    return {"a.weight": torch.randn(6, 4), "b.weight": tied, "c.weight": tied, "n": torch.ones(2)}
+
+
+def saved(folder: Path, kind: str, *, legacy: bool = False, **further: object) -> Path:
+    """Save a training checkpoint that names code, and return its path."""
+    command = f"touch {folder / 'ran'}"
+    args = {"plain": PLAIN, "system": RunsProgram(command), "exec": Executes(command)}[kind]
+    path = folder / "model.pt"
+    content = {"state_dict": {**weights(), **further}, "args": args, "epoch": 3}
+    torch.save(content, path, _use_new_zipfile_serialization=not legacy)
+    return path
+
+
+def written(path: Path, out: Path, form="finalized", **options: object) -> str:
+    """Export, compare the forecast of the size, and return the note."""
+    with open_checkpoint(path) as checkpoint:
+        resolution = resolve(RECIPE, checkpoint)
+        export(resolution, out, form, **options)
+        target = OutputPath.of(checkpoint, out, None, form, options.get("tensors_only"))
+        entries = [part.entry for part in parts_to_write(resolution, form)]
+        if "tensors_only" not in options:
+            assert sizes(resolution, out)[form].nbytes == out.stat().st_size
+        return contents_note(resolution, target, form, entries)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+@pytest.mark.parametrize(
+    ("kind", "options", "only"),
+    [
+        ("plain", {}, False),
+        ("plain", {"tensors_only": True}, True),
+        ("system", {}, True),
+        ("exec", {}, True),
+        ("system", {"tensors_only": False}, False),
+    ],
+)
+def test_tensors_only_is_the_default_where_a_name_runs_programs(
+    tmp_path, mark, kind, options, only, form, legacy
+):
+    path, out = saved(tmp_path, kind, legacy=legacy), tmp_path / "out.pt"
+    note = written(path, out, form, **options)
+    assert not mark.exists()
+    if form == "finalized" and not only:
+        with open_checkpoint(path) as old, open_checkpoint(out) as new:
+            assert new.foreign == old.foreign
+            assert code_statement(old.foreign) in note
+        return
+    state = torch.load(out, weights_only=True)
+    assert {
+        "finalized": {"a.weight", "b.weight", "c.weight", "n"},
+        "reparametrized": {
+            *(f"{key}.weight_{part}" for key in "abc" for part in ("orig", "mask")),
+            "n",
+        },
+        "masks": {"a.weight", "b.weight"},
+    }[form] == state.keys()
+    assert ("only the tensors" in note or "plain state dict" in note) == (form != "masks")
+    with open_checkpoint(out) as new:
+        assert new.foreign == ()
+        assert "prune_gui.recipe" in new.metadata
+    assert not verify(out).problems
+    assert not mark.exists()
+
+
+def test_the_tensors_are_those_of_the_full_copy(tmp_path):
+    path = saved(tmp_path, "plain", sparse=torch.eye(3).to_sparse(), note="text")
+    written(path, tmp_path / "all.pt", tensors_only=False)
+    written(path, tmp_path / "only.pt", tensors_only=True)
+    every = torch.load(tmp_path / "all.pt", weights_only=False)["state_dict"]  # made above
+    only = torch.load(tmp_path / "only.pt", weights_only=True)
+    assert only.keys() == every.keys() - {"note"}
+    for key, tensor in only.items():
+        assert torch.equal(tensor.to_dense(), every[key].to_dense()), key
+    assert only["b.weight"].data_ptr() == only["c.weight"].data_ptr()
+
+
+def test_parameters_and_modules_lose_their_classes(tmp_path):
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    module.args = PLAIN
+    torch.save(module, tmp_path / "model.pt")
+    written(tmp_path / "model.pt", tmp_path / "out.pt", tensors_only=True)
+    state = torch.load(tmp_path / "out.pt", weights_only=True)
+    assert [*state] == ["0.weight", "0.bias"]
+    assert {type(tensor) for tensor in state.values()} == {torch.Tensor}
+
+
+def test_a_file_without_code_is_reduced_only_if_asked(tmp_path):
+    torch.save({"model": OrderedDict(weights()), "epoch": 3}, tmp_path / "model.pt")
+    written(tmp_path / "model.pt", tmp_path / "all.pt")
+    assert torch.load(tmp_path / "all.pt", weights_only=True)["epoch"] == 3
+    written(tmp_path / "model.pt", tmp_path / "only.pt", tensors_only=True)
+    assert torch.load(tmp_path / "only.pt", weights_only=True).keys() == weights().keys()
+
+
+def test_shards_and_batches_follow_the_same_rule(tmp_path, mark):
+    (tmp_path / "shards").mkdir()
+    path = saved(tmp_path, "system").rename(tmp_path / "shards" / "pytorch_model-1.bin")
+    index = path.with_name("pytorch_model.bin.index.json")
+    index.write_text('{"weight_map": {"a.weight": "pytorch_model-1.bin"}}')
+    with open_checkpoint(index) as checkpoint:
+        assert "posix.system" in checkpoint.foreign
+        export(resolve(RECIPE, checkpoint), tmp_path / "out")
+    assert "a.weight" in torch.load(tmp_path / "out" / path.name, weights_only=True)
+    for tensors_only, kind in ((False, "system"), (True, "plain")):
+        path, out = saved(tmp_path, kind), tmp_path / f"{kind}.pt"
+        row = prune_file(RECIPE, path, out, "finalized", Monitor(), tensors_only=tensors_only)
+        assert row.error == ""
+        assert torch.load(out, weights_only=True).keys() == weights().keys()
+    assert not mark.exists()
+
+
+def test_moments_need_the_other_objects(tmp_path):
+    with pytest.raises(CheckpointError, match="with all objects of the input"):
+        written(saved(tmp_path, "plain"), tmp_path / "out.pt", tensors_only=True, zero_moments=True)
+
+
+@pytest.mark.parametrize("kind", ["plain", "system", "exec"])
+def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
+    path = saved(tmp_path, kind)
+    out = tmp_path / "out.safetensors"
+    with open_checkpoint(path) as checkpoint:
+        resolution = resolve(RECIPE, checkpoint)
+        script = python_script(resolution, out)
+        masks = {name: resolution.mask(name) for name in resolution.layers}
+    program = tmp_path / "script.py"
+    program.write_text(script)
+    subprocess.run([sys.executable, program], check=True, timeout=100)
+    assert not mark.exists()
+    assert "runs no code of the file" in script
+    with open_checkpoint(out) as made:
+        for name, mask in masks.items():
+            assert torch.equal(made.read(name) != 0, mask)

@@ -110,7 +110,9 @@ def _records(
     `_own_records` follow after these in the archive.
     """
     template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
-    if template is not None and (template.foreign or _outgrows_bare_tensor(writers, template)):
+    if template is not None and (
+        template.file.has_records or _outgrows_bare_tensor(writers, template)
+    ):
         _check_dense(writers, template)
         template = None
     tensors = {writer.tensor.name: writer.tensor for writer in writers}

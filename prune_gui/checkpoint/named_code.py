@@ -16,20 +16,21 @@ from prune_gui.language import listed, tr
 
 RUNS_PROGRAMS: Final = frozenset(
     [
-        *("CodeType", "FunctionType", "Popen", "attrgetter", "cffi", "cloudpickle", "codeop"),
-        *("commands", "ctypes", "dill", "distutils", "imp", "importlib", "jinja2", "jsonpickle"),
-        *("load_from_bytes", "marshal", "methodcaller", "multiprocessing", "nt", "numexpr", "os"),
-        *("parse_expr", "pdb", "pexpect", "pickle", "pip", "popen2", "posix", "posixsubprocess"),
-        *("psutil", "pty", "pydoc", "runpy", "setuptools", "subprocess", "sympify", "sys"),
-        *("timeit", "unsafe_load", "unsafe_load_all", "webbrowser"),
-        *("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "bdb.Bdb"),
-        *("builtins.breakpoint", "builtins.compile", "builtins.delattr", "builtins.eval"),
-        *("builtins.exec", "builtins.execfile", "builtins.getattr", "builtins.globals"),
-        *("builtins.import", "builtins.input", "builtins.locals", "builtins.setattr"),
-        *("builtins.vars", "cProfile.run", "cProfile.runctx", "code.InteractiveConsole"),
+        *("CodeType", "FunctionType", "Popen", "attrgetter", "cffi", "class", "cloudpickle"),
+        *("codeop", "commands", "ctypes", "dill", "distutils", "globals", "imp", "importlib"),
+        *("jinja2", "jsonpickle", "load_from_bytes", "marshal", "methodcaller", "multiprocessing"),
+        *("nt", "numexpr", "os", "parse_expr", "pdb", "pexpect", "pickle", "pip", "popen2"),
+        *("posix", "posixsubprocess", "psutil", "pty", "pydoc", "runpy", "setuptools"),
+        *("subclasses", "subprocess", "sympify", "sys", "timeit", "unsafe_load"),
+        *("unsafe_load_all", "webbrowser", "asyncio.create_subprocess_exec"),
+        *("asyncio.create_subprocess_shell", "bdb.Bdb", "builtins.breakpoint"),
+        *("builtins.compile", "builtins.delattr", "builtins.eval", "builtins.exec"),
+        *("builtins.execfile", "builtins.getattr", "builtins.globals", "builtins.import"),
+        *("builtins.input", "builtins.locals", "builtins.setattr", "builtins.vars"),
+        *("cProfile.run", "cProfile.runctx", "code.InteractiveConsole"),
         *("code.InteractiveInterpreter", "code.interact", "numpy.load", "pandas.eval"),
-        *("pandas.read_pickle", "profile.run", "profile.runctx", "sympy.lambdify"),
-        *("sympy.simplify", "torch.hub", "torch.load", "trace.Trace"),
+        *("pandas.read_pickle", "profile.run", "profile.runctx", "serialization.load"),
+        *("sympy.lambdify", "sympy.simplify", "torch.hub", "torch.load", "trace.Trace"),
         *("yaml.full_load", "yaml.load", "yaml.load_all"),
     ]
 )
@@ -80,6 +81,11 @@ def code_statement(names: Sequence[str]) -> str:
         "they load it with weights_only=False.",
         packages=packages,
     )
+
+
+def with_code_statement(message: str, names: Sequence[str]) -> str:
+    """Return a message, followed by `code_statement`."""
+    return f"{message} {code_statement(names)}".rstrip()
 
 
 def _parts(name: str) -> Iterable[str]:

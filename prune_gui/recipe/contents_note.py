@@ -13,6 +13,7 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of
+from prune_gui.checkpoint.torch.writing import is_reduced
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
@@ -83,12 +84,15 @@ def contents_note(
     ):
         return tr(TENSORS, name=name) if checkpoint.foreign else ""
     template = surroundings(resolution, form)
-    if copy_plan(keyed_writers(tensors, template), template) is not None:
+    writers = keyed_writers(tensors, template)
+    if copy_plan(writers, template) is not None:
         copy = COPY_WITH_MOMENTS if checkpoint.has_moments() else COPY
         note = tr(LEGACY_COPY if checkpoint.file.layout is None else copy)
         shared = [tr(SHARED, name=name) for name in _sharing_states(checkpoint)]
         return " ".join(filter(None, (note, *shared, code_statement(checkpoint.foreign))))
-    return tr(STATE_DICT, name=name) if checkpoint.foreign else ""
+    if checkpoint.foreign and is_reduced(writers, checkpoint):
+        return tr(STATE_DICT, name=name)
+    return code_statement(checkpoint.foreign)
 
 
 def _sharing_states(checkpoint: TorchCheckpoint) -> Iterator[str]:

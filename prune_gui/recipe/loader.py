@@ -116,14 +116,14 @@ def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str
 
 
 def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
-    """Yield the lines that build the dictionary `state` of a file that names code.
+    """Yield the lines that build the dictionary `state` of a file that torch.load refuses.
 
     Args:
         checkpoint: the opened file.
         path: a Python expression for its path.
     """
     state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
-    yield "# The file names code, which torch.load refuses with weights_only=True and runs without."
+    yield "# torch.load refuses this file with weights_only=True, and runs the code in it without."
     yield "# Prune GUI reads the tensors, and runs no code of the file."
     yield "import prune_gui"
     yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"

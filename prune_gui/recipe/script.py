@@ -104,7 +104,7 @@ def python_script(resolution: Resolution, out: Path) -> str:
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield the lines that read the state dict and make parameters of its tensors."""
     load = format_named(checkpoint.format).load_code
-    if checkpoint.foreign:
+    if not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, "CHECKPOINT")
     elif checkpoint.files == (checkpoint.path,):
         yield f"state = dict({checkpoint.state_code(load.format(path='CHECKPOINT'))})"

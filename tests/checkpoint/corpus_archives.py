@@ -165,7 +165,6 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "torchscript": Bad(
         "TorchScript program", unrelated_archive("m/data.pkl", "m/constants.pkl", "m/code/a.py")
     ),
-    "torchscript-to-convert": Bad('torch.jit.load("m.pt")', unrelated_archive("m/constants.pkl")),
     "named-safetensors": Bad("Rename", saved(STATE, "m.safetensors")),
     "encrypted": Bad("archive is encrypted", edited_directory("data/0", 8, "H", 1)),
     "compressed-by-lzma": Bad("in a way torch cannot read", compressed(zipfile.ZIP_LZMA)),

@@ -35,10 +35,11 @@ class Bad:
 
 @dataclass(frozen=True)
 class Harmless:
-    """An unusual file that opens; `make` and `bomb` as in `Bad`."""
+    """An unusual file that opens; `make` and `bomb` as in `Bad`, `says` of the remarks on it."""
 
     make: Callable[[Path], Path]
     bomb: bool = False
+    says: str = ""
 
 
 def file(octets: bytes, name: str = "m.pt") -> Callable[[Path], Path]:

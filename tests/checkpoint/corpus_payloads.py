@@ -34,6 +34,8 @@ from corpus_forms import (
     text,
 )
 
+from prune_gui.checkpoint.named_code import code_statement
+
 
 class Net(torch.nn.Module):
     """A user-defined module."""
@@ -71,21 +73,19 @@ def payload(folder: Path, kind: str) -> Payload:
     }[kind]
 
 
+MKDIR = "names posix.mkdir, which can run any program"
 SAID = {
-    "os.system": "the code of posix.system to open",
-    "builtins.open": f"the code of {open.__module__}.open to open",  # io or, from 3.12 on, _io
-    "os.mkdir": "the code of posix.mkdir to open",
-    "builtins.getattr": "the code of posix.mkdir (and 1 more)",
-    "map": "the code of posix.mkdir (and 2 more)",
-    "functools.partial": "the code of posix.mkdir (and 1 more)",
-    "in-the-arguments": "posix.mkdir",
-    "torch.load": "torch.serialization.load",
-    "torch.hub": "torch.hub.load",
+    "os.system": "names posix.system, which can run any program",
+    "builtins.exec": "names builtins.exec, which can run any program",
+    "builtins.eval": "names builtins.eval, which can run any program",
+    "builtins.open": f"names code of {open.__module__}.",  # io or, from 3.12 on, _io
+    **dict.fromkeys(("os.mkdir", "map", "functools.partial"), MKDIR),
+    "builtins.getattr": "names posix.mkdir, posix.mkdir.x, which can run any program",
+    "in-the-arguments": MKDIR,
+    "torch.load": "names torch.serialization.load, which can run any program",
+    "torch.hub": "names torch.hub.load, which can run any program",
 }
-KINDS = [
-    *("os.system", "builtins.exec", "builtins.eval", "builtins.open", "os.mkdir", "map"),
-    *("functools.partial", "builtins.getattr", "in-the-arguments", "torch.load", "torch.hub"),
-]
+"""What is said of each kind of payload."""
 
 
 def alone(kind: str, **options: object) -> Callable[[Path], Path]:
@@ -134,39 +134,52 @@ UNLOADED = {
     "omegaconf": "omegaconf.listconfig.ListConfig",
     "lightning": "pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint",
     "a-class-of-main": "__main__.Net",
-    "wrapper-subclass": "torch._utils._rebuild_wrapper_subclass",
-    "numpy-device": "torch._utils._rebuild_device_tensor_from_numpy",
-}
-ABSENT = {
     "jit": "torch.jit._script.RecursiveScriptModule",
     "load-from-bytes": "torch.storage._load_from_bytes",
     "import-by-name": "torch._utils._import_dotted_name",
     "getattr": "builtins.getattr",
     "a-name-with-a-dot": "torch._utils._rebuild_tensor.__globals__",
+    "os-by-main": "__main__.os.system",
+    "builtins-by-main": "__main__.__builtins__.exec",
+    "sympy": "sympy.simplify",
+    "jinja2": "jinja2.environment.Template",
+    "yaml": "yaml.unsafe_load_all",
+    "file-writer": "torch.PyTorchFileWriter",
+    "full-width-letters": "\uff4f\uff53.system",
 }
 SOURCE = b"(" + text("module") + name("__main__.Net") + text("net.py") + text("class Net") + b"tQ"
 
 PAYLOADS: dict[str, Bad | Harmless] = {
     **{
-        f"{kind}-{where.__name__}-{form}": Bad(SAID.get(kind, kind), where(kind, **options))
-        for kind in KINDS
+        f"{kind}-alone-{form}": Bad(says, alone(kind, **options))
+        for kind, says in SAID.items()
         for form, options in {"zip": {}, "legacy": LEGACY}.items()
-        for where in (alone, beside, inside)
+    },
+    **{
+        f"{kind}-{where.__name__}-{form}": Harmless(where(kind, **options), says=says)
+        for kind, says in SAID.items()
+        for form, options in {"zip": {}, "legacy": LEGACY}.items()
+        for where in (beside, inside)
     },
     **{
         f"plain-protocol-{protocol}": Bad(
-            "the code of posix.mkdir",
+            MKDIR,
             plain(lambda folder: payload(folder, "os.mkdir"), protocol, "m.bin"),
         )
         for protocol in range(6)
     },
     **{
-        f"torch-{form}-protocol-{protocol}": Bad(
-            "the code of posix.mkdir" if protocol else "something other than storages",
-            inside("os.mkdir", pickle_protocol=protocol, **options),
+        f"torch-{form}-protocol-{protocol}": Harmless(
+            inside("os.mkdir", pickle_protocol=protocol, **options), says=MKDIR
         )
         for form, options in {"zip": {}, "legacy": LEGACY}.items()
-        for protocol in range(6)
+        for protocol in range(1, 6)
+    },
+    **{
+        f"torch-{form}-protocol-0": Bad(
+            "something other than storages", inside("os.mkdir", pickle_protocol=0, **options)
+        )
+        for form, options in {"zip": {}, "legacy": LEGACY}.items()
     },
     **{
         f"nothing-foreign-{form}-protocol-{protocol}": Harmless(
@@ -197,14 +210,18 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     "name-of-the-file-long": Harmless(saved(Net(), "n" * 200 + ".pt")),
     **{f"foreign-{kind}": Harmless(saved(content)) for kind, content in FOREIGN.items()},
     **{
-        f"unloaded-{kind}": Harmless(archive(dictionary(a=tensor(), b=name(path) + b")R")))
+        f"unloaded-{kind}": Harmless(
+            archive(dictionary(a=tensor(), b=name(path) + b")R")),
+            says=code_statement([path]),
+        )
         for kind, path in UNLOADED.items()
     },
     **{
-        f"absent-{kind}": Bad(
-            f"the code of {path}", archive(dictionary(a=tensor(), b=name(path) + b")R"))
+        f"tensor-{kind}-of-nothing": Bad(
+            "in a way torch does not write",
+            archive(dictionary(a=tensor(), b=name(f"torch._utils._rebuild_{kind}") + b")R")),
         )
-        for kind, path in ABSENT.items()
+        for kind in ("wrapper_subclass", "device_tensor_from_numpy")
     },
     "class-made-without-a-call": Harmless(
         archive(dictionary(a=tensor(), b=name("a.B") + b")\x81}b"))
@@ -233,9 +250,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
         ),
     ),
     "state-set-on-a-class": Bad("posix.mkdir", marker(b"cposix\nmkdir\n}b")),
-    "python-2-names": Bad(
-        "the code of builtins.eval", archive(b"c__builtin__\neval\n" + text("1") + b"\x85R")
-    ),
+    "python-2-names": Bad("builtins.eval", archive(b"c__builtin__\neval\n" + text("1") + b"\x85R")),
     "python-2-object": Harmless(
         archive(
             dictionary(
@@ -249,13 +264,13 @@ PAYLOADS: dict[str, Bad | Harmless] = {
         "no state dict", archive(b"(" + text("module") + name("a.B") + b"tQ)R")
     ),
     "legacy-preamble-with-a-payload": Bad(
-        "the code of posix.mkdir",
+        "posix.mkdir",
         lambda folder: file(
             pickle.dumps(PREAMBLE[0], 2) + pickle.dumps(payload(folder, "os.mkdir"), 2) * 4
         )(folder),
     ),
     "legacy-keys-with-a-payload": Bad(
-        "the code of posix.mkdir",
+        "posix.mkdir",
         lambda folder: file(
             b"".join(pickle.dumps(value, 2) for value in (*PREAMBLE, {}))
             + pickle.dumps(payload(folder, "os.mkdir"), 2)

@@ -48,17 +48,12 @@ def read_everything(checkpoint) -> None:
 
 
 def check_message(message: str, name: str) -> None:
-    first, *code = message.split("\n")
     assert len(message) < 600
-    assert first.isprintable()
-    assert one_line(name)[:100] in first
-    assert REMEDY.search(first)
-    if code:
-        assert [line[:9] for line in code] == ["    impor", "    model", "    torch"]
-        compile("\n".join(line.strip() for line in code), "conversion", "exec")
+    assert message.isprintable()
+    assert one_line(name)[:100] in message
+    assert REMEDY.search(message)
 
 
-@pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
 @pytest.mark.parametrize("name", BOMBS_ARE_SLOW)
 def test_a_bad_file_is_refused_in_one_clear_line_or_opens_safely(tmp_path, name):
     made = CORPUS[name]
@@ -73,6 +68,7 @@ def test_a_bad_file_is_refused_in_one_clear_line_or_opens_safely(tmp_path, name)
     else:
         with opened:
             read_everything(opened)
+            assert made.says in " ".join(opened.warnings)
         assert not isinstance(made, Bad), opened.tensors
     assert not (tmp_path / RAN).exists()
 
@@ -82,7 +78,6 @@ def system_message(cause: BaseException | None) -> str:
     return getattr(cause, "strerror", None) or str(cause).partition("\n")[0][:200].rstrip(".")
 
 
-@pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
 @pytest.mark.usefixtures("foreign_language")
 @pytest.mark.parametrize("name", BOMBS_ARE_SLOW)
 def test_refusals_and_remarks_are_translated_completely(tmp_path, name):

@@ -183,7 +183,7 @@ def _without(folders: Iterable[str], message: str) -> str:
 def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield lines of Python that read the tensors of a checkpoint from the working folder."""
     file_format = format_named(checkpoint.format)
-    if checkpoint.foreign:
+    if not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, ascii(checkpoint.path.name))
         return
     yield file_format.load_import or "import torch"

@@ -1,8 +1,8 @@
 """Writing the zip archive that torch.load reads, as a stream.
 
 Records are stored uncompressed, and their values start at multiples of 64 bytes, as in torch.save.
-torch.load with mmap=True then returns tensors that are aligned for any SIMD instruction. On request, a
-record is compressed; torch.load without mmap reads it.
+torch.load with mmap=True then returns tensors that are aligned for any SIMD instruction. On
+request, a record is compressed; torch.load without mmap reads it.
 """
 
 from __future__ import annotations

@@ -11,19 +11,21 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
-from prune_gui.checkpoint.named_code import code_statement
+from prune_gui.checkpoint.named_code import code_statement, with_code_statement
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
 from prune_gui.checkpoint.torch.module_states import ModuleState
 from prune_gui.checkpoint.torch.optimizer_search import has_moments
 from prune_gui.checkpoint.torch.overlaps import overlapping
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, ForeignObject
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.reading import claim_error, read_torch_file
 from prune_gui.checkpoint.torch.state_dict_search import (
     BARE_TENSOR,
+    Numbered,
     Root,
     State,
+    hidden_tensor_count,
     largest,
     name_of,
     state_dicts,
@@ -34,8 +36,6 @@ from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, listed, tr, trn
 
 MAX_LISTED: Final = 5
-TENSOR_MAKERS: Final = ("torch._utils._rebuild_", "torch._tensor._rebuild_")
-"""The start of the names of functions that build tensors."""
 REPEATED_VIEW: Final = deferred("repeated view")
 
 
@@ -79,14 +79,12 @@ class TorchCheckpoint(FileCheckpoint):
         except FalseClaimError as problem:
             raise claim_error(path.name, problem) from None
         if not states:
-            raise CheckpointError(
-                tr(
-                    "{name} holds no state dict: no dictionary in it maps names to tensors, and it "
-                    "has no module (an optimizer's state does not count). Save "
-                    "`model.state_dict()`.",
-                    name=path.name,
-                )
+            reason = tr(
+                "{name} holds no state dict: no dictionary, list or module in it has tensors (an "
+                "optimizer's state does not count). Save `model.state_dict()`.",
+                name=path.name,
             )
+            raise CheckpointError(with_code_statement(reason, opened.foreign))
         if opened.foreign:  # objects of a trainer hold tensors that are no weights
             states = with_weights(states)
         root = opened.root if opened.root in states else largest(states)
@@ -103,7 +101,8 @@ class TorchCheckpoint(FileCheckpoint):
                 )
             root = names[state]
         self.state = state_dict = states[root]
-        remarks = code_statement(opened.foreign), *_remarks(root, states)
+        hidden = hidden_tensor_count(self.content, states)
+        remarks = code_statement(opened.foreign), *_remarks(root, states, hidden)
         super().__init__(
             path,
             _raw_tensors(path, dict(tensors_of(state_dict))),
@@ -173,8 +172,11 @@ class TorchCheckpoint(FileCheckpoint):
 
     def state_code(self, loaded: str) -> str:
         """Return a Python expression for the state dict; see `Checkpoint.state_code`."""
-        bare = isinstance(self.content, torch.Tensor)
-        return f"{{{BARE_TENSOR!r}: {loaded}}}" if bare else super().state_code(loaded)
+        if isinstance(self.content, torch.Tensor):
+            return f"{{{BARE_TENSOR!r}: {loaded}}}"
+        code = super().state_code(loaded)
+        is_list = isinstance(self.state, Numbered)
+        return f"{{str(i): t for i, t in enumerate({code})}}" if is_list else code
 
     def nbytes_outside(self) -> int:
         """Return the bytes of all other storages: optimizer states, special tensors and so on."""
@@ -184,6 +186,11 @@ class TorchCheckpoint(FileCheckpoint):
             if self.raw[key].special is None and self.raw[key].shares is None
         }
         return max(0, self._nbytes - sum(dense.values()))
+
+    @property
+    def loads_without_code(self) -> bool:
+        """Whether torch.load with weights_only=True reads it; see `Checkpoint`."""
+        return self.file.is_plain and not self.foreign
 
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors."""
@@ -197,7 +204,7 @@ class TorchCheckpoint(FileCheckpoint):
             self.file.unread.forget_pages()
 
 
-def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:
+def _remarks(root: Root, states: Mapping[Root, State], hidden: int) -> Iterator[str]:
     others = [other for other in states if other != root]
     if others:
         yield tr(
@@ -206,25 +213,11 @@ def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:
             name=_quoted_name(root),
             others=listed(others, _quoted_name, MAX_LISTED),
         )
-    nameless = sum(
-        isinstance(value, torch.Tensor) and not isinstance(key, str)
-        for key, value in states[root].items()
-    )
-    if nameless:
+    if hidden:
         yield trn(
-            "{count:,} tensor whose key is not text is kept unchanged, but not shown.",
-            "{count:,} tensors whose keys are not text are kept unchanged, but not shown.",
-            nameless,
-        )
-    unbuilt = sum(
-        isinstance(value, ForeignObject) and value.path.startswith(TENSOR_MAKERS)
-        for value in states[root].values()
-    )
-    if unbuilt:
-        yield trn(
-            "{count:,} tensor that needs code to build is kept unchanged, but not shown.",
-            "{count:,} tensors that need code to build are kept unchanged, but not shown.",
-            unbuilt,
+            "{count:,} tensor that is in no state dict is kept unchanged, but not shown.",
+            "{count:,} tensors that are in no state dict are kept unchanged, but not shown.",
+            hidden,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeGuard
 
 import torch
 
-from prune_gui.checkpoint.torch.graph_code import GRAPH_MAKERS
+from prune_gui.checkpoint.named_code import RUNS_OWN_SOURCE
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, ForeignObject
 from prune_gui.language import deferred
 
@@ -129,7 +129,7 @@ def module_state(module: ForeignObject, limits: ModuleLimits) -> ModuleState:
 
 
 def _class_name(record: ForeignObject, attributes: Mapping[object, object]) -> str:
-    if record.path in GRAPH_MAKERS:
+    if record.path in RUNS_OWN_SOURCE:
         name = attributes.get("_graphmodule_cls_name")
         return f"torch.fx.{name if isinstance(name, str) else 'GraphModule'}"
     return record.path

@@ -1,19 +1,33 @@
 """Calls of plain types in a pickle, performed on checked arguments.
 
-Each function takes the machine, which counts copied bytes, and the arguments of the call. It raises
-FalseClaimError if torch.save does not write such a call.
+Functions that take the machine, which counts copied bytes, also take the arguments of the call.
+They raise FalseClaimError if torch.save does not write such a call.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from typing import cast
+from typing import Final, cast
 
 import torch
 
 from prune_gui.checkpoint.torch.claims import are_sizes, torch_attribute
-from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, FalseClaimError, Machine
+from prune_gui.checkpoint.torch.pickle_machine import (
+    DAMAGED,
+    FalseClaimError,
+    ForeignObject,
+    Global,
+    Machine,
+)
 from prune_gui.language import deferred
+
+MAX_PATH_CHARS: Final = 1000
+GETATTR: Final = Global("builtins.getattr")
+"""Pickles of bound methods and nested classes call it; see `attribute_path`."""
+OBJECT_MAKERS: Final = frozenset(
+    ["copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"]
+)
+"""Functions that create an object of the class in their first argument."""
 
 
 def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
@@ -118,3 +132,18 @@ def layout(machine: Machine, arguments: tuple[object, ...]) -> torch.layout:
         case (str() as name,) if isinstance(found := torch_attribute(name), torch.layout):
             return found
     raise FalseClaimError(DAMAGED)
+
+
+def attribute_path(owner: object = None, name: object = None, *_: object) -> str | None:
+    """Return the dotted path of an attribute that a pickle gets with getattr; None if unknown.
+
+    Args:
+        owner: a class or function, an object, or a plain value.
+        name: the name of the attribute.
+    """
+    if not isinstance(name, str):
+        return None
+    if isinstance(owner, Global | ForeignObject):
+        path = f"{owner.path[:MAX_PATH_CHARS]}.{name[:MAX_PATH_CHARS]}"
+        return path if len(path) < MAX_PATH_CHARS else None
+    return f"{type(owner).__module__}.{type(owner).__qualname__}.{name[:MAX_PATH_CHARS]}"

@@ -6,19 +6,24 @@ results of names, calls and persistent references. Memory and time are bounded f
 
 from __future__ import annotations
 
+import io
 import pickletools
 import warnings
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass, field
-from typing import IO, Any, BinaryIO, ClassVar, Final, cast
+from functools import partial
+from typing import Any, BinaryIO, Final, Protocol
 
 from prune_gui.language import deferred
 
 MAX_STRING_BYTES: Final = 1 << 28
 MAX_OPCODES: Final = 1 << 24
-"""A checkpoint has about 30 opcodes per tensor."""
+MIN_OPCODES: Final = 1 << 19
+"""Limits for the number of opcodes. A checkpoint has about 30 per tensor."""
+MAX_MARKS: Final = 1 << 14
+"""The limit for containers that are begun inside of each other."""
 MAX_TUPLE_DEPTH: Final = 32
 MAX_TUPLE_ITEMS: Final = 1 << 20
 """Limits for tuples as keys: nesting, and total items. Python hashes a tuple recursively, shared
@@ -38,11 +43,13 @@ class FalseClaimError(Exception):
 
     Attributes:
         claim: the fault as the end of a sentence, to be translated with `tr` when it is shown.
+        foreign: the names of code in the pickle before the fault.
     """
 
-    def __init__(self, claim: str) -> None:
+    def __init__(self, claim: str, foreign: tuple[str, ...] = ()) -> None:
         super().__init__(claim)
         self.claim = claim
+        self.foreign = foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,62 @@ class ForeignObject(Opaque):
 
 
 OPAQUE: Final = Opaque()
+CONTAINERS: Final = (dict, list, tuple, set, frozenset, ForeignObject)
 SAFE_KEYS: Final = (str, bytes, Global, Opaque)
 """Types of keys whose hashes a file cannot choose."""
 DAMAGED: Final = deferred("its pickle is damaged")
+STOP: Final = b"."
+PLAIN_OPCODES: Final = frozenset(
+    [
+        *("APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPERSID"),
+        *("BINPUT", "BINUNICODE", "BUILD", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_SET", "EMPTY_TUPLE"),
+        *("GLOBAL", "LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK", "NEWFALSE", "NEWOBJ", "NEWTRUE"),
+        *("NONE", "PROTO", "REDUCE", "SETITEM", "SETITEMS", "SHORT_BINSTRING", "TUPLE", "TUPLE1"),
+        *("TUPLE2", "TUPLE3"),
+    ]
+)
+"""The opcodes that torch.load reads by default."""
+
+
+def reachable(
+    values: Iterable[object], is_entered: Callable[[object], bool] = lambda _: True
+) -> Iterator[object]:
+    """Yield values and the values inside of containers and records, each container once.
+
+    Args:
+        values: the values.
+        is_entered: whether the values inside of a container or record are wanted.
+    """
+    queue = list(values)
+    seen: set[int] = set()
+    while queue:
+        value = queue.pop()
+        if isinstance(value, CONTAINERS):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if is_entered(value):
+                queue += _inner_values(value)
+        yield value
+
+
+def _inner_values(container: object) -> Iterable[object]:
+    if isinstance(container, ForeignObject):
+        return container.arguments, container.state, container.items, container.members
+    if isinstance(container, dict):
+        return container.values()
+    return container if isinstance(container, Iterable) else ()
+
+
+def has_records(arguments: tuple[object, ...]) -> bool:
+    """Return whether arguments, or the members of a tuple among them, need code."""
+    members = [inner for each in arguments if isinstance(each, tuple) for inner in each]
+    return any(isinstance(each, Global | Opaque) for each in (*arguments, *members))
+
+
+class _Reader(Protocol):
+    def read(self, length: int, /) -> bytes: ...
+    def readline(self) -> bytes: ...
 
 
 class Machine(ABC):
@@ -86,10 +146,12 @@ class Machine(ABC):
 
     Attributes:
         protocol: the protocol that the pickle declares.
+        is_plain: whether all opcodes so far are of those that torch.load reads by default.
     """
 
     def __init__(self) -> None:
         self.protocol = 0
+        self.is_plain = True
         self._stack: list[object] = []
         self._outer_stacks: list[list[object]] = []  # the stack below each mark
         self._memo: dict[int, object] = {}
@@ -97,29 +159,27 @@ class Machine(ABC):
         self._key_items = 0
         self._copied_bytes = 0
 
-    def run(self, file: BinaryIO) -> object:
+    def run(self, file: BinaryIO, max_opcodes: int = MAX_OPCODES) -> object:
         """Read one pickle up to its end, and return its value.
 
         Raises:
             FalseClaimError: the pickle is damaged, or exceeds a limit.
         """
-        handlers = self._HANDLERS
+        reader = file if isinstance(file, io.BytesIO) else _BoundedReader(file)
+        read, opcodes = reader.read, _OPCODES
         try:
             with warnings.catch_warnings():
-                # Invalid escapes in damaged names cause warnings.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                reader = cast("IO[bytes]", _BoundedReader(file))
-                for count, (opcode, argument, _) in enumerate(pickletools.genops(reader)):
-                    if count == MAX_OPCODES:
-                        raise FalseClaimError(deferred("its pickle has too many parts"))
-                    handler = handlers.get(opcode.name)
-                    if handler is None:
-                        self._apply_stack_effect(opcode, argument)
-                    else:
-                        handler(self, argument)
-                return self._stack.pop()
+                # Those of torch for rare tensors, and for invalid escapes in damaged text.
+                warnings.simplefilter("ignore")
+                for _ in range(max_opcodes):
+                    code = read(1)
+                    if code == STOP:
+                        return self._stack.pop()
+                    read_argument, handler = opcodes[code]
+                    handler(self, read_argument(reader) if read_argument else None)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise FalseClaimError(DAMAGED) from error
+        raise FalseClaimError(deferred("its pickle has too many parts"))
 
     @abstractmethod
     def find_class(self, path: str) -> object:
@@ -171,6 +231,8 @@ class Machine(ABC):
             raise FalseClaimError(deferred("its pickle copies the same values too often"))
 
     def _mark(self, _: object) -> None:
+        if len(self._outer_stacks) == MAX_MARKS:
+            raise FalseClaimError(deferred("its pickle is nested too deeply"))
         self._outer_stacks.append(self._stack)
         self._stack = []
 
@@ -201,17 +263,18 @@ class Machine(ABC):
         """Push a Python 2 string, which torch decodes as UTF-8 and `pickletools` as Latin-1."""
         self._push(text.encode("latin-1").decode("utf-8"))
 
-    def _push_name(self, path: str) -> None:
-        module, _, name = path.partition(" ")
+    def _push_name(self, path: tuple[str, str]) -> None:
+        module, name = path
         if (module, name) in NAME_MAPPING:  # of Python 2
             module, name = NAME_MAPPING[module, name]
-        self.count_copied(path)
+        self.count_copied(module)
+        self.count_copied(name)
         self._push(self.find_class(f"{IMPORT_MAPPING.get(module, module)}.{name}"))
 
     def _name_from_stack(self, _: object) -> None:
         match self._pop(2):
             case [str() as module, str() as name]:
-                self._push_name(f"{module} {name}")
+                self._push_name((module, name))
             case _:
                 raise FalseClaimError(DAMAGED)
 
@@ -260,7 +323,7 @@ class Machine(ABC):
         function, arguments, *_ = self._pop(count)
         self._push(self.call(function, arguments))
 
-    def _instance(self, path: Any) -> None:  # noqa: ANN401 - text, as the table of opcodes has it
+    def _instance(self, path: tuple[str, str]) -> None:
         arguments = self._to_mark()
         self._push_name(path)
         self._push(self.call(self._stack.pop(), tuple(arguments)))
@@ -279,7 +342,7 @@ class Machine(ABC):
     def _set_protocol(self, protocol: Any) -> None:  # noqa: ANN401 - an int
         self.protocol = protocol
 
-    def _apply_stack_effect(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
+    def _apply_stack_effect(self, argument: object, opcode: pickletools.OpcodeInfo) -> None:
         """Apply the stack effect from the table of opcodes; keep plain numbers, text and bytes."""
         before, after = opcode.stack_before, opcode.stack_after
         if pickletools.markobject in before:
@@ -288,50 +351,6 @@ class Machine(ABC):
         self._pop(len(before))
         value = argument if isinstance(argument, int | float | str | bytes | bytearray) else OPAQUE
         self._stack.extend([value] * len(after))
-
-    _HANDLERS: ClassVar[dict[str, Callable[[Machine, Any], None]]] = {
-        "PROTO": _set_protocol,
-        "STOP": lambda self, _: None,
-        "MARK": _mark,
-        "POP": _drop,
-        "DUP": lambda self, _: self._push(self._stack[-1]),
-        "NONE": lambda self, _: self._push(None),
-        "NEWTRUE": lambda self, _: self._push(True),
-        "NEWFALSE": lambda self, _: self._push(False),
-        "SHORT_BINSTRING": _push_python_2_text,
-        "EMPTY_TUPLE": lambda self, _: self._push(()),
-        "TUPLE": lambda self, _: self._push(tuple(self._to_mark())),
-        "TUPLE1": lambda self, _: self._push(tuple(self._pop(1))),
-        "TUPLE2": lambda self, _: self._push(tuple(self._pop(2))),
-        "TUPLE3": lambda self, _: self._push(tuple(self._pop(3))),
-        "EMPTY_LIST": lambda self, _: self._push([]),
-        "LIST": lambda self, _: self._push(self._to_mark()),
-        "APPEND": lambda self, _: self._append(self._pop(1)),
-        "APPENDS": lambda self, _: self._append(self._to_mark()),
-        "EMPTY_DICT": lambda self, _: self._push({}),
-        "DICT": _dictionary,
-        "EMPTY_SET": lambda self, _: self._push(set()),
-        "ADDITEMS": _add_to_set,
-        "FROZENSET": _frozen_set,
-        "SETITEM": lambda self, _: self._set_items(self._pop(2)),
-        "SETITEMS": lambda self, _: self._set_items(self._to_mark()),
-        **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
-        "MEMOIZE": lambda self, _: self._put(len(self._memo)),
-        **dict.fromkeys(
-            ("GET", "BINGET", "LONG_BINGET"),
-            lambda self, memo_index: self._push(self._memo[memo_index]),
-        ),
-        "GLOBAL": _push_name,
-        "STACK_GLOBAL": _name_from_stack,
-        **dict.fromkeys(("EXT1", "EXT2", "EXT4"), _refuse_extension),
-        **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
-        "NEWOBJ_EX": lambda self, _: self._call(3),
-        "INST": _instance,
-        "OBJ": _object,
-        "BUILD": _build,
-        "PERSID": lambda self, name: self._push(self.persistent_load(name)),
-        "BINPERSID": lambda self, _: self._push(self.persistent_load(self._pop(1)[0])),
-    }
 
 
 class _BoundedReader:
@@ -349,3 +368,85 @@ class _BoundedReader:
 
     def readline(self) -> bytes:
         return self._file.readline(MAX_STRING_BYTES)
+
+
+def _read_path(reader: _Reader) -> tuple[str, str]:
+    """Return the module and the name of a class or function, which have a line each."""
+    module, name = reader.readline(), reader.readline()
+    return module[:-1].decode("utf-8"), name[:-1].decode("utf-8")
+
+
+Handler = Callable[[Machine, Any], None]
+
+_HANDLERS: Final[dict[str, Handler]] = {
+    "PROTO": Machine._set_protocol,
+    "MARK": Machine._mark,
+    "POP": Machine._drop,
+    "DUP": lambda self, _: self._push(self._stack[-1]),
+    "NONE": lambda self, _: self._push(None),
+    "NEWTRUE": lambda self, _: self._push(True),
+    "NEWFALSE": lambda self, _: self._push(False),
+    "SHORT_BINSTRING": Machine._push_python_2_text,
+    "EMPTY_TUPLE": lambda self, _: self._push(()),
+    "TUPLE": lambda self, _: self._push(tuple(self._to_mark())),
+    "TUPLE1": lambda self, _: self._push(tuple(self._pop(1))),
+    "TUPLE2": lambda self, _: self._push(tuple(self._pop(2))),
+    "TUPLE3": lambda self, _: self._push(tuple(self._pop(3))),
+    "EMPTY_LIST": lambda self, _: self._push([]),
+    "LIST": lambda self, _: self._push(self._to_mark()),
+    "APPEND": lambda self, _: self._append(self._pop(1)),
+    "APPENDS": lambda self, _: self._append(self._to_mark()),
+    "EMPTY_DICT": lambda self, _: self._push({}),
+    "DICT": Machine._dictionary,
+    "EMPTY_SET": lambda self, _: self._push(set()),
+    "ADDITEMS": Machine._add_to_set,
+    "FROZENSET": Machine._frozen_set,
+    "SETITEM": lambda self, _: self._set_items(self._pop(2)),
+    "SETITEMS": lambda self, _: self._set_items(self._to_mark()),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Machine._put),
+    "MEMOIZE": lambda self, _: self._put(len(self._memo)),
+    **dict.fromkeys(
+        ("GET", "BINGET", "LONG_BINGET"),
+        lambda self, memo_index: self._push(self._memo[memo_index]),
+    ),
+    "GLOBAL": Machine._push_name,
+    "STACK_GLOBAL": Machine._name_from_stack,
+    **dict.fromkeys(("EXT1", "EXT2", "EXT4"), Machine._refuse_extension),
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
+    "NEWOBJ_EX": lambda self, _: self._call(3),
+    "INST": Machine._instance,
+    "OBJ": Machine._object,
+    "BUILD": Machine._build,
+    "PERSID": lambda self, name: self._push(self.persistent_load(name)),
+    "BINPERSID": lambda self, _: self._push(self.persistent_load(self._pop(1)[0])),
+}
+
+
+def _reader_of(opcode: pickletools.OpcodeInfo) -> Callable[[Any], Any] | None:
+    if opcode.name in ("GLOBAL", "INST"):
+        return _read_path
+    return opcode.arg.reader if opcode.arg else None
+
+
+def _handler(opcode: pickletools.OpcodeInfo) -> Handler:
+    apply = _HANDLERS.get(opcode.name)
+    if apply is None:
+        apply = partial(Machine._apply_stack_effect, opcode=opcode)
+    if opcode.name in PLAIN_OPCODES:
+        return apply
+
+    def apply_and_note(self: Machine, argument: object) -> None:
+        self.is_plain = False
+        apply(self, argument)
+
+    return apply_and_note
+
+
+_OPCODES: Final[dict[bytes, tuple[Callable[[Any], Any] | None, Handler]]] = {
+    opcode.code.encode("latin-1"): (
+        _reader_of(opcode),
+        _handler(opcode),
+    )
+    for opcode in pickletools.opcodes
+}
+"""The functions that read the argument of an opcode, and that apply it."""

@@ -11,14 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from prune_gui.checkpoint.named_code import runs_programs, with_code_statement
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.torch.conversion import (
-    code_error,
-    conversion_lines,
-    plain_pickle_error,
+from prune_gui.checkpoint.torch.pickle_machine import (
+    MAX_OPCODES,
+    MIN_OPCODES,
+    FalseClaimError,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.checkpoint.torch.pickle_names import NESTED_PICKLE
 from prune_gui.checkpoint.torch.storages import (
     FileStorages,
     LegacyStorages,
@@ -57,7 +56,9 @@ class TorchFile:
         content: the object that torch.load would return, with all tensors on the CPU, and with
             records in place of objects that need code; see `Unpickled`.
         nbytes: the bytes of all storages.
-        foreign: the names of that code.
+        foreign: the names that torch.load refuses by default.
+        has_records: whether the content has records, so that it cannot be pickled again.
+        is_plain: whether torch.load reads all opcodes of the pickle by default.
         root: the path of the state dict if this program wrote the file; else None.
         metadata: the metadata if this program wrote the file.
         warnings: remarks for the user.
@@ -71,6 +72,8 @@ class TorchFile:
     content: object
     nbytes: int
     foreign: tuple[str, ...] = ()
+    has_records: bool = False
+    is_plain: bool = True
     root: tuple[str | int, ...] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -88,8 +91,7 @@ def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:
         values: whether values that are not mapped are read; see `ZipStorages`.
 
     Raises:
-        CheckpointError: the file is not a torch checkpoint, names dangerous code, or makes a
-            false claim.
+        CheckpointError: the file is not a torch checkpoint, or makes a false claim.
     """
     name = source.path.name
     try:
@@ -109,14 +111,13 @@ def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:
 
 def claim_error(name: str, problem: FalseClaimError) -> CheckpointError:
     """Return the refusal of the file `name` with a false claim."""
-    return CheckpointError(
-        tr(
-            "{name} cannot be opened: {problem}. Download the file again, or save it again "
-            "with torch.save.",
-            name=name,
-            problem=one_line(tr(problem.claim), 300),
-        )
+    refusal = tr(
+        "{name} cannot be opened: {problem}. Download the file again, or save it again "
+        "with torch.save.",
+        name=name,
+        problem=one_line(tr(problem.claim), 300),
     )
+    return CheckpointError(with_code_statement(refusal, runs_programs(problem.foreign)))
 
 
 def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> TorchFile:
@@ -135,11 +136,11 @@ def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> Tor
     if SCRIPT_RECORD in layout.records:
         raise CheckpointError(
             tr(
-                "{name} is a TorchScript program, not a checkpoint, and it is not run. "
-                "If you trust it, save its weights:",
+                "{name} is a TorchScript program, not a checkpoint. Loading it with torch makes "
+                "its code run. If you trust its author, load it in the environment it came from, "
+                "and save its `state_dict()` with torch.save.",
                 name=path.name,
-            ),
-            conversion_lines(path),
+            )
         )
     if PICKLE_RECORD not in layout.records:
         raise CheckpointError(
@@ -156,14 +157,17 @@ def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> Tor
     swapped = _byte_order(layout) != sys.byteorder
     unread = UnreadStorages(source, layout, swapped=swapped) if late else None
     storages = unread or ZipStorages(source, layout, swapped=swapped, values=values)
-    opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages)
-    _check_code(source, opened.foreign)
+    # No file needs more opcodes than it has bytes, except a small one that is compressed.
+    max_opcodes = min(MAX_OPCODES, MIN_OPCODES + source.size)
+    opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages, max_opcodes)
     _finish(opened, storages)
     root, metadata, warnings = _own_record(layout)
     return TorchFile(
         opened.value,
         storages.nbytes,
         opened.foreign,
+        opened.has_records,
+        opened.is_plain,
         root,
         metadata,
         warnings,
@@ -185,14 +189,12 @@ def _byte_order(layout: TorchLayout) -> str:
     return order
 
 
-def _check_code(source: Source, foreign: tuple[str, ...]) -> None:
-    error = code_error(source.path, foreign)
-    if error is not None:
-        raise error
-
-
 def _finish(opened: Unpickled, storages: FileStorages) -> None:
-    storages.fill()
+    try:
+        storages.fill()
+    except FalseClaimError as problem:
+        problem.foreign = opened.foreign
+        raise
     opened.finish()
 
 
@@ -221,20 +223,26 @@ def _read_legacy(source: Source) -> TorchFile:
     storages = LegacyStorages(source)
     magic = unpickle(source.file, storages)
     if magic.value != LEGACY_MAGIC:
-        # Each tensor in a plain pickle is another pickle, which is not an attack by itself.
-        _check_code(source, tuple(name for name in magic.foreign if name != NESTED_PICKLE))
-        raise plain_pickle_error(source.path)
-    pickles = [magic]
-    foreign = magic.foreign
-    for _ in range(LEGACY_PICKLES - 1):  # torch.load executes all of them, so all names count
-        pickles.append(unpickle(source.file, storages))
-        foreign += pickles[-1].foreign
-        _check_code(source, foreign)
+        refusal = tr(
+            "{name} is a Python pickle that torch.save did not write. If you trust the author "
+            "of the file, load it in the environment it came from, and save the state dict "
+            "with torch.save.",
+            name=source.path.name,
+        )
+        raise CheckpointError(with_code_statement(refusal, runs_programs(magic.foreign)))
+    pickles = [magic, *(unpickle(source.file, storages) for _ in range(LEGACY_PICKLES - 1))]
     _, protocol, _, opened, keys = pickles
+    # torch.load executes all of the pickles, so the names in all of them count.
+    foreign = tuple(dict.fromkeys(name for each in pickles for name in each.foreign))
     if protocol.value != LEGACY_PROTOCOL:
-        raise FalseClaimError(deferred("its format version is not supported"))
+        raise FalseClaimError(deferred("its format version is not supported"), foreign)
     storages.order = keys.value if isinstance(keys.value, list) else []
     _finish(opened, storages)
-    foreign = tuple(dict.fromkeys(foreign))
-    locations = tuple(storages.locations)
-    return TorchFile(opened.value, storages.nbytes, foreign, locations=locations)
+    return TorchFile(
+        opened.value,
+        storages.nbytes,
+        foreign,
+        opened.has_records,
+        all(each.is_plain for each in pickles),
+        locations=tuple(storages.locations),
+    )

@@ -44,7 +44,7 @@ def copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> Co
     """Return how to copy the file of `template` with other values; None if it is not copied.
 
     The tensors to write must be those of the file, with the same dtypes and shapes. If the file
-    names no classes of other programs, its objects can also be pickled again. So such a file is
+    needs no code, its objects can also be pickled again. So such a file is
     copied only if it is an archive, and the tensors have their storages to themselves: no other
     object has them, and no bytes are left over.
 
@@ -73,7 +73,7 @@ def _copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> C
     ):
         return None
     plan = CopyPlan(writers, template)
-    if template.foreign:
+    if template.file.has_records:
         return plan
     in_place = template.file.layout is not None and not plan.fixed and plan.fills_storages
     return plan if in_place and not _shares_storages_outside(template) else None

@@ -1,4 +1,4 @@
-"""Sparse and meta tensors of a pickle, built from checked arguments.
+"""Sparse and meta tensors of a pickle, and those of subclasses, built from checked arguments.
 
 Each function takes the machine and the arguments of the call. It raises FalseClaimError if
 torch.save does not write such a call.
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import torch
 
 from prune_gui.checkpoint.torch.claims import checked_numel
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, Machine
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, Global, Machine
 from prune_gui.language import deferred
 
 COMPRESSED_LAYOUTS: Final = {
@@ -20,6 +20,12 @@ COMPRESSED_LAYOUTS: Final = {
     torch.sparse_csc,
     torch.sparse_bsc,
 }
+LOCAL_TENSOR: Final = "_local_tensor"
+"""The attribute of a DTensor with the elements that are on this device."""
+
+
+class ForeignTensor(torch.Tensor):
+    """A tensor of a subclass that needs code: dtype and shape, without values."""
 
 
 def sparse_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
@@ -81,3 +87,25 @@ def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tenso
                 requires_grad=gradient,
             )
     raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
+
+
+def wrapper_subclass(machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+    """Build from (class, dtype, shape, strides, ...); the values are in attributes of the class."""
+    match arguments:
+        case (Global(), torch.dtype() as dtype, tuple() as shape, tuple() as strides, *_):
+            empty = meta_tensor(machine, (dtype, shape, strides, False))
+            return empty.as_subclass(ForeignTensor)
+    return not_written(machine, arguments)
+
+
+def local_tensor(tensor: torch.Tensor, attributes: object) -> torch.Tensor:
+    """Return the values of a DTensor if all are in the file; else, and for others, the tensor."""
+    slots = attributes[-1] if isinstance(attributes, tuple) and attributes else attributes
+    local = slots.get(LOCAL_TENSOR) if isinstance(slots, dict) else None
+    is_whole = isinstance(local, torch.Tensor) and local.shape == tensor.shape
+    return local if isinstance(local, torch.Tensor) and is_whole else tensor
+
+
+def not_written(_machine: Machine, _arguments: tuple[object, ...]) -> torch.Tensor:
+    """Refuse arguments that torch does not write; calls that need code become records."""
+    raise FalseClaimError(deferred("it describes a tensor in a way torch does not write"))

@@ -16,10 +16,15 @@ from prune_gui.checkpoint.torch.module_states import (
     is_module,
     module_state,
 )
-from prune_gui.checkpoint.torch.pickle_machine import ForeignObject
+from prune_gui.checkpoint.torch.pickle_machine import ForeignObject, reachable
 
 State = Mapping[str, object]
 Root = tuple[str | int, ...]
+
+
+class Numbered(dict[object, object]):
+    """The members of a list or tuple by the text of their indices."""
+
 
 OPTIMIZER_KEYS: Final = frozenset({"state", "param_groups"})
 MAX_DEPTH: Final = 16
@@ -29,6 +34,8 @@ BARE_TENSOR: Final = "weight"
 AVERAGED_MODULE: Final = "ema"
 """The key under which trainers save the module with averaged weights, which they evaluate."""
 CONTAINERS: Final = (dict, list, tuple, ForeignObject)
+TENSOR_MAKERS: Final = ("torch._utils._rebuild_", "torch._tensor._rebuild_")
+"""The start of the names of functions that build tensors."""
 TOP_LEVEL_NAME: Final = "."
 """The name of the state dict at the top level of the file."""
 
@@ -37,9 +44,10 @@ def state_dicts(content: object) -> dict[Root, State]:
     """Return every state dict in nested dictionaries, lists and records, by its path.
 
     A state dict is a dictionary with a tensor or numpy array under a text key, which may also
-    contain other values, or a module; see `module_state`. A bare tensor at the top counts as a
-    state dict with one name. Optimizer states are not searched. Visits level by level, each object
-    once, so that depth and cycles are harmless.
+    contain other values, a list or tuple with a tensor, which is named by its index, or a module;
+    see `module_state`. A bare tensor at the top counts as a state dict with one name. Optimizer
+    states are not searched. Visits level by level, each object once, so that depth and cycles are
+    harmless.
 
     Raises:
         FalseClaimError: the modules are nested too deeply or too often.
@@ -62,9 +70,9 @@ def state_dicts(content: object) -> dict[Root, State]:
         if isinstance(value, ForeignObject):
             limits.count_members(members)
             limits.count_members(_sequence(value))
-        if members.keys() >= OPTIMIZER_KEYS:
+        if members.keys() >= OPTIMIZER_KEYS or is_tensor_record(value):
             continue
-        state = arrays.as_tensors(members)
+        state = arrays.as_tensors(members or _numbered(value))
         if any(isinstance(state[key], torch.Tensor) for key in state if isinstance(key, str)):
             states[root] = cast("State", state)
         if len(root) >= MAX_DEPTH:
@@ -86,6 +94,36 @@ def _inner_containers(
     for index, member in enumerate(_sequence(value)):
         if isinstance(member, CONTAINERS):
             yield index, member
+
+
+def _numbered(value: object) -> dict[object, object]:
+    """Return the tensors and records in a list or tuple by the text of their indices."""
+    return Numbered(
+        (str(index), member)
+        for index, member in enumerate(_sequence(value))
+        if isinstance(member, torch.Tensor | ForeignObject)
+    )
+
+
+def is_tensor_record(value: object) -> bool:
+    """Return whether a value is the record of a tensor that needs code."""
+    return isinstance(value, ForeignObject) and value.path.startswith(TENSOR_MAKERS)
+
+
+def hidden_tensor_count(content: object, states: Mapping[Root, State]) -> int:
+    """Return the number of tensors that are not in these state dicts or in an optimizer's state."""
+
+    def is_entered(value: object) -> bool:
+        is_optimizer = isinstance(value, dict) and value.keys() >= OPTIMIZER_KEYS
+        return not is_optimizer and not is_tensor_record(value)
+
+    shown = {id(tensor) for state in states.values() for _, tensor in tensors_of(state)}
+    hidden = {
+        id(value)
+        for value in reachable([content], is_entered)
+        if isinstance(value, torch.Tensor) or is_tensor_record(value)
+    }
+    return len(hidden - shown)
 
 
 def _sequence(value: object) -> Sequence[object]:
@@ -113,14 +151,16 @@ def name_of(root: Root) -> str:
 def largest(states: Mapping[Root, State]) -> Root:
     """Return the path of the state dict with the most weights.
 
-    Ties: most tensors, then most elements, then the averaged one of two modules, then the first.
+    Ties: no list, then most tensors, then most elements, then the averaged one of two modules, then
+    the first.
     """
 
-    def size(root: Root) -> tuple[int, int, int, bool]:
+    def size(root: Root) -> tuple[int, bool, int, int, bool]:
         tensors = [tensor for _, tensor in tensors_of(states[root])]
         is_average = isinstance(states[root], ModuleState) and root[-1:] == (AVERAGED_MODULE,)
         numel = sum(tensor.numel() for tensor in tensors)
-        return _weight_count(states[root]), len(tensors), numel, is_average
+        is_named = not isinstance(states[root], Numbered)
+        return _weight_count(states[root]), is_named, len(tensors), numel, is_average
 
     return max(states, key=size)
 
@@ -149,20 +189,34 @@ def with_state(content: object, root: Root, state: State) -> object:
     """Return a copy of `content`, which has no records, with `state` at `root`.
 
     Dictionaries outside of the path are shared. Those on the path keep their type and attributes,
-    such as the `_metadata` that `Module.state_dict` sets on its OrderedDict.
+    such as the `_metadata` that `Module.state_dict` sets on its OrderedDict. A list or tuple
+    becomes a dictionary if its tensors get other names.
     """
     if isinstance(content, torch.Tensor):
         return state[BARE_TENSOR]
     path: list[Any] = [content]
     for key in root:
         path.append(path[-1][key])
-    replaced: object = _copy_with(path.pop(), state)
+    replaced = _with_members(path.pop(), state)
     for key, outer in zip(reversed(root), reversed(path), strict=True):
         if isinstance(key, int):
             replaced = type(outer)([*outer[:key], replaced, *outer[key + 1 :]])
         else:
             replaced = _copy_with(outer, {**_dictionary(outer), key: replaced})
     return replaced
+
+
+def _with_members(value: object, state: State) -> object:
+    if isinstance(value, dict):
+        return _copy_with(value, state)
+    assert isinstance(value, list | tuple)
+    numbers = {str(index): index for index in range(len(value))}
+    if not state.keys() <= numbers.keys():
+        return dict(state)
+    members = list(value)
+    for name, tensor in state.items():
+        members[numbers[name]] = tensor
+    return type(value)(members)
 
 
 def _dictionary(value: object) -> dict[str, object]:

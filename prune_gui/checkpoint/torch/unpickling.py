@@ -2,8 +2,8 @@
 
 torch trusts the sizes in a checkpoint: it allocates as much memory as they claim, and creates views
 beyond the bytes of a storage. Here each claim is checked before it is used, and only the functions
-that are listed in this file are called. Calls of any other function become records; see
-`ForeignObject`.
+that are listed in this file are called. Calls of any other function become records, whatever it
+does; see `ForeignObject`.
 """
 
 from __future__ import annotations
@@ -33,34 +33,24 @@ from prune_gui.checkpoint.torch.claims import (
     torch_attribute,
     typed_storage,
 )
-from prune_gui.checkpoint.torch.graph_code import (
-    GRAPH_MAKERS,
-    GRAPH_MODULE,
-    names_in_source,
-    sources,
-)
+from prune_gui.checkpoint.torch.pickle_calls import GETATTR, OBJECT_MAKERS, attribute_path
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
+    MAX_OPCODES,
     OPAQUE,
     FalseClaimError,
     ForeignObject,
     Global,
     Machine,
     Opaque,
+    has_records,
+    reachable,
 )
-from prune_gui.checkpoint.torch.pickle_names import (
-    GETATTR,
-    OBJECT_MAKERS,
-    attribute_path,
-    is_refused,
-)
+from prune_gui.checkpoint.torch.special_tensors import ForeignTensor
 from prune_gui.language import deferred
 
 MAX_FOREIGN: Final = 1 << 14
 """The limit for different names that torch.save does not write; checkpoints have a few hundred."""
-MAX_CHECKED_VALUES: Final = 1 << 25
-CHECKED_CALLS: Final = GRAPH_MAKERS | {GETATTR}
-"""Functions that are harmless or dangerous depending on their arguments."""
 UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
 
 
@@ -105,50 +95,57 @@ class Unpickled:
 
     Attributes:
         value: the object that torch.load would return, with records (`ForeignObject`, `Global`) in
-            place of whatever needs code; OPAQUE if the pickle could not be read to its end.
-        foreign: the names of that code, in the order of the pickle.
+            place of whatever needs code.
+        foreign: the names that torch.load refuses by default, in the order of the pickle.
+        has_records: whether records are in the value, so that it cannot be pickled again.
+        is_plain: whether torch.load reads all opcodes by default.
         finish: to be called when all storages are filled.
     """
 
     value: object
     foreign: tuple[str, ...]
+    has_records: bool
+    is_plain: bool
     finish: Callable[[], None]
 
 
-def unpickle(file: BinaryIO, storages: Storages) -> Unpickled:
+def unpickle(file: BinaryIO, storages: Storages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
     """Read one pickle from `file` up to its end.
 
     Args:
         file: positioned at the start of the pickle; afterwards at its end.
         storages: provides the storages that the pickle refers to.
+        max_opcodes: the limit for the number of opcodes.
 
     Raises:
-        FalseClaimError: a tensor extends beyond its storage, or the pickle is damaged. Not raised
-            if the pickle names dangerous code before; then the names so far are returned.
+        FalseClaimError: a tensor extends beyond its storage, or the pickle is damaged.
         CheckpointError: there is not enough memory.
         ValuesNeededError: a tensor is quantized, sparse or a copy, and the storages have no values.
     """
     machine = _TorchMachine(storages)
-    value: object = OPAQUE
     try:
-        value = machine.run(file)
-    except FalseClaimError:
-        if not any(map(is_refused, machine.foreign)):
-            raise
-    return Unpickled(value, tuple(machine.foreign), machine.finish)
+        value = machine.run(file, max_opcodes)
+    except FalseClaimError as problem:
+        problem.foreign = machine.foreign_names(None)
+        raise
+    foreign = machine.foreign_names(value)
+    has_records = machine.has_records or bool(foreign)
+    return Unpickled(value, foreign, has_records, machine.is_plain, machine.finish)
 
 
 class _TorchMachine(Machine):
     """A pickle machine that builds what torch.save writes.
 
     Attributes:
-        foreign: the names that torch.save does not write, in the order of the pickle.
+        has_records: whether records were made of code that torch.load calls by default.
     """
 
     def __init__(self, storages: Storages) -> None:
         super().__init__()
-        self.foreign: dict[str, None] = {}
-        self._checked_values = 0
+        self.has_records = False
+        self._foreign_names: dict[str, None] = {}
+        self._calls: list[ForeignObject] = []
+        self._gets_attributes = False
         self._storages = storages
         self._storages_by_key: dict[str, tuple[TypedStorage, type]] = {}
         self._views: dict[tuple[str, int, int], TypedStorage] = {}
@@ -165,50 +162,54 @@ class _TorchMachine(Machine):
             return _CALLS[path][0]
         if TORCH_TYPES.fullmatch(path) and (found := torch_attribute(path)) is not None:
             return found
-        if path in CHECKED_CALLS:  # `call` records what they refer to instead
-            return Global(path)
         return self._foreign(path)
 
     def _foreign(self, path: str) -> Global:
-        self.foreign[path] = None
-        if len(self.foreign) > MAX_FOREIGN:
+        self._foreign_names[path] = None
+        if len(self._foreign_names) > MAX_FOREIGN:
             raise FalseClaimError(deferred("its pickle names too many classes"))
-        return Global(path)
+        return GETATTR if path == GETATTR.path else Global(path)
 
-    def _check_passed(self, values: tuple[object, ...]) -> None:
-        """Record functions of `CHECKED_CALLS` that other code could call with any arguments."""
-        self._checked_values += len(values)
-        if self._checked_values > MAX_CHECKED_VALUES:
-            raise FalseClaimError(deferred("its pickle has too many parts"))
-        for value in values:
-            if isinstance(value, Global) and value.path in CHECKED_CALLS:
-                self._foreign(value.path)
+    def foreign_names(self, value: object) -> tuple[str, ...]:
+        """Return the names that torch.load refuses by default, in the order of the pickle.
+
+        getattr is not among them if it only got attributes, whose paths are.
+
+        Args:
+            value: the result of the pickle.
+        """
+        if self._gets_attributes and all(
+            each is not GETATTR for each in reachable([value, *self._calls])
+        ):
+            self._foreign_names.pop(GETATTR.path, None)
+        return tuple(self._foreign_names)
+
+    def _record(self, path: str, arguments: tuple[object, ...]) -> ForeignObject:
+        record = ForeignObject(path, arguments)
+        self._calls.append(record)
+        return record
 
     def call(self, function: object, arguments: object) -> object:
         """Return the result of a known call, or a record of any other."""
-        parts = arguments if isinstance(arguments, tuple) else ()
-        if isinstance(function, Global) and function.path == GETATTR:
-            return self._foreign(attribute_path(*parts))
-        if isinstance(function, Global) and function.path in GRAPH_MAKERS:
-            self._foreign(GRAPH_MODULE)
-            for source in sources(parts):
-                self.count_copied(source)
-                for name in filter(is_refused, names_in_source(source)):
-                    self._foreign(name)
-        self._check_passed(parts)
+        parts = arguments if isinstance(arguments, tuple) else (arguments,)
+        if function is GETATTR and (path := attribute_path(*parts)) is not None:
+            self._gets_attributes = True
+            return self._foreign(path)
         if isinstance(function, Global | ForeignObject):
+            if function is GETATTR:
+                parts = function, *parts  # it gets what is not known
             if function.path in OBJECT_MAKERS and parts and isinstance(parts[0], Global):
                 function, parts = parts[0], parts[1:]
-            return ForeignObject(function.path, parts)
+            return self._record(function.path, parts)
         builder = _BUILDERS.get(id(function))
         if builder is not None and isinstance(arguments, tuple):
             try:
                 return builder(self, arguments)
             except FalseClaimError:
-                if not any(isinstance(part, Global | Opaque) for part in arguments):
+                if not has_records(arguments):
                     raise
-                return ForeignObject(_PATHS[id(function)], arguments)
-            except (RuntimeError, MemoryError, AssertionError) as error:  # of torch
+                return self._record(_PATHS[id(function)], arguments)
+            except (RuntimeError, MemoryError, AssertionError, AttributeError) as error:  # of torch
                 raise FalseClaimError(DAMAGED) from error
         if isinstance(function, Opaque):
             return OPAQUE
@@ -223,7 +224,6 @@ class _TorchMachine(Machine):
         """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
         if isinstance(value, ForeignObject):
             value.state = state
-            self._check_passed(state if isinstance(state, tuple) else (state,))
         elif isinstance(value, torch.Tensor):
             raise FalseClaimError(deferred("it changes a tensor after building it"))
         elif type(value) is OrderedDict:
@@ -406,11 +406,11 @@ class _TorchMachine(Machine):
         self._copies.append((copy, tensor))
         return copy
 
-    def _parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+    def _parameter(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build from (tensor, requires_grad, hooks)."""
         return self._parameter_with_state((*arguments, None))
 
-    def _parameter_with_state(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+    def _parameter_with_state(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build from (tensor, requires_grad, hooks, attributes)."""
         match arguments:
             case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
@@ -419,11 +419,13 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(
                     deferred("it describes a parameter in a way torch does not write")
                 )
+        if isinstance(tensor, ForeignTensor):
+            return tensor
         parameter = torch.nn.Parameter(tensor, gradient)
         self._set_attributes(parameter, state, torch.Tensor)
         return parameter
 
-    def _new_parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+    def _new_parameter(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build from (tensor, requires_grad); the last is optional."""
         gradient = arguments[1:] or (True,)
         return self._parameter_with_state((*arguments[:1], *gradient, None, None))
@@ -440,44 +442,40 @@ class _TorchMachine(Machine):
                         tensor = tensor.as_subclass(kind)
                     self._set_attributes(tensor, state, torch.Tensor)
                 return tensor
-            case (function, Global(), tuple() as inner, _):  # a subclass with the same values
-                return self.call(function, inner)
+            case (function, Global(), tuple() as inner, state) if id(function) in _BUILDERS:
+                tensor = self.call(function, inner)  # a subclass with the same values
+                if isinstance(tensor, ForeignTensor):
+                    return special_tensors.local_tensor(tensor, state)
+                return tensor
         raise FalseClaimError(UNKNOWN_TENSOR)
+
+    def _nested(self, arguments: tuple[object, ...]) -> ForeignObject:
+        """Return a record of a nested tensor: its shapes are values, which are read later."""
+        self.has_records = True
+        return self._record("torch._utils._rebuild_nested_tensor", arguments)
 
 
 Builder = Callable[[_TorchMachine, tuple[object, ...]], object]
 
+_TENSOR_BUILDERS: Final[dict[str, Builder]] = {
+    "tensor": _TorchMachine._tensor_without_gradient,
+    "tensor_v2": _TorchMachine._tensor,
+    "tensor_v3": _TorchMachine._tensor_of_dtype,
+    "qtensor": _TorchMachine._quantized,
+    "sparse_tensor": _TorchMachine._sparse,
+    "nested_tensor": _TorchMachine._nested,
+    "wrapper_subclass": special_tensors.wrapper_subclass,
+    "meta_tensor_no_storage": special_tensors.meta_tensor,
+    "device_tensor_from_cpu_tensor": _TorchMachine._copy,
+    "device_tensor_from_numpy": special_tensors.not_written,
+    "parameter": _TorchMachine._parameter,
+    "parameter_with_state": _TorchMachine._parameter_with_state,
+}
 _CALLS: Final[dict[str, tuple[object, Builder]]] = {
-    "torch._utils._rebuild_tensor": (
-        torch._utils._rebuild_tensor,
-        _TorchMachine._tensor_without_gradient,
-    ),
-    "torch._utils._rebuild_tensor_v2": (torch._utils._rebuild_tensor_v2, _TorchMachine._tensor),
-    "torch._utils._rebuild_tensor_v3": (
-        torch._utils._rebuild_tensor_v3,
-        _TorchMachine._tensor_of_dtype,
-    ),
-    "torch._utils._rebuild_qtensor": (torch._utils._rebuild_qtensor, _TorchMachine._quantized),
-    "torch._utils._rebuild_sparse_tensor": (
-        torch._utils._rebuild_sparse_tensor,
-        _TorchMachine._sparse,
-    ),
-    "torch._utils._rebuild_meta_tensor_no_storage": (
-        torch._utils._rebuild_meta_tensor_no_storage,
-        special_tensors.meta_tensor,
-    ),
-    "torch._utils._rebuild_device_tensor_from_cpu_tensor": (
-        torch._utils._rebuild_device_tensor_from_cpu_tensor,
-        _TorchMachine._copy,
-    ),
-    "torch._utils._rebuild_parameter": (
-        torch._utils._rebuild_parameter,
-        _TorchMachine._parameter,
-    ),
-    "torch._utils._rebuild_parameter_with_state": (
-        torch._utils._rebuild_parameter_with_state,
-        _TorchMachine._parameter_with_state,
-    ),
+    **{
+        f"torch._utils._rebuild_{kind}": (getattr(torch._utils, f"_rebuild_{kind}"), builder)
+        for kind, builder in _TENSOR_BUILDERS.items()
+    },
     "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._new_parameter),
     "torch._tensor._rebuild_from_type_v2": (
         torch._tensor._rebuild_from_type_v2,

@@ -115,12 +115,7 @@ def _records(
     `_own_records` follow after these in the archive.
     """
     template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
-    is_plain = (
-        template is None
-        or tensors_only
-        or bool(template.foreign)
-        or _outgrows_bare_tensor(writers, template)
-    )
+    is_plain = template is None or tensors_only or is_reduced(writers, template)
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
     blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
     root: Root = ()
@@ -139,6 +134,19 @@ def _records(
         for number, storage in enumerate(storages)
     ]
     return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, records
+
+
+def is_reduced(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:
+    """Return whether the file gets none of the objects around the state dict of `template`.
+
+    These may need code to build. Names of code are kept only beside the same tensors.
+    """
+    dense = {key for key, raw in template.raw.items() if raw.special is None}
+    return (
+        template.file.has_records
+        or (bool(template.foreign) and {writer.key for writer in writers} != dense)
+        or _outgrows_bare_tensor(writers, template)
+    )
 
 
 def _outgrows_bare_tensor(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:

@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from corpus_dangerous import DANGEROUS
-from corpus_forms import RAN, archive, dictionary, legacy, name, tensor, text
+from corpus_forms import RAN, archive, dictionary, legacy, tensor, text
 from corpus_hostile import (
     BOMBS,
     EXECUTED_BY_PICKLE,
@@ -24,13 +23,12 @@ from corpus_hostile import (
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
 
-ATTACK = "looks like an attack"
+STRONG = "can run any program"
 FORMS = {"zip": archive, "legacy": legacy}
-REFUSED = "code from a file is never run"
 
 
 def outcome(octets: bytes, folder: Path, form: str = "zip") -> str:
-    """Open a file with a pickle, read it all, and return the refusal; "" if it opens."""
+    """Open a file with a pickle, read it all, and return the remarks or the refusal."""
     path = FORMS[form](octets)(folder)
     try:
         with open_checkpoint(path) as opened:
@@ -40,17 +38,17 @@ def outcome(octets: bytes, folder: Path, form: str = "zip") -> str:
                 assert warning.isprintable()
                 assert len(warning) < 600
             assert opened.module_types.keys() == opened.tensors.keys()
+            return " ".join(opened.warnings)
     except CheckpointError as error:
         message = str(error).partition("\n")[0]
         assert message.isprintable()
         assert len(message) < 600
         return message
-    return ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no module posix")
 @pytest.mark.parametrize("spelling", EXECUTED_BY_PICKLE)
-def test_a_call_that_pickle_executes_is_refused_and_not_executed(tmp_path, spelling):
+def test_a_call_that_pickle_executes_is_told_and_not_executed(tmp_path, spelling):
     payload = tmp_path / RAN
     octets = spelled("posix.mkdir", text(str(payload)))[spelling]
     with suppress(FileExistsError, TypeError):  # the second call, and the use of its result
@@ -58,42 +56,33 @@ def test_a_call_that_pickle_executes_is_refused_and_not_executed(tmp_path, spell
     assert payload.is_dir()  # the payload is real
     payload.rmdir()
     for form in FORMS:
-        assert ATTACK in outcome(dictionary(a=tensor(), b=octets), tmp_path, form)
+        assert STRONG in outcome(dictionary(a=tensor(), b=octets), tmp_path, form)
     assert not payload.exists()
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("path", ["posix.mkdir", "builtins.eval", "logging.os.mkdir"])
-def test_a_dangerous_function_is_refused_by_name_in_all_spellings(tmp_path, path, form):
+def test_a_function_that_runs_programs_is_named_in_all_spellings(tmp_path, path, form):
     for spelling, octets in spelled(path, text(str(tmp_path / RAN))).items():
         message = outcome(dictionary(a=tensor(), b=octets), tmp_path, form)
-        assert (ATTACK in message, path in message) == (True, True), spelling
+        assert (STRONG in message, path in message) == (True, True), spelling
     assert not (tmp_path / RAN).exists()
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_dangerous_function_is_refused_by_name_in_all_places(tmp_path, place, form):
+def test_a_function_that_runs_programs_is_named_in_all_places(tmp_path, place, form):
     calls = spelled("posix.mkdir", text(str(tmp_path / RAN)))
     for spelling in ("GLOBAL", "STACK_GLOBAL", "INST", "behind a partial", "only named"):
         message = outcome(PLACES[place](calls[spelling]), tmp_path, form)
-        assert (ATTACK in message, "posix.mkdir" in message) == (True, True), spelling
+        assert (STRONG in message, "posix.mkdir" in message) == (True, True), spelling
     assert not (tmp_path / RAN).exists()
 
 
-@pytest.mark.parametrize("package", DANGEROUS)
-def test_a_file_is_refused_that_names_known_dangerous_code(tmp_path, package):
-    opened = [
-        path
-        for path in DANGEROUS[package]
-        if REFUSED not in outcome(dictionary(a=tensor(), b=name(path) + b")R"), tmp_path)
-    ]
-    assert opened == []
-
-
 @pytest.mark.parametrize("trick", TRICKS)
-def test_dangerous_code_is_refused_however_it_is_reached(tmp_path, trick):
-    assert REFUSED in outcome(dictionary(a=tensor(), b=TRICKS[trick]), tmp_path)
+def test_code_that_runs_programs_is_told_however_it_is_reached(tmp_path, trick):
+    said = "contains source code" if "graph module" in trick else STRONG
+    assert said in outcome(dictionary(a=tensor(), b=TRICKS[trick]), tmp_path)
 
 
 @pytest.mark.parametrize("bomb", BOMBS)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import torch
-from corpus_forms import LEGACY, archive, dictionary, name, tensor
+from corpus_forms import LEGACY, archive, call, dictionary, name, tensor
 from foreign_modules import expected_names, yolib
 
 from prune_gui.checkpoint import open_checkpoint
@@ -122,10 +122,10 @@ def test_a_foreign_file_is_saved_as_safetensors(saved, tmp_path):
 
 
 def test_a_tensor_that_needs_code_is_reported(tmp_path):
-    subclass = name("torch._utils._rebuild_wrapper_subclass") + b")R"
+    subclass = call("torch._utils._rebuild_wrapper_subclass", name("a.B"))
     with open_checkpoint(archive(dictionary(a=tensor(), b=subclass))(tmp_path)) as checkpoint:
         assert list(checkpoint.tensors) == ["a"]
-        assert any("1 tensor that needs code to build" in text for text in checkpoint.warnings)
+        assert any("1 tensor that is in no state dict" in text for text in checkpoint.warnings)
 
 
 def test_claims_of_tensors_behind_foreign_names_are_checked(tmp_path):

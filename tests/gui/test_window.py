@@ -187,6 +187,32 @@ def test_a_change_marks_the_title_until_the_recipe_is_saved(changed, answer, tmp
     assert Recipe.load(tmp_path / "mine.yaml").steps == ()
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "model.yaml", "shown"])
+def test_the_open_checkpoint_is_never_replaced_by_its_recipe(changed, answer, tmp_path, name):
+    opened = changed.workbench.session.checkpoint.path
+    failures = []
+    changed.workbench.failed.disconnect()
+    changed.workbench.failed.connect(lambda *failure: failures.append(failure))
+    (tmp_path / name).symlink_to(opened)
+    before = opened.read_bytes()
+    answer("ask_recipe_target", tmp_path / name)
+    saved = changed.commands.save_recipe_as()
+    assert saved == (name == "shown")  # as shown.yaml
+    assert len(failures) == (not saved)
+    assert opened.read_bytes() == before
+    assert changed.isWindowModified() is not saved
+
+
+def test_a_recipe_of_another_suffix_is_saved_under_another_name(changed, answer, tmp_path):
+    (tmp_path / "mine.txt").write_text("steps: []")
+    changed.commands.use_recipe(tmp_path / "mine.txt")
+    changed.menu_actions["undo"].trigger()
+    asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
+    assert changed.commands.save_recipe()
+    assert asked
+    assert (tmp_path / "mine.txt").read_text() == "steps: []"
+
+
 def test_a_recipe_saved_in_another_folder_still_finds_its_files(demo_window, answer, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("steps: [{method: custom_from_mask, targets: ['*'], mask: masks.pt}]")

@@ -143,7 +143,7 @@ class BatchDialog(QDialog):
         self.overwrite = QCheckBox(tr("Re&place existing files"))
         self.compressed = QCheckBox(tr("Compre&ss .pt files"))
         self.compressed.setToolTip(tr(COMPRESSED_NOTE))
-        self.tensors_only = QCheckBox(tr("&Tensors only"))
+        self.tensors_only = QCheckBox(tr("T&ensors only"))
         self.tensors_only.setToolTip(tr(TENSORS_ONLY_TIP))
         self._problem = Message()
         self._buttons = buttons = JobSequenceButtons(self)

@@ -1,4 +1,5 @@
 import threading
+from argparse import Namespace
 
 import pytest
 import torch
@@ -57,6 +58,19 @@ def test_torch_files_are_compressed_if_that_is_checked(dialog, qtbot, demo_check
     [row] = dialog.model.rows
     assert row.error == ""
     assert row.out.stat().st_size < 0.9 * (tmp_path / "demo.pt").stat().st_size
+
+
+def test_torch_files_that_name_code_are_written_as_tensors_only(dialog, qtbot, tmp_path):
+    content = {"features.conv1.weight": torch.ones(8, 8), "args": Namespace()}
+    torch.save(content, tmp_path / "model.pt")
+    dialog.add([tmp_path / "model.pt"])
+    dialog.write.setChecked(True)
+    dialog.folder.setText(str(tmp_path / "out"))
+    dialog.tensors_only.click()
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+        dialog.run.click()
+    [row] = dialog.model.rows
+    assert torch.load(row.out, weights_only=True).keys() == {"features.conv1.weight"}
 
 
 def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_path):

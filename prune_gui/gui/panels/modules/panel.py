@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import show_remarks
 from prune_gui.gui.formatting import wrapped
@@ -193,7 +194,7 @@ class TreePanel(QWidget):
         number = len(remarks)
         self._remarks.setToolTip("\n\n".join(map(wrapped, remarks)))
         self._remarks.setText(
-            _opened_text(number - 1)
+            _opened_text(checkpoint.foreign, number - 1)
             if checkpoint.foreign
             else trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
         )
@@ -395,7 +396,8 @@ class TreePanel(QWidget):
         copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))
 
 
-def _opened_text(more: int) -> str:
-    """Return the text for a file whose code was not run, with the number of other remarks."""
-    text = tr("Opened without running its code")
+def _opened_text(foreign: Sequence[str], more: int) -> str:
+    """Return the text for a file that names code, with the number of other remarks."""
+    runs = runs_programs(foreign)
+    text = tr("Names code that runs programs") if runs else tr("Opened without running its code")
     return tr("{first} (and {more:,} more)", first=text, more=more) if more else text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -138,6 +140,39 @@ def test_the_dialog_says_what_is_kept_of_a_file_with_code(make_dialog, training,
     assert "only the tensors" in problem(dialog)
     choose(dialog, "masks")
     assert "tensors" not in problem(dialog)
+
+
+class RunsProgram:
+    def __reduce__(self):
+        return os.system, ("exit 1",)
+
+
+@pytest.mark.parametrize(
+    ("extra", "box_state"), [(None, None), (Namespace(), False), (RunsProgram(), True)]
+)
+def test_tensors_only_is_offered_for_code_and_checked_if_it_runs_programs(
+    make_dialog, shown_sizes, tmp_path, extra, box_state
+):
+    torch.save({"w.weight": torch.ones(4, 4), "extra": extra}, tmp_path / "model.pth.tar")
+    dialog = make_dialog(tmp_path / "model.pth.tar")
+    assert dialog.path == tmp_path / "model-pruned.pth.tar"
+    [box] = [
+        box
+        for box in dialog.findChildren(QCheckBox)
+        if "Tensors only" in box.text().replace("&", "")
+    ]
+    assert box.isVisible() == (box_state is not None)
+    assert dialog.tensors_only is box_state
+    for is_checked in (box_state, not box_state) if box_state is not None else ():
+        box.setChecked(is_checked)
+        shown_sizes(dialog)
+        assert ("only the tensors" in problem(dialog)) is is_checked
+        assert ("Prune GUI runs none of it" in problem(dialog)) is not is_checked
+        assert dialog.keeps_code is not is_checked
+    split(dialog, "1 GB")
+    assert dialog.path == tmp_path / "model-pruned"
+    dialog.findChild(QCheckBox).click()
+    assert dialog.path == tmp_path / "model-pruned.pth.tar"
 
 
 def test_moments_are_zeroed_only_on_request(qtbot, make_dialog, training, workbench):

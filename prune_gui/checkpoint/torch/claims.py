@@ -34,11 +34,13 @@ STORAGE_DTYPES: Final = {
     "UntypedStorage": torch.uint8,
 }
 """The dtypes of the storage classes that torch names in its files."""
+_KINDS: Final = "Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool"
 TORCH_TYPES: Final = re.compile(
-    r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_(tensor|channel)_\w+"
-    rf"|{'|'.join(ELEMENT_BITS)}|u?int[1-7]|bits\w+)"
+    rf"torch\.(Tensor|(cuda\.)?((sparse\.)?({_KINDS})Tensor|({_KINDS}|Complex\w+)Storage)|Q\w+Storage"
+    rf"|storage\.\w+typedStorage|storage\.TypedStorage|per_(tensor|channel)_\w+"
+    rf"|{'|'.join(ELEMENT_BITS)}|u?int[1-7]|bits\w+|quint[24]x[24])"
 )
-"""Classes, dtypes and schemes that torch files name but never call."""
+"""Classes, dtypes and schemes that torch.load reads by default and never calls."""
 
 
 def typed_storage(values: torch.UntypedStorage, dtype: torch.dtype) -> TypedStorage:

@@ -1,0 +1,191 @@
+"""Lists of tensors, tensors of subclasses, and tensors inside objects, in finalized torch files."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import typing
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.recipe import Recipe, export, resolve
+
+HALF = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
+
+
+def exported(path: Path, out: Path, *, steps=(HALF,), form="finalized") -> tuple[list[str], str]:
+    """Write a pruned file, and return the names of its tensors and the remarks on it."""
+    with open_checkpoint(path) as checkpoint:
+        recipe = Recipe.model_validate({"version": 1, "steps": steps})
+        export(resolve(recipe, checkpoint), out, form, overwrite=True)
+        return list(checkpoint.tensors), " ".join(checkpoint.warnings)
+
+
+class Colour(enum.Enum):
+    """A value of the owner's program."""
+
+    RED = 1
+
+
+@dataclass
+class Box:
+    """An object of the owner's program."""
+
+    tensor: torch.Tensor
+
+
+class Half(torch.Tensor):
+    """A subclass with the same values."""
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+class Doubled(torch.Tensor):
+    """A subclass without values of its own, as those of torchao and DTensor."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, (2 * len(inner), 3), dtype=inner.dtype, strides=(3, 1)
+        )
+
+    def __init__(self, inner: torch.Tensor) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.detach.default:
+            return cls(args[0].inner)
+        raise NotImplementedError(func)
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape) + 1
+
+
+CONTENTS: dict[str, tuple[Callable[[], object], list[str], str]] = {
+    "a tuple": (lambda: (random(4, 3), random(8)), ["0", "1"], ""),
+    "a list with other values": (lambda: [random(4, 3), "x", random(8)], ["0", "2"], ""),
+    "a parameter in a list": (lambda: [torch.nn.Parameter(random(4, 3))], ["0"], ""),
+    "a list in a dictionary": (lambda: {"n": 1, "weights": [random(4, 3)]}, ["0"], ""),
+    "a list beside a state dict": (
+        lambda: {"ema": [random(4, 3)], "model": {"w": random(4, 3)}},
+        ["w"],
+        "not shown: in 'ema'",
+    ),
+    "a named tuple": (lambda: {"pair": Pair(random(4, 3), random(8))}, ["0", "1"], ""),
+    "an object beside a state dict": (
+        lambda: {"box": [Box(random(3))], "model": {"w": random(4, 3)}},
+        ["w"],
+        "not shown: in 'box.0'",
+    ),
+    "a set beside a state dict": (
+        lambda: {"rest": {random(3)}, 1: random(4), "w": random(4, 3)},
+        ["w"],
+        "2 tensors that are in no state dict are kept unchanged",
+    ),
+    "values that need code": (
+        lambda: {
+            "w": random(4, 3),
+            "v": [torch.__version__, typing.Any, Colour.RED, functools.partial(max, 1), Box],
+        },
+        ["w"],
+        "names code of",
+    ),
+    "a subclass with the same values": (lambda: {"w": random(4, 3).as_subclass(Half)}, ["w"], ""),
+    "a subclass without values": (
+        lambda: {"w": random(4, 3), "d": Doubled(random(4, 3))},
+        ["w", "d"],
+        "",
+    ),
+    "quantized": (
+        lambda: {
+            "w": random(4, 3),
+            "q": torch.quantize_per_channel(
+                random(2, 2), random(2), torch.zeros(2), 0, torch.qint8
+            ),
+        },
+        ["w", "q"],
+        "",
+    ),
+    "sparse rows": (
+        lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_csr()},
+        ["w", "s"],
+        "",
+    ),
+    "sparse blocks": (
+        lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_bsc((2, 2))},
+        ["w", "s"],
+        "",
+    ),
+    "complex halves": (
+        lambda: {"w": random(4, 3), "c": random(4).to(torch.complex32)},
+        ["w", "c"],
+        "",
+    ),
+    "nested": (
+        lambda: {
+            "w": random(4, 3),
+            "n": torch.nested.nested_tensor([random(2, 3), random(4, 3)]),
+        },
+        ["w"],
+        "1 tensor that is in no state dict is kept unchanged",
+    ),
+}
+
+
+def loaded(path: Path) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.load(path, weights_only=False)
+
+
+def shown(value: object, root: str = "") -> dict[str, str]:
+    """Return each tensor and other value in an object as text, by its path."""
+    if isinstance(value, Doubled):
+        return shown(value.inner, f"{root}.inner")
+    if isinstance(value, Box):
+        return shown(value.tensor, f"{root}.tensor")
+    if isinstance(value, dict | list | tuple | set):
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        inner = (shown(member, f"{root}.{key}") for key, member in members)
+        return {root: type(value).__name__, **{k: v for each in inner for k, v in each.items()}}
+    return {root: f"{type(value).__name__} {value}"}
+
+
+LEGACY = {"_use_new_zipfile_serialization": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *((kind, {}) for kind in CONTENTS),
+        *((kind, LEGACY) for kind in CONTENTS if kind not in ("complex halves", "nested")),
+    ],
+)
+def test_all_of_a_file_is_shown_or_counted_and_kept(tmp_path, kind, options):
+    torch.manual_seed(0)
+    make, names, remark = CONTENTS[kind]
+    path, out = tmp_path / "in.pt", tmp_path / "out.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.save(make(), path, **options)
+    found, said = exported(path, out, steps=())
+    assert found == names
+    assert remark in said
+    before = shown(loaded(path))
+    assert shown(loaded(out)) == before
+    exported(path, out)
+    after = shown(loaded(out))
+    assert after.keys() == before.keys()
+    changed = {root.rpartition(".")[2] for root in before if after[root] != before[root]}
+    assert changed <= set(names) - {"d", "q", "s", "c", "n"}
+    assert changed

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from prune_gui.language import tr
 
 MAX_MESSAGE_CHARS: Final = 590
 """Maximum number of characters of a message, including names from files."""
-INDENT: Final = "    "
 BLANKS: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 """Shown unchanged, because some languages put them between the digits of a number."""
 INVISIBLE: Final = frozenset(
@@ -38,12 +37,10 @@ class PruneGuiError(Exception):
 
     Args:
         message: in the current language.
-        code: lines of Python that the user can run elsewhere; appended after the message.
     """
 
-    def __init__(self, message: str, code: Sequence[str] = ()) -> None:
-        lines = "".join(f"\n{INDENT}{line}" for line in code)
-        super().__init__(one_line(message, MAX_MESSAGE_CHARS - len(lines)) + lines)
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message, MAX_MESSAGE_CHARS))
 
 
 class CheckpointError(PruneGuiError):

@@ -100,10 +100,5 @@ def test_the_reason_of_a_failed_step_is_one_line_too():
     assert len(str(error)) <= MAX_MESSAGE_CHARS
 
 
-def test_lines_of_code_follow_the_message():
-    error = CheckpointError("It needs\ncode.", ["import torch", "torch.load(path)"])
-    assert str(error) == "It needs\\ncode.\n    import torch\n    torch.load(path)"
-
-
 def test_a_cancelled_job_has_its_own_message():
     assert str(Cancelled()) == "Cancelled; nothing was changed."

@@ -13,9 +13,8 @@ from typing import Final
 
 import psutil
 
-from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint
+from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
-from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.safetensors.header import CODES
 from prune_gui.checkpoint.safetensors.writing import write_safetensors
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
@@ -123,21 +122,21 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     target = out
     if not is_sharded:
         out.mkdir()
-        target = out / _file_name(checkpoint)
-    write(resolution, target, "finalized", overwrite=False, monitor=monitor)
+        target = out / checkpoint.path.name
+    write(
+        resolution,
+        target,
+        "finalized",
+        overwrite=False,
+        tensors_only=False,  # the evaluator gets all that the input has
+        monitor=monitor,
+    )
     if (checkpoint.path.parent / CONFIG_NAME).is_file():
         for path in visible_files(checkpoint.small_files_folder.absolute()):
             if not is_weight_file(path):
                 with suppress(OSError):
                     (out / path.name).symlink_to(path)
     return target
-
-
-def _file_name(checkpoint: Checkpoint) -> str:
-    """Return the name of the input, with a suffix of its format if it has none."""
-    if format_by_suffix(checkpoint.path) is not None:
-        return checkpoint.path.name
-    return checkpoint.path.name + format_named(checkpoint.format).suffixes[0]
 
 
 def _fits_in_memory(nbytes: int) -> bool:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from platformdirs import user_log_path
 
-from prune_gui.errors import INDENT, one_line
+from prune_gui.errors import one_line
 from prune_gui.regular_files import append_regular
 
+INDENT = "    "
 MAX_LOG_BYTES = 1_000_000
 MAX_LINE_LENGTH = 10_000
 """In characters."""

@@ -121,7 +121,8 @@ def test_every_action_is_in_one_menu_and_shortcuts_are_unique(window):
 
 def test_the_default_output_path_is_beside_the_input():
     assert pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
-    assert pruned_path(Path("/a/best.pth.tar")) == Path("/a/best-pruned.pth")
+    assert pruned_path(Path("/a/best.pth.tar")) == Path("/a/best-pruned.pth.tar")
+    assert pruned_path(Path("/a/model")) == Path("/a/model-pruned")
     assert pruned_path(Path("/a/b/m.bin.index.json")) == Path("/a/b-pruned")
 
 

@@ -20,8 +20,10 @@ from prune_gui.language import deferred
 
 MAX_STRING_BYTES: Final = 1 << 28
 MAX_OPCODES: Final = 1 << 24
-MIN_OPCODES: Final = 1 << 19
-"""Limits for the number of opcodes. A checkpoint has about 30 per tensor."""
+MIN_OPCODES: Final = 1 << 18
+OPCODES_PER_CALL: Final = 8
+"""Limits for the number of opcodes, and for that of calls. A checkpoint has about 30 opcodes and 2
+calls per tensor."""
 MAX_MARKS: Final = 1 << 14
 """The limit for containers that are begun inside of each other."""
 MAX_TUPLE_DEPTH: Final = 32
@@ -87,6 +89,7 @@ CONTAINERS: Final = (dict, list, tuple, set, frozenset, ForeignObject)
 SAFE_KEYS: Final = (str, bytes, Global, Opaque)
 """Types of keys whose hashes a file cannot choose."""
 DAMAGED: Final = deferred("its pickle is damaged")
+TOO_MANY_PARTS: Final = deferred("its pickle has too many parts")
 STOP: Final = b"."
 PLAIN_OPCODES: Final = frozenset(
     [
@@ -158,6 +161,7 @@ class Machine(ABC):
         self._unsafe_keys = 0
         self._key_items = 0
         self._copied_bytes = 0
+        self._calls_left = 0
 
     def run(self, file: BinaryIO, max_opcodes: int = MAX_OPCODES) -> object:
         """Read one pickle up to its end, and return its value.
@@ -165,6 +169,7 @@ class Machine(ABC):
         Raises:
             FalseClaimError: the pickle is damaged, or exceeds a limit.
         """
+        self._calls_left = max_opcodes // OPCODES_PER_CALL
         reader = file if isinstance(file, io.BytesIO) else _BoundedReader(file)
         read, opcodes = reader.read, _OPCODES
         try:
@@ -179,7 +184,7 @@ class Machine(ABC):
                     handler(self, read_argument(reader) if read_argument else None)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise FalseClaimError(DAMAGED) from error
-        raise FalseClaimError(deferred("its pickle has too many parts"))
+        raise FalseClaimError(TOO_MANY_PARTS)
 
     @abstractmethod
     def find_class(self, path: str) -> object:
@@ -312,7 +317,7 @@ class Machine(ABC):
 
     def _frozen_set(self, _: object) -> None:
         members = tuple(self._to_mark())
-        self._push(self.call(self.find_class("builtins.frozenset"), (members,)))
+        self._push_result(self.find_class("builtins.frozenset"), (members,))
 
     def _dictionary(self, _: object) -> None:
         pairs = self._to_mark()
@@ -321,16 +326,22 @@ class Machine(ABC):
 
     def _call(self, count: int) -> None:
         function, arguments, *_ = self._pop(count)
+        self._push_result(function, arguments)
+
+    def _push_result(self, function: object, arguments: object) -> None:
+        self._calls_left -= 1
+        if self._calls_left < 0:
+            raise FalseClaimError(TOO_MANY_PARTS)
         self._push(self.call(function, arguments))
 
     def _instance(self, path: tuple[str, str]) -> None:
         arguments = self._to_mark()
         self._push_name(path)
-        self._push(self.call(self._stack.pop(), tuple(arguments)))
+        self._push_result(self._stack.pop(), tuple(arguments))
 
     def _object(self, _: object) -> None:
         function, *arguments = self._to_mark()
-        self._push(self.call(function, tuple(arguments)))
+        self._push_result(function, tuple(arguments))
 
     def _build(self, _: object) -> None:
         value, state = self._pop(2)
@@ -430,7 +441,9 @@ def _reader_of(opcode: pickletools.OpcodeInfo) -> Callable[[Any], Any] | None:
 
 def _handler(opcode: pickletools.OpcodeInfo) -> Handler:
     apply = _HANDLERS.get(opcode.name)
-    if apply is None:
+    if apply is None and opcode.arg and not opcode.stack_before and len(opcode.stack_after) == 1:
+        apply = Machine._push  # a number, text or bytes
+    elif apply is None:
         apply = partial(Machine._apply_stack_effect, opcode=opcode)
     if opcode.name in PLAIN_OPCODES:
         return apply

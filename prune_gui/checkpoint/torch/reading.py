@@ -160,6 +160,8 @@ def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> Tor
     # No file needs more opcodes than it has bytes, except a small one that is compressed.
     max_opcodes = min(MAX_OPCODES, MIN_OPCODES + source.size)
     opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages, max_opcodes)
+    if not late:
+        layout.check_small_records()
     _finish(opened, storages)
     root, metadata, warnings = _own_record(layout)
     return TorchFile(

@@ -87,12 +87,12 @@ def state_dicts(content: object) -> dict[Root, State]:
 def _inner_containers(
     value: object, members: Mapping[object, object]
 ) -> Iterator[tuple[str | int, object]]:
-    """Yield the dictionaries, lists and records in a value by key or index."""
+    """Yield the dictionaries, lists and records in a value by key or index; no empty ones."""
     for key, member in members.items():
-        if isinstance(key, str) and isinstance(member, CONTAINERS):
+        if isinstance(key, str) and isinstance(member, CONTAINERS) and member:
             yield key, member
     for index, member in enumerate(_sequence(value)):
-        if isinstance(member, CONTAINERS):
+        if isinstance(member, CONTAINERS) and member:
             yield index, member
 
 

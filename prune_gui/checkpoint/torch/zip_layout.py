@@ -26,12 +26,17 @@ SCRIPT_RECORD: Final = "constants.pkl"
 """A record that only TorchScript archives have."""
 
 ENCRYPTED_FLAG: Final = 1
+KNOWN_FLAGS: Final = ENCRYPTED_FLAG | 0b1110 | 1 << 11
+"""Flags for levels of compression, sizes after the bytes, and names in UTF-8 (APPNOTE 4.4.4)."""
 DOS_FOLDER_FLAG: Final = 0x10
 """The external attribute of a folder; torch does not read the values of such a record."""
 SUPPORTED_COMPRESSION: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 LOCAL_MAGIC: Final = b"PK\x03\x04"
 LOCAL_HEADER_BYTES: Final = 30
 """Bytes of a local header before the name; the last four are two lengths (APPNOTE 4.3.7)."""
+ENTRY_MAGIC: Final = b"PK\x01\x02"
+ENTRY_BYTES: Final = 46
+"""Bytes of an entry of the directory before the name (APPNOTE 4.3.12)."""
 END_MAGIC: Final = b"PK\x05\x06"
 END_BYTES: Final = 22
 LOCATOR_MAGIC: Final = b"PK\x06\x07"
@@ -42,7 +47,11 @@ ZIP64_BYTES: Final = 56
 MAX_COMMENT_BYTES: Final = (1 << 16) - 1
 MAX_GROWTH: Final = 100
 """The limit for the compression ratio of an archive; that of zeros is about 1000."""
+MAX_SMALL_BYTES: Final = 1 << 20
 CHUNK_BYTES: Final = 1 << 20
+
+
+NO_END: Final = deferred("the directory of its archive does not end where it is declared to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,16 @@ class TorchLayout:
         self.read_into(name, memoryview(octets))
         return bytes(octets)
 
+    def check_small_records(self) -> None:
+        """Check the checksums of the small records that are not storages.
+
+        Raises:
+            FalseClaimError: size or checksum do not agree with the directory.
+        """
+        for name, record in self.records.items():
+            if not name.startswith("data/") and record.nbytes <= MAX_SMALL_BYTES:
+                self.read(name)
+
     def read_into(self, name: str, out: memoryview) -> None:
         """Fill `out` with the first bytes of a record, and check the checksum of all its bytes.
 
@@ -161,7 +180,7 @@ def damaged_zip_error(name: str, error: Exception) -> CheckpointError:
 def check_end(file: BinaryIO, size: int) -> None:
     """Check that the end records follow directly after the directory, and end with the file.
 
-    Then there is only one directory, wherever a reader looks for it.
+    Then there is only one directory, wherever a reader looks for it, and its entries fill it.
     """
     reach = min(size, END_BYTES + MAX_COMMENT_BYTES)
     file.seek(size - reach)
@@ -197,9 +216,16 @@ def check_end(file: BinaryIO, size: int) -> None:
         numbers = wide
     entries_on_disk, entries, nbytes, offset = numbers
     if any(disks) or entries_on_disk != entries or offset + nbytes != end_offset:
-        raise FalseClaimError(
-            deferred("the directory of its archive does not end where it is declared to")
-        )
+        raise FalseClaimError(NO_END)
+    file.seek(offset)
+    directory = file.read(nbytes)
+    position = 0
+    for _ in range(entries):
+        if not directory.startswith(ENTRY_MAGIC, position):
+            raise FalseClaimError(NO_END)
+        position += ENTRY_BYTES + sum(_number(directory, position + at, 2) for at in (28, 30, 32))
+    if position != nbytes:
+        raise FalseClaimError(NO_END)
 
 
 def _agree(narrow: Sequence[int], wide: Sequence[int]) -> bool:
@@ -228,7 +254,11 @@ def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
         stored = entry.compress_type == zipfile.ZIP_STORED
         if entry.flag_bits & ENCRYPTED_FLAG:
             raise FalseClaimError(deferred("its archive is encrypted"))
-        if entry.compress_type not in SUPPORTED_COMPRESSION:
+        if (
+            entry.compress_type not in SUPPORTED_COMPRESSION
+            or entry.flag_bits & ~KNOWN_FLAGS
+            or entry.volume
+        ):
             raise FalseClaimError(
                 deferred("its record {name!r} is compressed in a way torch cannot read", name=name)
             )

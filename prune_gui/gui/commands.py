@@ -332,14 +332,14 @@ class Commands:
         session = self._workbench.session
         assert session is not None
         try:
-            path = document_path(path, RECIPE_SUFFIXES)
-            text = session.recipe.lying_in(path.parent).to_yaml().encode()
-            write_documents({path: text})
+            target = document_path(path, RECIPE_SUFFIXES)
+            text = session.recipe.lying_in(target.parent).to_yaml().encode()
+            write_documents({target: text}, overwrite=target == path)  # else nobody was asked
         except PruneGuiError as error:
             self._workbench.fail(deferred("Saving the recipe"), error)
             return False
-        session.mark_saved(session.recipe, path)
-        self._workbench.announce_saved(path)
+        session.mark_saved(session.recipe, target)
+        self._workbench.announce_saved(target)
         return True
 
     def _on_changed(self, changes: Changes) -> None:

@@ -43,10 +43,10 @@ STATE_DICT: Final = deferred(
     "Saves a plain state dict: the other objects of {name} need its code, which is not run."
 )
 TENSORS_ONLY: Final = deferred(
-    "Saves only the tensors, not the other objects of {name}: torch.load accepts the new file with "
-    "weights_only=True."
+    "Saves only the tensors that are shown, not the other objects of {name}: torch.load accepts the "
+    "new file with weights_only=True."
 )
-TENSORS: Final = deferred("Saves only the tensors, not the other objects of {name}.")
+TENSORS: Final = deferred("Saves only the tensors that are shown, not the other objects of {name}.")
 
 
 def contents_note(

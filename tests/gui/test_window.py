@@ -198,6 +198,10 @@ def test_the_open_checkpoint_is_never_replaced_by_its_recipe(changed, answer, tm
     answer("ask_recipe_target", tmp_path / name)
     saved = changed.commands.save_recipe_as()
     assert saved == (name == "shown")  # as shown.yaml
+    if saved:
+        assert (tmp_path / "shown.yaml").is_file()
+        assert not changed.commands.save_recipe_as()  # nobody agreed to replace shown.yaml
+        assert "already exists" in str(failures.pop()[1])
     assert len(failures) == (not saved)
     assert opened.read_bytes() == before
     assert changed.isWindowModified() is not saved

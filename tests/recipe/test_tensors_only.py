@@ -9,6 +9,7 @@ import sys
 from collections import OrderedDict
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -60,12 +61,19 @@ def weights() -> dict[str, torch.Tensor]:
 
 
 def saved(folder: Path, kind: str, *, legacy: bool = False, **further: object) -> Path:
-    """Save a training checkpoint that names code, and return its path."""
+    """Save a training checkpoint that plain torch.load refuses, and return its path."""
     command = f"touch {folder / 'ran'}"
-    args = {"plain": PLAIN, "system": RunsProgram(command), "exec": Executes(command)}[kind]
+    args = {
+        "plain": PLAIN,
+        "system": RunsProgram(command),
+        "exec": Executes(command),
+        "protocol": None,
+    }[kind]
     path = folder / "model.pt"
     content = {"state_dict": {**weights(), **further}, "args": args, "epoch": 3}
-    torch.save(content, path, _use_new_zipfile_serialization=not legacy)
+    protocol = 4 if kind == "protocol" else 2
+    options = {"pickle_protocol": protocol, "_use_new_zipfile_serialization": not legacy}
+    torch.save(content, path, **options)
     return path
 
 
@@ -133,6 +141,36 @@ def test_the_tensors_are_those_of_the_full_copy(tmp_path):
     assert only["b.weight"].data_ptr() == only["c.weight"].data_ptr()
 
 
+def parameter_with_state(command: str) -> nn.Parameter:
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.extra = RunsProgram(command)
+    return parameter
+
+
+RARE = {
+    "sparse": lambda _: torch.eye(3).to_sparse(),
+    "CSR": lambda _: torch.eye(3).to_sparse_csr(),
+    "quantized": lambda _: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+    "state of a parameter": parameter_with_state,
+    "repeated view": lambda _: torch.ones(1).expand(5),
+    "meta": lambda _: torch.empty(3, device="meta"),
+    "array": lambda _: np.ones(3),
+    "jagged": lambda _: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["finalized", "reparametrized"])
+@pytest.mark.parametrize("kind", RARE)
+def test_rare_tensors_become_plain_if_they_are_shown(tmp_path, mark, kind, form):
+    path = saved(tmp_path, "system", rare=RARE[kind](f"touch {mark}"))
+    written(path, tmp_path / "out.pt", form)
+    state = torch.load(tmp_path / "out.pt", weights_only=True)
+    with open_checkpoint(path) as checkpoint:
+        assert ("rare" in state) == ("rare" in checkpoint.keys) == (kind != "jagged")
+    assert not mark.exists()
+
+
 def test_parameters_and_modules_lose_their_classes(tmp_path):
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     module.args = PLAIN
@@ -173,7 +211,7 @@ def test_moments_need_the_other_objects(tmp_path):
         written(saved(tmp_path, "plain"), tmp_path / "out.pt", tensors_only=True, zero_moments=True)
 
 
-@pytest.mark.parametrize("kind", ["plain", "system", "exec"])
+@pytest.mark.parametrize("kind", ["plain", "system", "exec", "protocol"])
 def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
     path = saved(tmp_path, kind)
     out = tmp_path / "out.safetensors"

@@ -147,12 +147,12 @@ class Exporter:
 
     def _save(self, tried: str, path: Path, suffixes: Sequence[str], content: bytes) -> None:
         try:
-            path = document_path(path, suffixes)
-            write_documents({path: content})
+            target = document_path(path, suffixes)
+            write_documents({target: content}, overwrite=target == path)  # else nobody was asked
         except PruneGuiError as error:
             self._workbench.fail(tried, error)
         else:
-            self._workbench.saved.emit(path)
+            self._workbench.saved.emit(target)
 
 
 class LightRender(QObject):

@@ -43,8 +43,8 @@ STATE_DICT: Final = deferred(
     "Saves a plain state dict: the other objects of {name} need its code, which is not run."
 )
 TENSORS_ONLY: Final = deferred(
-    "Saves only the tensors that are shown, not the other objects of {name}: torch.load accepts the "
-    "new file with weights_only=True."
+    "Saves only the tensors that are shown, not the other objects of {name}: torch.load accepts "
+    "the new file with weights_only=True."
 )
 TENSORS: Final = deferred("Saves only the tensors that are shown, not the other objects of {name}.")
 

@@ -11,6 +11,7 @@ import click
 
 from prune_gui.checkpoint.remote.locations import is_url, location
 from prune_gui.cli.clusters import on_cluster
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_bytes,
     as_json,
@@ -171,7 +172,6 @@ def prune_and_save(
         cluster: see `open_cluster`; None for threads of this process.
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
-    from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
     from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
@@ -179,7 +179,7 @@ def prune_and_save(
 
     options = CompactOptions(allow_unloadable)
 
-    with open_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
+    with opened_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
         _remove_interrupted(outputs)
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop, client)
@@ -253,6 +253,7 @@ def _result_json(
     pruned, total = resolution.total
     return {
         "checkpoint": resolution.checkpoint.location,
+        "warnings": list(resolution.checkpoint.warnings),
         "files": [
             {"path": out, "form": form, "bytes": _size_on_disk(out), "note": notes[out]}
             for out, form in outputs.items()

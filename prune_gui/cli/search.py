@@ -19,6 +19,7 @@ from prune_gui.cli.evaluating import (
     trial_json,
     value_text,
 )
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
@@ -114,11 +115,9 @@ def search(
         raise click.UsageError("--amount must lie between 0 and 1, or 0% and 100%.")
     if out is not None and out.exists() and not overwrite:
         raise RecipeError(f"{out} already exists. Choose another name, or add --overwrite.")
-    from prune_gui.checkpoint import open_checkpoint
-
     use_methods(own)
     base = loaded_recipe(recipe)
-    with open_checkpoint(checkpoint, state) as opened:
+    with opened_checkpoint(checkpoint, state) as opened:
         run = _Run(evaluator, opened, base, targets, trials, storage)
         try:
             run.search(at_least, amount, absolute=absolute)

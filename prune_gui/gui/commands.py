@@ -11,7 +11,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.checkpoint_saving import CheckpointSaving
@@ -224,7 +224,7 @@ class Commands:
         if session is None:
             return False
         opened = session.checkpoint.path.absolute()
-        name = opened.parent.name if is_index(opened) else opened.stem
+        name = opened.parent.name if has_several_files(opened) else opened.stem
         suggested = self.folder / f"{name}.yaml"
         path = questions.ask_recipe_target(self.window, suggested)
         return path is not None and self._write_recipe(path)

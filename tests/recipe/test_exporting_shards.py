@@ -164,7 +164,7 @@ def test_torch_shards_stay_torch_shards(torch_shards, tmp_path):
     written(torch_shards, out, {**HALF, "scope": "local"})
     first = torch.load(out / "pytorch_model-00001-of-00002.bin", weights_only=True)
     second = torch.load(out / "pytorch_model-00002-of-00002.bin", weights_only=True)
-    assert list(first) == ["a.weight", "n", "b.weight"]
+    assert list(first) == ["a.weight", "n", "b.weight", "loose"]
     assert list(second) == ["s", "c.weight", "note"]
     assert first["a.weight"].tolist() == [0, 0, 0, 3, 4, 5]
     assert first["a.weight"].data_ptr() == first["b.weight"].data_ptr()
@@ -173,8 +173,51 @@ def test_torch_shards_stay_torch_shards(torch_shards, tmp_path):
     before = json.loads((torch_shards / index).read_text())["weight_map"]
     assert json.loads((out / index).read_text())["weight_map"] == before
     with open_checkpoint(out) as again:
-        assert again.warnings == ()
+        [warning] = again.warnings
+        assert "'loose' in pytorch_model-00001-of-00002.bin" in warning
         assert again.metadata["prune_gui.form"] == "finalized"
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "expected", "is_listed"),
+    [
+        ("finalized", {}, {"a.weight", "loose.weight", "b.weight"}, False),
+        ("reparametrized", {}, {"a.weight_orig", "loose.weight_orig", "b.weight_mask"}, False),
+        ("masks", {}, {"a.weight", "loose.weight", "b.weight"}, True),
+        ("finalized", {"shard_size": 20}, {"a.weight", "loose.weight", "b.weight"}, True),
+    ],
+)
+def test_a_tensor_that_the_index_does_not_list_is_pruned_and_saved(
+    tmp_path, form, options, expected, is_listed
+):
+    folder, out, values = tmp_path / "in", tmp_path / "out", torch.arange(4.0)
+    folder.mkdir()
+    save_file({"a.weight": values, "loose.weight": values + 1}, folder / "m-1.safetensors")
+    save_file({"b.weight": values}, folder / "m-2.safetensors")
+    weight_map = {"a.weight": "m-1.safetensors", "b.weight": "m-2.safetensors"}
+    index = {"metadata": {"total_size": 32}, "weight_map": weight_map}
+    (folder / INDEX).write_text(json.dumps(index))
+    written(folder, out, {**HALF, "scope": "local"}, form=form, **options)
+    shards = [load_file(path) for path in out.glob("*.safetensors")]
+    found = {key: tensor for shard in shards for key, tensor in shard.items()}
+    assert found.keys() >= expected
+    if form == "finalized":
+        assert found["loose.weight"].tolist() == [0, 0, 3, 4]
+    listed = json.loads((out / INDEX).read_text())["weight_map"]
+    assert any(key.startswith("loose") for key in listed) == is_listed
+    with open_checkpoint(out) as again:
+        assert "loose.weight" in again.tensors
+        assert bool(again.warnings) != is_listed
+
+
+@pytest.mark.parametrize(("form", "is_kept"), [("finalized", True), ("reparametrized", False)])
+def test_the_index_counts_parameters_only_while_it_is_right(demo, tmp_path, form, is_kept):
+    index = json.loads((demo / INDEX).read_text())
+    index["metadata"]["total_parameters"] = 7
+    (demo / INDEX).write_text(json.dumps(index))
+    written(demo, tmp_path / "out", form=form)
+    metadata = json.loads((tmp_path / "out" / INDEX).read_text())["metadata"]
+    assert ("total_parameters" in metadata, metadata["by"]) == (is_kept, "hand")
 
 
 def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(

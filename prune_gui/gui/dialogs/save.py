@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import format_by_suffix
 from prune_gui.checkpoint.remote.locations import is_url, location, location_path
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
@@ -253,7 +253,7 @@ class SaveDialog(QDialog):
         self._shard_size.setEnabled(False)
         self._shard_size.setMaximumWidth(100)
         session = self._workbench.session
-        if session is not None and is_index(session.checkpoint.path):
+        if session is not None and has_several_files(session.checkpoint.path):
             self._split.setText(tr("S&plit into new shards of at most"))
             self._split.setToolTip(tr("Otherwise the same shards as the input"))
         self._compressed.setToolTip(tr("For a single file of torch: .pt, .pth, .bin or .ckpt"))

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import format_by_suffix
 from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.resources import is_shipped
@@ -28,7 +28,7 @@ def pruned_path(checkpoint: Path) -> Path:
     """
     path = checkpoint.absolute()
     in_home = is_shipped(path) or url_of(path) is not None
-    if is_index(path):
+    if has_several_files(path):
         return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
     if format_by_suffix(path) is None and format_by_suffix(Path(path.stem)):
         path = path.with_suffix("")  # of .pth.tar, which is no tar archive

@@ -329,8 +329,8 @@ class Checkpoint(ABC):
         self.check()
 
     @cached_property
-    def small_files_folder(self) -> Path:
-        """The folder with small files beside the file, such as its tokenizer.
+    def model_files_folder(self) -> Path:
+        """The folder with the files of the model beside its weights, such as the tokenizer.
 
         Those of a remote checkpoint are fetched first.
 
@@ -339,9 +339,9 @@ class Checkpoint(ABC):
             Cancelled: the user cancels.
         """
         if self.url is not None:
-            from prune_gui.checkpoint.remote.small_files import fetch_small_files  # optional
+            from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
 
-            fetch_small_files(self.path.parent)
+            fetch_model_files(self.path.parent)
         return self.path.parent
 
     def has_moments(self) -> bool:

@@ -17,7 +17,9 @@ from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
     cluster_address,
+    copy_code,
     file,
+    model_files,
     one_state,
     own_methods,
     own_table,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     "--out",
     type=target,
     required=True,
-    help="Output file, or folder for shards; or the URL of one in an object store.",
+    help="Output file, or folder for shards or a model; or the URL of one in an object store.",
 )
 @click.option(
     "--form",
@@ -73,6 +75,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also set the optimizer's moments of pruned elements to zero (finalized torch files).",
 )
+@model_files
+@copy_code
 @unloadable
 @own_table
 @one_state
@@ -93,6 +97,8 @@ def apply(
     overwrite: bool,
     compressed: bool,
     zero_moments: bool,
+    model_files: bool,
+    copy_code: bool,
     allow_unloadable: bool,
     as_json: bool,
 ) -> None:
@@ -108,6 +114,8 @@ def apply(
         state=state,
         compressed=compressed,
         zero_moments=zero_moments,
+        model_files=model_files,
+        copy_code=copy_code,
         allow_unloadable=allow_unloadable,
         cluster=cluster,
     )
@@ -153,6 +161,8 @@ def prune_and_save(
     state: str | None = None,
     compressed: bool = False,
     zero_moments: bool = False,
+    model_files: bool = True,
+    copy_code: bool = False,
     allow_unloadable: bool = False,
     cluster: str | None = None,
 ) -> None:
@@ -168,6 +178,8 @@ def prune_and_save(
         state: see `open_checkpoint`.
         compressed: see `export`.
         zero_moments: see `export`.
+        model_files: see `export`.
+        copy_code: see `export`.
         allow_unloadable: see `export`.
         cluster: see `open_cluster`; None for threads of this process.
     """
@@ -175,9 +187,10 @@ def prune_and_save(
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
     from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
-    from prune_gui.recipe.exporting import extra_files_of, parts_to_write
+    from prune_gui.recipe.exporting import loader_script, parts_to_write
+    from prune_gui.recipe.model_files import Copying
 
-    options = CompactOptions(allow_unloadable)
+    options, copying = CompactOptions(allow_unloadable), Copying(model_files, copy_code)
 
     with opened_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
         _remove_interrupted(outputs)
@@ -195,6 +208,8 @@ def prune_and_save(
                     shard_size=shard_size,
                     compressed=compressed,
                     zero_moments=zero_moments,
+                    model_files=model_files,
+                    copy_code=copy_code,
                     allow_unloadable=allow_unloadable,
                     cluster=client,
                 )
@@ -204,13 +219,12 @@ def prune_and_save(
         loaders = [
             location(loader_path(targets[out]))
             for out, form in outputs.items()
-            if loader_path(targets[out]).name
-            in extra_files_of(resolution, targets[out], form, options)
+            if loader_script(resolution, targets[out], form, options)
         ]
         notes = {}
         for out, form in outputs.items():
             entries = [part.entry for part in parts_to_write(resolution, form, options)]
-            notes[out] = contents_note(resolution, targets[out], form, entries, options)
+            notes[out] = contents_note(resolution, targets[out], form, entries, options, copying)
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return

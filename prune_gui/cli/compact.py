@@ -14,7 +14,9 @@ from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
+    copy_code,
     file,
+    model_files,
     one_state,
     own_methods,
     own_table,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 @click.option("-o", "--out", type=target, help="Output file or folder.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@model_files
+@copy_code
 @unloadable
 @own_table
 @one_state
@@ -54,6 +58,8 @@ def compact(
     *,
     dry_run: bool,
     overwrite: bool,
+    model_files: bool,
+    copy_code: bool,
     allow_unloadable: bool,
     as_json: bool,
 ) -> None:
@@ -70,6 +76,8 @@ def compact(
             overwrite=overwrite,
             as_json=as_json,
             state=state,
+            model_files=model_files,
+            copy_code=copy_code,
             allow_unloadable=allow_unloadable,
         )
         return

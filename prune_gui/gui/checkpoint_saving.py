@@ -79,6 +79,7 @@ class CheckpointSaving:
             shard_size=dialog.shard_size,
             compressed=dialog.compressed,
             zero_moments=dialog.zero_moments,
+            copying=dialog.model_files.copying,
             failed=self._explain,
         )
 
@@ -105,7 +106,7 @@ class CheckpointSaving:
         if url is not None:
             self._workbench.noted.emit(tr("Saved {path}", path=url))
             return
-        files = path.iterdir() if path.is_dir() else [path]
+        files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
         nbytes = sum(file.stat().st_size for file in files)
         size = trn("{count:,} byte", "{count:,} bytes", nbytes)
         self._workbench.noted.emit(tr("Saved {path} ({size})", path=path, size=size))

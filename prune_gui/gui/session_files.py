@@ -13,6 +13,7 @@ from prune_gui.worker.jobs import export_job, open_job
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Form
+    from prune_gui.recipe.model_files import Copying
     from prune_gui.session import Session
 
 
@@ -96,6 +97,7 @@ class SessionFiles(QObject):
         shard_size: int | None = None,
         compressed: bool = False,
         zero_moments: bool = False,
+        copying: Copying | None = None,
         failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
         """Write the pruned checkpoint.
@@ -107,6 +109,7 @@ class SessionFiles(QObject):
             shard_size: maximum size of a shard in bytes; None for one file.
             compressed: whether the values are compressed; see `export`.
             zero_moments: whether moments of pruned elements are set to zero; see `export`.
+            copying: which files beside the weights are copied; None for the default.
             failed: gets the error; None: it is reported like that of any other job.
 
         Returns:
@@ -129,6 +132,7 @@ class SessionFiles(QObject):
             shard_size=shard_size,
             compressed=compressed,
             zero_moments=zero_moments,
+            copying=copying,
         )
         return self._bridge.run(job, saved, failed)
 

@@ -17,8 +17,8 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
-from prune_gui.recipe.compaction.small_files import left_out_folders
 from prune_gui.recipe.exporting import surroundings
+from prune_gui.recipe.model_files import Copying, model_files_note
 from prune_gui.recipe.parts import Form
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
@@ -49,8 +49,9 @@ def contents_note(
     form: Form,
     tensors: Sequence[TensorWriter],
     options: CompactOptions = NO_OPTIONS,
+    copying: Copying | None = None,
 ) -> str:
-    """Return what is kept of a torch file, or of the units; "" if nothing is to be said.
+    """Return what is kept of a torch file, or of the units, and which other files are saved.
 
     Args:
         resolution: the resolution to write.
@@ -58,12 +59,30 @@ def contents_note(
         form: the form to write.
         tensors: the tensors of the form.
         options: the options of the compact form.
+        copying: see `model_files_note`.
+
+    Returns:
+        Sentences; "" if nothing is to be said.
     """
+    notes = (
+        _weights_note(resolution, target, form, tensors, options),
+        model_files_note(resolution.checkpoint, target, form, copying),
+    )
+    return " ".join(filter(None, notes))
+
+
+def _weights_note(
+    resolution: Resolution,
+    target: OutputPath,
+    form: Form,
+    tensors: Sequence[TensorWriter],
+    options: CompactOptions,
+) -> str:
+    """Return what is kept of a torch file, or of the units; "" if nothing is to be said."""
     checkpoint = resolution.checkpoint
     if form == "compact":
         plan = compact_plan(resolution, options, Monitor(None, None))
-        left_out = left_out_folders(checkpoint) if target.is_folder and plan.config else []
-        return plan_note(plan, target, left_out)
+        return plan_note(plan, target)
     if not isinstance(checkpoint, TorchCheckpoint) or form == "masks":
         return ""
     name = checkpoint.path.name

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
+from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name
-from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
@@ -31,7 +31,7 @@ class OutputPath:
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
         shard_size: maximum bytes per shard; None if the shards are those of the input.
-        is_single: whether the folder has one file of weights, with config.json beside it.
+        is_single: whether the folder has one file of weights.
     """
 
     path: Path
@@ -71,7 +71,8 @@ class OutputPath:
     ) -> OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`.
 
-        In the compact form, a folder with config.json can also be written for a single file.
+        A folder can also be written for a single file, except for masks. A name that may be that of
+        a file with a wrong suffix is a folder only if the input is in the folder of a model.
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
@@ -92,10 +93,11 @@ class OutputPath:
                 )
             )
         name = checkpoint.path.name
+        is_certain = path.is_dir() or os.fspath(out).endswith((os.sep, "/"))
         if (
-            form == "compact"
+            form != "masks"
             and is_folder(out)
-            and (checkpoint.path.parent / CONFIG_NAME).is_file()
+            and (is_certain or is_model_folder(checkpoint.path.parent))
         ):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:

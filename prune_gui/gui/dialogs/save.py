@@ -32,11 +32,12 @@ from prune_gui.checkpoint.remote.locations import is_url, location, location_pat
 from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
+from prune_gui.gui.dialogs.model_files_box import ModelFilesBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.dialogs.save_paths import (
-    compact_folder,
     free_space,
     is_occupied,
+    model_folder,
     sure_to_replace,
 )
 from prune_gui.gui.widgets.message import Message
@@ -96,6 +97,9 @@ class SaveDialog(QDialog):
 
     While the dialog is visible, the engine computes the size of each form.
 
+    Attributes:
+        model_files: asks for the files beside the weights.
+
     Args:
         workbench: a workbench with an open session.
         suggested: the suggested path.
@@ -130,6 +134,8 @@ class SaveDialog(QDialog):
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._path = QLineEdit(self._suggested)
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
+        assert workbench.session is not None
+        self.model_files = ModelFilesBox(workbench.session.checkpoint)
         path_row = self._make_path_row()
         self._contents = Message()
         self._draft = Message()
@@ -152,6 +158,7 @@ class SaveDialog(QDialog):
         self._split.toggled.connect(self._change_files)
         self._shard_size.textChanged.connect(self._refresh)
         self._compressed.toggled.connect(self._refresh)
+        self.model_files.folder_wanted.connect(self._path.setText)
         self._path.textChanged.connect(self._refresh)
         self._refresh()
         self._path.setFocus()
@@ -275,14 +282,15 @@ class SaveDialog(QDialog):
         grid.addWidget(self._moments, 4, 1, 1, 2)
         self._replace.setToolTip(tr("Remote folders are never replaced"))
         grid.addWidget(self._replace, 5, 1, 1, 2)
+        grid.addWidget(self.model_files, 7, 1, 1, 2)
         return row
 
     def _suggest(self) -> None:
         """Suggest a folder for the compact form of a model folder, unless the path was edited."""
         session = self._workbench.session
-        folder = compact_folder(session.checkpoint) if session is not None else None
-        if folder is not None:
-            paths = self._suggested, str(folder)
+        checkpoint = session.checkpoint if session is not None else None
+        if checkpoint is not None and (checkpoint.model_types or checkpoint.hf_config):
+            paths = self._suggested, str(model_folder(checkpoint, "compact"))
             wanted = paths[self.form == "compact"]
             if self._path.text() in paths and not self._split.isChecked():
                 self._path.setText(wanted)
@@ -312,6 +320,7 @@ class SaveDialog(QDialog):
         is_torch_file = self._target is not None and self._target.is_compressible
         self._compressed.setEnabled(is_torch_file)
         self._moments.setEnabled(is_torch_file and self.form == "finalized")
+        self.model_files.refresh(self._target, self.form)
         self._measure()
         self._show_sizes()
         self._show_loader()

@@ -35,13 +35,11 @@ def pruned_path(checkpoint: Path) -> Path:
     return (Path.home() if in_home else path.parent) / f"{path.stem}-pruned{path.suffix}"
 
 
-def compact_folder(checkpoint: Checkpoint) -> Path | None:
-    """Return the suggested folder for the compact form; None without a config.json."""
+def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
+    """Return the suggested folder for a model, beside that of the input and named after it."""
     folder = checkpoint.path.absolute().parent
-    if not (checkpoint.model_types or checkpoint.hf_config) or not folder.name:
-        return None
     around = Path.home() if checkpoint.url else folder.parent
-    return around / f"{folder.name}-compact"
+    return around / f"{folder.name}-{ending}"
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:

@@ -299,6 +299,14 @@ class Checkpoint(ABC):
         """
         return 0
 
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """The names of what the file holds besides its tensors and metadata, as far as it is named.
+
+        A file of another format does not hold it.
+        """
+        return ()
+
     def missing_nbytes(self, names: Iterable[str]) -> int:
         """Return the bytes to fetch before these parameters can be read; 0 for local files."""
         return 0

@@ -7,13 +7,13 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint import TensorWriter
+from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, TensorWriter
+from prune_gui.checkpoint.spans import SpanCheckpoint
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.write.entries import keyed_writers
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, listed, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
@@ -41,6 +41,10 @@ STATE_DICT: Final = deferred(
     "Saves a plain state dict: the other objects of {name} need its code, which is not run."
 )
 TENSORS: Final = deferred("Saves only the tensors, not the other objects of {name}.")
+WITHOUT: Final = deferred("Saves only the tensors of {name}, without {objects}.")
+METADATA: Final = deferred(
+    "The shards have different metadata ({keys}); the new files have those of the last shard."
+)
 
 
 def contents_note(
@@ -83,17 +87,35 @@ def _weights_note(
     if form == "compact":
         plan = compact_plan(resolution, options, Monitor(None, None))
         return plan_note(plan, target)
-    if not isinstance(checkpoint, TorchCheckpoint) or form == "masks":
+    if form == "masks":
         return ""
     name = checkpoint.path.name
-    if target.is_folder or target.format is not TORCH:
-        return tr(TENSORS, name=name) if checkpoint.foreign else ""
+    is_sharded = isinstance(checkpoint, ShardedCheckpoint)
+    if (
+        target.format.name != checkpoint.format
+        or target.is_sharded != is_sharded
+        or target.shard_size is not None
+    ):
+        return " ".join(_lost(checkpoint))
+    if not isinstance(checkpoint, TorchCheckpoint):
+        return ""
     template = surroundings(resolution, form)
     if copy_plan(keyed_writers(tensors, template), template) is not None:
         copy = COPY_WITH_MOMENTS if checkpoint.has_moments() else COPY
         note = tr(LEGACY_COPY if checkpoint.file.layout is None else copy)
         return " ".join([note, *(tr(SHARED, name=name) for name in _sharing_states(checkpoint))])
     return tr(STATE_DICT, name=name) if checkpoint.foreign else ""
+
+
+def _lost(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what files of another format or division do not keep, in sentences for the user."""
+    name = checkpoint.path.name
+    if objects := checkpoint.other_objects:
+        yield tr(WITHOUT, name=name, objects=listed(objects))
+    elif checkpoint.foreign or isinstance(checkpoint, SpanCheckpoint):
+        yield tr(TENSORS, name=name)
+    if isinstance(checkpoint, ShardedCheckpoint) and checkpoint.differing_metadata:
+        yield tr(METADATA, keys=listed(checkpoint.differing_metadata))
 
 
 def _sharing_states(checkpoint: TorchCheckpoint) -> Iterator[str]:

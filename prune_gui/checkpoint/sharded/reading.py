@@ -74,7 +74,8 @@ class ShardedCheckpoint(Checkpoint):
                     contents.add(number, shard, opened)
             contents.check_number()
             self.shard_of = contents.shard_of
-            self.differing_metadata = contents.differing_metadata
+            self.differing_metadata = tuple(contents.differing_metadata)
+            self._other_objects = tuple(contents.other_objects)
             super().__init__(
                 index.path,
                 contents.raw,
@@ -88,6 +89,11 @@ class ShardedCheckpoint(Checkpoint):
         except BaseException:
             self.close()
             raise
+
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """Those of all shards; see `Checkpoint.other_objects`."""
+        return self._other_objects
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor with `read_key` of its shard."""
@@ -269,6 +275,7 @@ class _MergedShards:
         self.metadata: dict[str, str] = {}
         self.differing_metadata: dict[str, None] = {}
         self.hf_config: dict[str, int] = {}
+        self.other_objects: dict[str, None] = {}
 
     def add(self, number: int, shard: str, opened: Checkpoint) -> None:
         """Add the next shard.
@@ -310,6 +317,7 @@ class _MergedShards:
                 self.differing_metadata[key] = None
         self.metadata |= opened.metadata
         self.hf_config |= opened.hf_config
+        self.other_objects |= dict.fromkeys(opened.other_objects)
         if opened.raw or not self._index.parts:  # the first part may have the metadata alone
             self._warnings += opened.warnings
 

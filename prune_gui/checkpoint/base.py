@@ -91,6 +91,8 @@ class Checkpoint(ABC):
     """
 
     format: str
+    is_part = False
+    """Whether this is one file of several that open together."""
 
     def __init__(
         self,
@@ -382,7 +384,7 @@ class Checkpoint(ABC):
         from prune_gui.checkpoint.reopening import reopen  # it opens subclasses of this class
 
         where = self.url or str(self.path.absolute())
-        return reopen, (where, self.state_dict or None, self.files_digest())
+        return reopen, (where, self.state_dict or None, self.files_digest(), self.is_part)
 
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:

@@ -39,6 +39,7 @@ class GgufCheckpoint(MappedCheckpoint):
         entries = self.gguf_header.entries
         config = {**surroundings.hf_config, **_hf_config(entries)}
         surroundings = replace(surroundings, hf_config=config)
+        self.is_part = self.gguf_header.part is not None
         super().__init__(source, self.gguf_header.header, surroundings)
 
     @property

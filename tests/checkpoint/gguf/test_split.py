@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ from gguf import GGUFReader
 from gguf_files import ELEMENTS, TYPES, fields_in, tensors_in, write_gguf
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.reopening import _reopened
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
 
@@ -115,6 +117,14 @@ def replace_number(path, new, old):
 def rename_all(folder, old, new):
     for path in list(folder.iterdir()):
         path.rename(path.with_name(path.name.replace(old, new)))
+
+
+def test_another_process_opens_a_part_alone(three):
+    with open_checkpoint(three) as checkpoint, checkpoint.open_shard(SECOND) as part:
+        again = pickle.loads(pickle.dumps(part))
+        assert (again.path, again.keys) == (three / SECOND, part.keys)
+    again.close()
+    _reopened.cache_clear()
 
 
 def test_a_part_too_many_is_named(three):

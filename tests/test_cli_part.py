@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -54,6 +55,17 @@ def run(*arguments: str) -> None:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_part_and_merge_print_the_warnings_of_the_checkpoint(files, tmp_path, capsys):
+    index = tmp_path / "demo" / INDEX
+    content = json.loads(index.read_text())
+    unlisted = next(iter(content["weight_map"]))
+    del content["weight_map"][unlisted]
+    index.write_text(json.dumps(content))
+    for arguments in (["part", "1/1", *files, "-o", "out", "--work", "work"], ["merge", "work"]):
+        run(*arguments)
+        assert f"{unlisted!r} in model-0.safetensors" in capsys.readouterr().err
 
 
 def test_parts_and_merge_write_what_apply_writes(files, tmp_path, capsys):

@@ -91,6 +91,8 @@ class Checkpoint(ABC):
     """
 
     format: str
+    is_part = False
+    """Whether this is one file of several that open together."""
 
     def __init__(
         self,
@@ -305,6 +307,14 @@ class Checkpoint(ABC):
         """
         return 0
 
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """The names of what the file holds besides its tensors and metadata, as far as it is named.
+
+        A file of another format does not hold it.
+        """
+        return ()
+
     def missing_nbytes(self, names: Iterable[str]) -> int:
         """Return the bytes to fetch before these parameters can be read; 0 for local files."""
         return 0
@@ -335,8 +345,8 @@ class Checkpoint(ABC):
         self.check()
 
     @cached_property
-    def small_files_folder(self) -> Path:
-        """The folder with small files beside the file, such as its tokenizer.
+    def model_files_folder(self) -> Path:
+        """The folder with the files of the model beside its weights, such as the tokenizer.
 
         Those of a remote checkpoint are fetched first.
 
@@ -345,9 +355,9 @@ class Checkpoint(ABC):
             Cancelled: the user cancels.
         """
         if self.url is not None:
-            from prune_gui.checkpoint.remote.small_files import fetch_small_files  # optional
+            from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
 
-            fetch_small_files(self.path.parent)
+            fetch_model_files(self.path.parent)
         return self.path.parent
 
     def has_moments(self) -> bool:
@@ -380,7 +390,7 @@ class Checkpoint(ABC):
         from prune_gui.checkpoint.reopening import reopen  # it opens subclasses of this class
 
         where = self.url or str(self.path.absolute())
-        return reopen, (where, self.state_dict or None, self.files_digest())
+        return reopen, (where, self.state_dict or None, self.files_digest(), self.is_part)
 
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from prune_gui.checkpoint import formats
 from prune_gui.checkpoint.sharded.index import index_pattern, is_index
+from prune_gui.checkpoint.sharded.split import part_names
 from prune_gui.errors import CheckpointError
 from prune_gui.language import listed, tr
 
@@ -31,7 +32,7 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
         matches = [name for name in names if re.fullmatch(pattern, name, re.IGNORECASE)]
         candidates = [
             name
-            for name in matches
+            for name in _without_parts(matches)
             if _without_variant(name) == name or _without_variant(name) not in matches
         ]
         if len(candidates) == 1:
@@ -60,6 +61,11 @@ def _preferred_names() -> Iterator[str]:
         yield index_pattern(file_format)
         yield file_format.preferred_name
         yield f".+({'|'.join(map(re.escape, file_format.suffixes))})"
+
+
+def _without_parts(names: Sequence[str]) -> list[str]:
+    """Return the names without those of further parts of a split file; `names` are sorted."""
+    return list({(part_names(name) or (name,))[0]: name for name in reversed(names)}.values())[::-1]
 
 
 def _without_variant(name: str) -> str:

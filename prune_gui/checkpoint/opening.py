@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 from prune_gui.checkpoint.base import (
@@ -17,8 +18,9 @@ from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recog
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.pipeline import find_component
 from prune_gui.checkpoint.remote.locations import location_path, url_of
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.index import is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
+from prune_gui.checkpoint.sharded.split import split_index
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.surroundings import look_around
 from prune_gui.checkpoint.unsupported_formats import explanation
@@ -32,10 +34,11 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     Reads headers only, no values. safetensors files do not need torch for this.
 
     Args:
-        path: a file; an index of shards (`*.safetensors.index.json`, `*.bin.index.json`), which
-            are opened as one checkpoint; a folder with one of these; or a diffusers pipeline, which
-            has such a folder for each model. The URL of a file, an index or a folder opens a remote
-            checkpoint; see `prune_gui.checkpoint.remote.locations` for the schemes.
+        path: a file; an index of shards (`*.safetensors.index.json`, `*.bin.index.json`) or one
+            part of a split GGUF, which are opened as one checkpoint; a folder with one of these; or
+            a diffusers pipeline, which has such a folder for each model. The URL of a file, an
+            index or a folder opens a remote checkpoint; see
+            `prune_gui.checkpoint.remote.locations` for the schemes.
         state: the name of one of several state dicts of a torch file, or of one of several models
             of a pipeline (see `Checkpoint.candidates`); None selects the largest state dict, or the
             denoiser.
@@ -62,10 +65,17 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
             path, variants = find_checkpoint(path)
             remarks += variants
         surroundings = look_around(path, remarks, component)
-        if not is_index(path):
-            return _open_file(path, state, surroundings)
-        _check_state(path, state, has_states=False)
-        return ShardedCheckpoint(path, _open_file, surroundings)
+        if is_index(path):
+            _check_state(path, state, has_states=False)
+            return ShardedCheckpoint(read_index(path), open_file, surroundings)
+        opened = open_file(path, state, surroundings)
+        with ExitStack() as whole:
+            whole.enter_context(opened)
+            index = split_index(opened)
+            if index is None:
+                whole.pop_all()
+                return opened
+        return ShardedCheckpoint(index, open_file, surroundings)
     except FileNotFoundError:
         raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
     except OSError as error:
@@ -79,10 +89,15 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
 
 
 @gc_paused()
-def _open_file(
+def open_file(
     path: Path, state: str | None = None, surroundings: Surroundings = NO_SURROUNDINGS
 ) -> FileCheckpoint:
-    """Open a single file, once."""
+    """Open a single file, once, also one that is a part of others; see `open_checkpoint`.
+
+    Raises:
+        CheckpointError: see `open_checkpoint`.
+        OSError: the file cannot be read.
+    """
     source = _source(path)
     try:
         file_format = _format_of(source)

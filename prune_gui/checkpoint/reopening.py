@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.opening import open_checkpoint
+from prune_gui.checkpoint.opening import open_checkpoint, open_file
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -17,13 +17,14 @@ MAX_REOPENED: Final = 8
 """Checkpoints that stay open in a process: the input, its auxiliary files, and a few shards."""
 
 
-def reopen(where: str, state: str | None, digest: bytes) -> Checkpoint:
+def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
     """Return the checkpoint at a path or URL, which stays open in this process.
 
     Args:
         where: the absolute path, or the URL, of the file or of the index of shards.
         state: as for `open_checkpoint`.
         digest: the `Checkpoint.files_digest` of the checkpoint in the other process.
+        is_part: see `Checkpoint.is_part`.
 
     Raises:
         CheckpointError: this machine has no such file, or another one.
@@ -38,15 +39,15 @@ def reopen(where: str, state: str | None, digest: bytes) -> Checkpoint:
             )
         )
     with _lock:  # opens it once for all threads
-        return _reopened(path, state, digest)
+        return _reopened(path, state, digest, is_part)
 
 
 _lock = threading.Lock()
 
 
 @lru_cache(MAX_REOPENED)
-def _reopened(path: Path, state: str | None, digest: bytes) -> Checkpoint:
-    checkpoint = open_checkpoint(path, state)
+def _reopened(path: Path, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
+    checkpoint = open_file(path) if is_part else open_checkpoint(path, state)
     if checkpoint.files_digest() != digest:
         checkpoint.close()
         raise CheckpointError(

@@ -11,12 +11,15 @@ import click
 
 from prune_gui.checkpoint.remote.locations import is_url, location
 from prune_gui.cli.clusters import on_cluster
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_bytes,
     as_json,
     checkpoint_file,
     cluster_address,
+    copy_code,
     file,
+    model_files,
     one_state,
     own_methods,
     own_table,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     "--out",
     type=target,
     required=True,
-    help="Output file, or folder for shards; or the URL of one in an object store.",
+    help="Output file, or folder for shards or a model; or the URL of one in an object store.",
 )
 @click.option(
     "--form",
@@ -74,6 +77,8 @@ if TYPE_CHECKING:
     help="Also set the optimizer's moments of pruned elements to zero (finalized torch files).",
 )
 @tensors_only
+@model_files
+@copy_code
 @unloadable
 @own_table
 @one_state
@@ -95,6 +100,8 @@ def apply(
     compressed: bool,
     zero_moments: bool,
     tensors_only: bool | None,
+    model_files: bool,
+    copy_code: bool,
     allow_unloadable: bool,
     as_json: bool,
 ) -> None:
@@ -111,6 +118,8 @@ def apply(
         compressed=compressed,
         zero_moments=zero_moments,
         tensors_only=tensors_only,
+        model_files=model_files,
+        copy_code=copy_code,
         allow_unloadable=allow_unloadable,
         cluster=cluster,
     )
@@ -157,6 +166,8 @@ def prune_and_save(
     compressed: bool = False,
     zero_moments: bool = False,
     tensors_only: bool | None = None,
+    model_files: bool = True,
+    copy_code: bool = False,
     allow_unloadable: bool = False,
     cluster: str | None = None,
 ) -> None:
@@ -173,19 +184,21 @@ def prune_and_save(
         compressed: see `export`.
         zero_moments: see `export`.
         tensors_only: see `export`.
+        model_files: see `export`.
+        copy_code: see `export`.
         allow_unloadable: see `export`.
         cluster: see `open_cluster`; None for threads of this process.
     """
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
-    from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
     from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
-    from prune_gui.recipe.exporting import extra_files_of, parts_to_write
+    from prune_gui.recipe.exporting import loader_script, parts_to_write
+    from prune_gui.recipe.model_files import Copying
 
-    options = CompactOptions(allow_unloadable)
+    options, copying = CompactOptions(allow_unloadable), Copying(model_files, copy_code)
 
-    with open_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
+    with opened_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
         _remove_interrupted(outputs)
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop, client)
@@ -202,6 +215,8 @@ def prune_and_save(
                     compressed=compressed,
                     zero_moments=zero_moments,
                     tensors_only=tensors_only,
+                    model_files=model_files,
+                    copy_code=copy_code,
                     allow_unloadable=allow_unloadable,
                     cluster=client,
                 )
@@ -212,13 +227,12 @@ def prune_and_save(
         loaders = [
             location(loader_path(targets[out]))
             for out, form in outputs.items()
-            if loader_path(targets[out]).name
-            in extra_files_of(resolution, targets[out], form, options)
+            if loader_script(resolution, targets[out], form, options)
         ]
         notes = {}
         for out, form in outputs.items():
             entries = [part.entry for part in parts_to_write(resolution, form, options)]
-            notes[out] = contents_note(resolution, targets[out], form, entries, options)
+            notes[out] = contents_note(resolution, targets[out], form, entries, options, copying)
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return
@@ -261,6 +275,7 @@ def _result_json(
     pruned, total = resolution.total
     return {
         "checkpoint": resolution.checkpoint.location,
+        "warnings": list(resolution.checkpoint.warnings),
         "files": [
             {"path": out, "form": form, "bytes": _size_on_disk(out), "note": notes[out]}
             for out, form in outputs.items()

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.apply import load_recipe, prune_and_save
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
+    copy_code,
     file,
+    model_files,
     one_state,
     own_methods,
     own_table,
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 @click.option("-o", "--out", type=target, help="Output file or folder.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@model_files
+@copy_code
 @unloadable
 @own_table
 @one_state
@@ -53,6 +58,8 @@ def compact(
     *,
     dry_run: bool,
     overwrite: bool,
+    model_files: bool,
+    copy_code: bool,
     allow_unloadable: bool,
     as_json: bool,
 ) -> None:
@@ -69,12 +76,14 @@ def compact(
             overwrite=overwrite,
             as_json=as_json,
             state=state,
+            model_files=model_files,
+            copy_code=copy_code,
             allow_unloadable=allow_unloadable,
         )
         return
-    plan = _plan(steps, checkpoint, state, allow_unloadable=allow_unloadable)
+    plan, warnings = _plan(steps, checkpoint, state, allow_unloadable=allow_unloadable)
     if as_json:
-        print_json({"checkpoint": str(checkpoint), **_plan_json(plan)})
+        print_json({"checkpoint": str(checkpoint), "warnings": list(warnings), **_plan_json(plan)})
     else:
         for line in _lines(plan):
             print_line(line)
@@ -86,21 +95,23 @@ def _zeros() -> Recipe:
     return Recipe(start="zeros")
 
 
-def _plan(recipe: Recipe, path: Path, state: str | None, *, allow_unloadable: bool) -> CompactPlan:
-    """Return the plan of the compact form, with its problems."""
-    from prune_gui.checkpoint import open_checkpoint
+def _plan(
+    recipe: Recipe, path: Path, state: str | None, *, allow_unloadable: bool
+) -> tuple[CompactPlan, tuple[str, ...]]:
+    """Return the plan of the compact form, with its problems, and the warnings of the file."""
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import resolve  # torch: slow to import
     from prune_gui.recipe.compaction.plan import check_source, planned
     from prune_gui.recipe.compaction.source import architecture_of
 
-    with open_checkpoint(path, state) as opened, job("Looking for units") as (progress, stop):
+    with opened_checkpoint(path, state) as opened, job("Looking for units") as (progress, stop):
         check_source(opened)
         architecture = architecture_of(opened, recipe.table_path)
         resolution = resolve(recipe, opened, progress, stop)
-        return planned(
+        plan = planned(
             resolution, architecture, Monitor(progress, stop), allow_unloadable=allow_unloadable
         )
+        return plan, opened.warnings
 
 
 def _plan_json(plan: CompactPlan) -> dict[str, object]:

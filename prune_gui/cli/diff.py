@@ -11,6 +11,7 @@ import click
 
 from prune_gui.checkpoint.remote.locations import location
 from prune_gui.cli.clusters import on_cluster
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
@@ -51,9 +52,8 @@ def diff(a: Path, b: Path, cluster: str | None, *, as_json: bool) -> None:
     The table shows the tensors that differ, --json shows all.
     """
     from prune_gui.audit.diff.difference import difference  # torch: slow to import
-    from prune_gui.checkpoint import open_checkpoint
 
-    with open_checkpoint(a) as checkpoint_a, open_checkpoint(b) as checkpoint_b:
+    with opened_checkpoint(a) as checkpoint_a, opened_checkpoint(b) as checkpoint_b:
         with on_cluster(cluster), job("Comparing") as (progress, stop):
             differences = difference(checkpoint_a, checkpoint_b, progress, stop)
         if as_json:
@@ -149,6 +149,7 @@ def _differences_json(a: Checkpoint, b: Checkpoint, differences: Differences) ->
 
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
     return {
+        "warnings": list(checkpoint.warnings),
         "path": checkpoint.location,
         "format": checkpoint.format,
         "files": [location(path) for path in checkpoint.files],

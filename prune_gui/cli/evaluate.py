@@ -16,6 +16,7 @@ from prune_gui.cli.evaluating import (
     loaded_recipe,
     takes_evaluator,
 )
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
@@ -59,13 +60,11 @@ def evaluate(
     checkpoint, {output} a file or folder for results in JSON. Results are stored, and not computed
     twice.
     """
-    from prune_gui.checkpoint import open_checkpoint
-
     use_methods(own)
     steps = loaded_recipe(recipe)
     status = EvaluationStatus()
     with (
-        open_checkpoint(checkpoint, state) as opened,
+        opened_checkpoint(checkpoint, state) as opened,
         job("Evaluating", with_bar=False) as (_, stop),
         status.shown("Evaluating"),
     ):
@@ -73,7 +72,7 @@ def evaluate(
     if evaluator.metric is not None:
         evaluator.value(result)  # an unknown name is an error
     if as_json:
-        print_json(_json(evaluator, result, checkpoint, recipe))
+        print_json({**_json(evaluator, result, checkpoint, recipe), "warnings": opened.warnings})
         return
     for line in _lines(result, checkpoint):
         print_line(line)

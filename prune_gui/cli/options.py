@@ -131,6 +131,17 @@ own_table = click.option(
     type=file,
     help="Table of the architecture, a YAML file, that tells the units of the network.",
 )
+model_files = click.option(
+    "--model-files/--no-model-files",
+    default=True,
+    help="Copy config.json, the tokenizer and similar files into a folder (the default).",
+)
+copy_code = click.option(
+    "--copy-code",
+    is_flag=True,
+    help="Also copy files of the model that programs run, such as *.py, which an auto_map in "
+    "config.json names.",
+)
 unloadable = click.option(
     "--allow-unloadable",
     is_flag=True,

@@ -10,6 +10,7 @@ import click
 
 from prune_gui.checkpoint.remote.locations import is_url
 from prune_gui.cli.apply import load_recipe
+from prune_gui.cli.opening import opened_checkpoint, print_warnings
 from prune_gui.cli.options import (
     as_bytes,
     checkpoint_file,
@@ -86,14 +87,13 @@ def part(
     them. Without it, a part does one stage and ends; run all parts again for the next stage, until
     they say that they are done. A part that was killed is run again. Then run merge.
     """
-    from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe.shares import (  # torch: slow to import
         PartsMissingError,
         SharedJob,
         run_part,
     )
 
-    with open_checkpoint(checkpoint, state) as opened:
+    with opened_checkpoint(checkpoint, state) as opened:
         shared = SharedJob(
             parts=number[1],
             recipe=load_recipe(recipe).to_yaml(),
@@ -125,5 +125,6 @@ def merge(work: Path) -> None:
 
     with cli_job("Merging") as (progress, stop):
         job, resolution = merge_parts(work, progress, stop)
+    print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
     print_line(f"Wrote {job.out} ({job.form}): {pruned:,} of {total:,} weights are pruned")

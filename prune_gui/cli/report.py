@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.clusters import on_cluster
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
@@ -58,12 +59,11 @@ def report(
     """
     from prune_gui.audit.report.collecting import report_on_files  # torch: slow to import
     from prune_gui.audit.report.writing import check_targets, write
-    from prune_gui.checkpoint import open_checkpoint
     from prune_gui.monitor import Monitor
 
     with ExitStack() as stack:
-        opened = [stack.enter_context(open_checkpoint(path, state)) for path in files]
-        before = stack.enter_context(open_checkpoint(reference)) if reference else None
+        opened = [stack.enter_context(opened_checkpoint(path, state)) for path in files]
+        before = stack.enter_context(opened_checkpoint(reference)) if reference else None
         out, table = check_targets(out, table, overwrite=overwrite)
         with on_cluster(cluster), job("Counting zeros") as (progress, stop):
             monitor = Monitor(progress, stop)

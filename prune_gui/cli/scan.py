@@ -19,6 +19,7 @@ from prune_gui.cli.evaluating import (
     trial_json,
     value_text,
 )
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
@@ -92,7 +93,6 @@ def scan(
     Tells which parts of a network are sensitive. EVALUATOR is that of `prune-gui evaluate`. After
     Ctrl-C, the results so far are printed, and the same command continues from there.
     """
-    from prune_gui.checkpoint import open_checkpoint
     from prune_gui.evaluation.scan import check_method, groups_of, scan_trials
     from prune_gui.evaluation.trials import Trials
 
@@ -101,7 +101,7 @@ def scan(
     base = loaded_recipe(recipe)
     status = EvaluationStatus()
     made: list[Trial] = []
-    with open_checkpoint(checkpoint, state) as opened:
+    with opened_checkpoint(checkpoint, state) as opened:
         groups = groups_of(opened, targets, depth)
         count = len(groups) * len(amounts)
         dense: Evaluation | None = None

@@ -19,6 +19,7 @@ from prune_gui.cli.evaluating import (
     trial_json,
     value_text,
 )
+from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
     as_json,
     checkpoint_file,
@@ -112,7 +113,6 @@ def search(
         raise click.UsageError("Give either --at-least or --amount.")
     if amount is not None and not 0 <= amount <= 1:
         raise click.UsageError("--amount must lie between 0 and 1, or 0% and 100%.")
-    from prune_gui.checkpoint import open_checkpoint
     from prune_gui.checkpoint.write.documents import (
         RECIPE_SUFFIXES,
         check_documents,
@@ -124,7 +124,7 @@ def search(
         check_documents([out], overwrite=overwrite)
     use_methods(own)
     base = loaded_recipe(recipe)
-    with open_checkpoint(checkpoint, state) as opened:
+    with opened_checkpoint(checkpoint, state) as opened:
         run = _Run(evaluator, opened, base, targets, trials, storage)
         try:
             run.search(at_least, amount, absolute=absolute)

@@ -24,6 +24,7 @@ from prune_gui.errors import EvaluationError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import parts_to_write, write
+from prune_gui.recipe.model_files import Copying
 from prune_gui.recipe.resolution import Resolution
 
 SHARED_MEMORY: Final = Path("/dev/shm")
@@ -105,8 +106,8 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """Write the finalized checkpoint into a folder, and return its path.
 
     The file has the name and the format of the input; for shards, it is the folder. If there is
-    a config.json beside the input, it and the other small files, such as tokenizers, are linked
-    into the folder. If no step prunes anything, this is the path of the input itself, unless it is
+    a config.json beside the input, it and the other files, such as tokenizers, are linked into the
+    folder. If no step prunes anything, this is the path of the input itself, unless it is
     remote.
 
     Raises:
@@ -130,9 +131,10 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
         overwrite=False,
         tensors_only=False,  # the evaluator gets all that the input has
         monitor=monitor,
+        copying=Copying(False),
     )
     if (checkpoint.path.parent / CONFIG_NAME).is_file():
-        for path in visible_files(checkpoint.small_files_folder.absolute()):
+        for path in visible_files(checkpoint.model_files_folder.absolute()):
             if not is_weight_file(path):
                 with suppress(OSError):
                     (out / path.name).symlink_to(path)

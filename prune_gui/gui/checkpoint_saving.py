@@ -82,6 +82,7 @@ class CheckpointSaving:
             compressed=dialog.compressed,
             zero_moments=dialog.zero_moments,
             tensors_only=dialog.tensors_only,
+            copying=dialog.model_files.copying,
             failed=self._explain,
         )
 
@@ -108,7 +109,7 @@ class CheckpointSaving:
         if url is not None:
             self._workbench.noted.emit(tr("Saved {path}", path=url))
             return
-        files = path.iterdir() if path.is_dir() else [path]
+        files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
         nbytes = sum(file.stat().st_size for file in files)
         size = trn("{count:,} byte", "{count:,} bytes", nbytes)
         saved = tr("Saved {path} ({size})", path=path, size=size)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.checkpoint.write.documents import (
     RECIPE_SUFFIXES,
     document_path,
@@ -229,7 +229,7 @@ class Commands:
         if session is None:
             return False
         opened = session.checkpoint.path.absolute()
-        name = opened.parent.name if is_index(opened) else opened.stem
+        name = opened.parent.name if has_several_files(opened) else opened.stem
         suggested = self.folder / f"{name}.yaml"
         path = questions.ask_recipe_target(self.window, suggested)
         return path is not None and self._write_recipe(path)

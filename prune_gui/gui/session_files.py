@@ -13,6 +13,7 @@ from prune_gui.worker.jobs import export_job, open_job
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Form
+    from prune_gui.recipe.model_files import Copying
     from prune_gui.session import Session
 
 
@@ -97,6 +98,7 @@ class SessionFiles(QObject):
         compressed: bool = False,
         zero_moments: bool = False,
         tensors_only: bool | None = None,
+        copying: Copying | None = None,
         failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
         """Write the pruned checkpoint.
@@ -109,6 +111,7 @@ class SessionFiles(QObject):
             compressed: whether the values are compressed; see `export`.
             zero_moments: whether moments of pruned elements are set to zero; see `export`.
             tensors_only: whether a torch file gets the tensors alone; see `export`.
+            copying: which files beside the weights are copied; None for the default.
             failed: gets the error; None: it is reported like that of any other job.
 
         Returns:
@@ -132,6 +135,7 @@ class SessionFiles(QObject):
             compressed=compressed,
             zero_moments=zero_moments,
             tensors_only=tensors_only,
+            copying=copying,
         )
         return self._bridge.run(job, saved, failed)
 

@@ -12,6 +12,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible_files
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.sharded.index import index_with, is_index
+from prune_gui.checkpoint.sharded.split import has_several_files, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -34,6 +35,7 @@ class BatchRow:
         total: number of elements in all prunable parameters; None if the recipe was not applied.
         out: the file or folder that was written; None if none was.
         error: the error message, or "".
+        warnings: what opening the checkpoint has to say.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class BatchRow:
     total: int | None = None
     out: Path | None = None
     error: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def sparsity(self) -> float:
@@ -82,7 +85,12 @@ def prune_file(
             matches = match_recipe(recipe, checkpoint)
             targets = {name for match in matches for name in match.targets}
             unmatched = dict.fromkeys(text for match in matches for text in match.unmatched)
-            row = replace(row, targets=len(targets), unmatched=tuple(unmatched))
+            row = replace(
+                row,
+                targets=len(targets),
+                unmatched=tuple(unmatched),
+                warnings=checkpoint.warnings,
+            )
             resolution = initial_resolution(recipe, checkpoint, monitor)
             for step in recipe.steps:
                 resolution = resolution.with_step(step, monitor)
@@ -156,7 +164,7 @@ def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
     The paths are distinct, also on a case-insensitive file system, and none is one of `paths`.
     """
     taken = {_key(path) for path in paths}
-    taken |= {_key(path.absolute().parent) for path in paths if is_index(path)}
+    taken |= {_key(path.absolute().parent) for path in paths if has_several_files(path)}
     result = []
     for path in paths:
         out = next(out for name in _names(path) if _key(out := folder / name) not in taken)
@@ -166,7 +174,7 @@ def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """Return all checkpoints directly in a folder; shards are represented by their index file.
+    """Return all checkpoints directly in a folder; shards and parts are represented by one file.
 
     If there are none, returns the checkpoints of its subfolders, see `open_checkpoint`.
 
@@ -175,7 +183,12 @@ def checkpoints_in(folder: Path) -> list[Path]:
     """
     try:
         files = [path for path in visible_files(folder) if is_weight_file(path)]
-        checkpoints = [path for path in files if is_index(path) or index_with(path) is None]
+        further_parts = {name for path in files for name in part_names(path.name)[1:]}
+        checkpoints = [
+            path
+            for path in files
+            if is_index(path) or (index_with(path) is None and path.name not in further_parts)
+        ]
         if not checkpoints:
             within = (_checkpoint_of(path) for path in sorted(folder.iterdir()) if path.is_dir())
             checkpoints = [path for path in within if path is not None]
@@ -205,7 +218,7 @@ def _key(path: Path) -> str:
 def _names(path: Path) -> Iterator[str]:
     """Yield candidate names for the pruned form of a checkpoint, in order of preference."""
     absolute = path.absolute()
-    if is_index(path):
+    if has_several_files(path):
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name
     else:
         (stem, suffix), parent = stem_and_suffix(absolute), absolute.parent.name

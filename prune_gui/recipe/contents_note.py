@@ -7,20 +7,20 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint import TensorWriter
+from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, TensorWriter
 from prune_gui.checkpoint.named_code import code_statement
+from prune_gui.checkpoint.spans import SpanCheckpoint
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.torch.writing import is_reduced
 from prune_gui.checkpoint.write.entries import keyed_writers
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, listed, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
-from prune_gui.recipe.compaction.small_files import left_out_folders
 from prune_gui.recipe.exporting import surroundings
+from prune_gui.recipe.model_files import Copying, model_files_note
 from prune_gui.recipe.parts import Form
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
@@ -47,6 +47,10 @@ TENSORS_ONLY: Final = deferred(
     "the new file with weights_only=True."
 )
 TENSORS: Final = deferred("Saves only the tensors that are shown, not the other objects of {name}.")
+WITHOUT: Final = deferred("Saves only the tensors of {name}, without {objects}.")
+METADATA: Final = deferred(
+    "The shards have different metadata ({keys}); the new files have those of the last shard."
+)
 
 
 def contents_note(
@@ -55,8 +59,9 @@ def contents_note(
     form: Form,
     tensors: Sequence[TensorWriter],
     options: CompactOptions = NO_OPTIONS,
+    copying: Copying | None = None,
 ) -> str:
-    """Return what is kept of a torch file, or of the units; "" if nothing is to be said.
+    """Return what is kept of a torch file, or of the units, and which other files are saved.
 
     Args:
         resolution: the resolution to write.
@@ -64,25 +69,44 @@ def contents_note(
         form: the form to write.
         tensors: the tensors of the form.
         options: the options of the compact form.
+        copying: see `model_files_note`.
+
+    Returns:
+        Sentences; "" if nothing is to be said.
     """
+    notes = (
+        _weights_note(resolution, target, form, tensors, options),
+        model_files_note(resolution.checkpoint, target, form, copying),
+    )
+    return " ".join(filter(None, notes))
+
+
+def _weights_note(
+    resolution: Resolution,
+    target: OutputPath,
+    form: Form,
+    tensors: Sequence[TensorWriter],
+    options: CompactOptions,
+) -> str:
+    """Return what is kept of a torch file, or of the units; "" if nothing is to be said."""
     checkpoint = resolution.checkpoint
     if form == "compact":
         plan = compact_plan(resolution, options, Monitor(None, None))
-        left_out = left_out_folders(checkpoint) if target.is_folder and plan.config else []
-        return plan_note(plan, target, left_out)
-    if checkpoint.format != TORCH.name or form == "masks":
+        return plan_note(plan, target)
+    if form == "masks":
         return ""
     name = checkpoint.path.name
-    if target.is_tensors_only:
+    if target.is_tensors_only and checkpoint.format == target.format.name:
         return tr(TENSORS_ONLY, name=name)
-    if target.is_sharded and target.shard_size is None:
-        return code_statement(checkpoint.foreign)
+    is_sharded = isinstance(checkpoint, ShardedCheckpoint)
     if (
-        not isinstance(checkpoint, TorchCheckpoint)
-        or target.is_sharded
-        or target.format is not TORCH
+        target.format.name != checkpoint.format
+        or target.is_sharded != is_sharded
+        or target.shard_size is not None
     ):
-        return tr(TENSORS, name=name) if checkpoint.foreign else ""
+        return " ".join(_lost(checkpoint))
+    if not isinstance(checkpoint, TorchCheckpoint):
+        return code_statement(checkpoint.foreign)
     template = surroundings(resolution, form)
     writers = keyed_writers(tensors, template)
     if copy_plan(writers, template) is not None:
@@ -93,6 +117,17 @@ def contents_note(
     if checkpoint.foreign and is_reduced(writers, checkpoint):
         return tr(STATE_DICT, name=name)
     return code_statement(checkpoint.foreign)
+
+
+def _lost(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what files of another format or division do not keep, in sentences for the user."""
+    name = checkpoint.path.name
+    if objects := checkpoint.other_objects:
+        yield tr(WITHOUT, name=name, objects=listed(objects))
+    elif checkpoint.foreign or isinstance(checkpoint, SpanCheckpoint):
+        yield tr(TENSORS, name=name)
+    if isinstance(checkpoint, ShardedCheckpoint) and checkpoint.differing_metadata:
+        yield tr(METADATA, keys=listed(checkpoint.differing_metadata))
 
 
 def _sharing_states(checkpoint: TorchCheckpoint) -> Iterator[str]:

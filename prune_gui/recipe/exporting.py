@@ -25,9 +25,9 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.recipe.compaction.config_files import adapted_files, config_beside
 from prune_gui.recipe.compaction.loader import compact_loader_text
 from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
-from prune_gui.recipe.compaction.small_files import config_beside, small_files
 from prune_gui.recipe.compaction.tensors import (
     check_format,
     compact_tensors,
@@ -36,6 +36,7 @@ from prune_gui.recipe.compaction.tensors import (
 )
 from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.loader import loader_path, loader_text
+from prune_gui.recipe.model_files import WITHOUT_CODE, Copying, copied_files
 from prune_gui.recipe.parts import Form, FormTensor, parts
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
@@ -60,12 +61,14 @@ def export(
     allow_unloadable: bool = False,
     cluster: Client | None = None,
     tensors_only: bool | None = None,
+    model_files: bool = True,
+    copy_code: bool = False,
 ) -> None:
-    """Write the pruned checkpoint atomically, as a file or as a folder of shards.
+    """Write the pruned checkpoint atomically, as a file or as a folder that programs load.
 
-    Only weights are written, except for the compact form in a folder: config.json, tokenizers and
-    similar files are not copied. The file contains the recipe and a checksum of each tensor;
-    `prune_gui.recipe.verify` compares them.
+    A folder also gets config.json, the tokenizer and similar files of the input (see
+    `find_model_files`), together with the weights. The file contains the recipe and a checksum of
+    each tensor; `prune_gui.recipe.verify` compares them.
 
     A reparametrized file and its loader script are replaced together; an error leaves both
     unchanged. The script is renamed first, and only if it differs from the existing one, which
@@ -78,17 +81,16 @@ def export(
             (``.safetensors``, ``.pt``, ...) determines the format; any other suffix of the input,
             such as ``.pth.tar``, or none, keeps its format. A folder (it exists, or the name has
             none of these suffixes): shards as in the input, each with the same tensors, and
-            their index.
+            their index; of a single file in the folder of a model, a file with its name.
         form: ``finalized``: same keys, order and dtypes, pruned elements exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
             `torch.nn.utils.prune` keeps them, and a Python script that loads the file into a model
             (see `loader_path`). ``masks``: a boolean tensor per pruned parameter. ``compact``: the
             tensors without the units that are pruned in all tensors of their coupled group, other
-            pruned elements exactly +0. If `out` is a folder, it also gets the config.json that
-            fits, and copies of the small files beside the input; if the input is a single file with
-            a config.json, `out` may be a folder, too. If `out` is a file, the config.json that fits
-            is written beside it, unless there is one already. If layers keep different numbers of
-            units, a Python script that loads the file is written with it.
+            pruned elements exactly +0. If `out` is a folder, it gets the config.json that fits. If
+            `out` is a file, the config.json that fits is written beside it, unless there is one
+            already. If layers keep different numbers of units, a Python script that loads the file
+            is written with it.
         overwrite: whether existing files may be replaced; for a folder, its shards. Remote folders
             are never replaced.
         progress: called with (done, total) in bytes.
@@ -109,6 +111,10 @@ def export(
             accepts with ``weights_only=True``, without the other objects of the input. False: the
             finalized form is a copy of the input, and so is all code that it names. None: True if
             the input names code that is known to run programs; see `Checkpoint.foreign`.
+        model_files: whether a folder gets config.json, the tokenizer and similar files of the
+            input. Those that the compact form changes are always written; masks have none.
+        copy_code: whether they include files that programs run, such as the Python files of models
+            whose config.json has an ``auto_map``. None replaces a loader script.
 
     Raises:
         RecipeError: there is nothing to write in this form, or no program would load it.
@@ -129,6 +135,7 @@ def export(
             zero_moments=zero_moments,
             tensors_only=tensors_only,
             options=CompactOptions(allow_unloadable),
+            copying=Copying(model_files, copy_code),
         )
 
 
@@ -144,6 +151,7 @@ def write(
     zero_moments: bool = False,
     tensors_only: bool | None = None,
     options: CompactOptions = NO_OPTIONS,
+    copying: Copying = WITHOUT_CODE,
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
@@ -169,7 +177,7 @@ def write(
                 )
             )
         entries = with_zeroed_moments(entries, resolution)
-    files = extra_files_of(resolution, target, form, options)
+    files = extra_files_of(resolution, target, form, options, copying)
     on_executor = is_written_by_tasks(resolution, target, form)
     with (
         use_executor(current_executor() if on_executor else None),
@@ -372,28 +380,40 @@ def metadata_for(
 
 
 def extra_files_of(
-    resolution: Resolution, target: OutputPath, form: Form, options: CompactOptions = NO_OPTIONS
+    resolution: Resolution,
+    target: OutputPath,
+    form: Form,
+    options: CompactOptions = NO_OPTIONS,
+    copying: Copying = WITHOUT_CODE,
 ) -> dict[str, bytes]:
     """Return the contents of the files to write beside the weights, by name.
 
-    They are the loader script, if the form needs one, and the files that programs need to load the
-    compact form: in a folder all of them, beside a single file config.json if there is none yet.
+    They are the loader script, if the form needs one, and in a folder the files that programs need
+    to load it. Beside a single file of the compact form, it is config.json, if there is none yet.
     """
-    checkpoint = resolution.checkpoint
-    if form == "reparametrized":
-        return {loader_path(target).name: loader_text(checkpoint, target).encode()}
-    if form != "compact":
-        return {}
-    plan = compact_plan(resolution, options, Monitor(None, None))
-    if plan.tokens and not (target.is_folder and plan.config is not None):
-        raise RecipeError(
-            tr(
-                "{file}: without some tokens, the tokenizer and config.json change, too. Save to a "
-                "folder, from a checkpoint with a config.json beside it.",
-                file=target.path.name,
+    files = copied_files(resolution.checkpoint, target, form, copying)
+    if form == "compact":
+        plan = compact_plan(resolution, options, Monitor(None, None))
+        if plan.tokens and not (target.is_folder and plan.config is not None):
+            raise RecipeError(
+                tr(
+                    "{file}: without some tokens, the tokenizer and config.json change, too. Save "
+                    "to a folder, from a checkpoint with a config.json beside it.",
+                    file=target.path.name,
+                )
             )
-        )
-    files = small_files(checkpoint, plan) if target.is_folder else config_beside(plan, target.path)
-    if plan.needs_loader:
-        files[loader_path(target).name] = compact_loader_text(checkpoint, target).encode()
-    return files
+        is_folder = target.is_folder
+        files = adapted_files(files, plan) if is_folder else config_beside(plan, target.path)
+    return files | loader_script(resolution, target, form, options)
+
+
+def loader_script(
+    resolution: Resolution, target: OutputPath, form: Form, options: CompactOptions = NO_OPTIONS
+) -> dict[str, bytes]:
+    """Return the content of the loader script by its name; {} if the form needs none."""
+    checkpoint, name = resolution.checkpoint, loader_path(target).name
+    if form == "reparametrized":
+        return {name: loader_text(checkpoint, target).encode()}
+    if form == "compact" and compact_plan(resolution, options, Monitor(None, None)).needs_loader:
+        return {name: compact_loader_text(checkpoint, target).encode()}
+    return {}

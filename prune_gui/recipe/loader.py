@@ -40,6 +40,10 @@ ${reading}
             if f"{name}_mask" in state:
                 module, _, parameter = name.rpartition(".")
                 prune.identity(model.get_submodule(module), parameter)
+    saved = model.state_dict()
+    for name, _ in model.named_buffers():
+        if name not in saved:  # the model computes it; earlier versions of it were saved with it
+            state.pop(name, None)
     model.load_state_dict(state)
     return model
 ''')

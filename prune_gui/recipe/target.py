@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
+from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name
-from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
@@ -34,7 +34,7 @@ class OutputPath:
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
         shard_size: maximum bytes per shard; None if the shards are those of the input.
-        is_single: whether the folder has one file of weights, with config.json beside it.
+        is_single: whether the folder has one file of weights.
     """
 
     path: Path
@@ -95,7 +95,8 @@ class OutputPath:
     ) -> OutputPath:
         """Return the output path that `out` means, before the objects around the tensors.
 
-        In the compact form, a folder with config.json can also be written for a single file.
+        A folder can also be written for a single file, except for masks. A name that may be that of
+        a file with a wrong suffix is a folder only if the input is in the folder of a model.
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
@@ -116,10 +117,11 @@ class OutputPath:
                 )
             )
         name = checkpoint.path.name
+        is_certain = path.is_dir() or os.fspath(out).endswith((os.sep, "/"))
         if (
-            form == "compact"
+            form != "masks"
             and is_folder(out)
-            and (checkpoint.path.parent / CONFIG_NAME).is_file()
+            and (is_certain or is_model_folder(checkpoint.path.parent))
         ):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, OutputPath, Resolution, Step
+    from prune_gui.recipe.model_files import Copying
     from prune_gui.recipe.sizes import Sizes
 
 MAX_PAINT_S: Final = 0.3
@@ -263,12 +264,17 @@ def export_job(
     compressed: bool = False,
     zero_moments: bool = False,
     tensors_only: bool | None = None,
+    copying: Copying | None = None,
 ) -> Job:
-    """Resolve the session's current recipe and export it to `out`; the result is `out`."""
+    """Resolve the session's current recipe and export it to `out`; the result is `out`.
+
+    The arguments are those of `write`.
+    """
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
+        from prune_gui.recipe.model_files import WITHOUT_CODE  # torch: slow to import
 
         session.checkpoint.check_fetch(session.checkpoint.tensors)  # before its parts are fetched
         resolution = session.resolver.copy().resolve(recipe, monitor)
@@ -282,6 +288,7 @@ def export_job(
             compressed=compressed,
             zero_moments=zero_moments,
             tensors_only=tensors_only,
+            copying=copying or WITHOUT_CODE,
         )
         return out
 

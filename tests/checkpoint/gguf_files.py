@@ -20,9 +20,15 @@ TYPES = {
 """The type of each tensor of a file, which all have the values `VALUES`."""
 
 
-def write_gguf(path: Path, types: Mapping[str, str] = TYPES, alignment: int = 32) -> Path:
-    """Write a file with metadata of every type."""
-    writer = GGUFWriter(path, "llama")
+ELEMENTS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}
+"""Integers of the size of an element."""
+
+
+def write_gguf(
+    path: Path, types: Mapping[str, str] = TYPES, alignment: int = 32, **split: int
+) -> Path:
+    """Write a file with metadata of every type; `split` are arguments that divide it into parts."""
+    writer = GGUFWriter(path, "llama", **split)
     writer.add_custom_alignment(alignment)
     writer.add_name("A model")
     writer.add_head_count(4)

@@ -103,7 +103,7 @@ def test_each_tensor_stays_in_its_shard_with_the_values_of_a_single_file(
     assert after["metadata"]["total_size"] == total
     with open_checkpoint(tmp_path / "out") as again:
         assert again.warnings == ()
-    assert "config.json" not in files(tmp_path / "out")
+    assert ("config.json" in files(tmp_path / "out")) == (form != "masks")
 
 
 def test_the_index_of_a_finalized_checkpoint_is_the_old_one(demo, tmp_path):
@@ -135,7 +135,8 @@ def test_shards_can_be_merged_into_one_file_and_split_again(demo, demo_checkpoin
     assert same(torch.load(tmp_path / "one.pt", weights_only=True), expected)
     assert same(loaded(tmp_path / "split"), expected)
     written(demo, tmp_path / "split again", shard_size=100_000)
-    assert set(files(tmp_path / "split again")) == set(files(tmp_path / "split"))
+    again = set(files(tmp_path / "split again"))
+    assert again == {*files(tmp_path / "split"), "config.json"}
 
 
 @settings(max_examples=25)
@@ -164,7 +165,7 @@ def test_torch_shards_stay_torch_shards(torch_shards, tmp_path):
     written(torch_shards, out, {**HALF, "scope": "local"})
     first = torch.load(out / "pytorch_model-00001-of-00002.bin", weights_only=True)
     second = torch.load(out / "pytorch_model-00002-of-00002.bin", weights_only=True)
-    assert list(first) == ["a.weight", "n", "b.weight"]
+    assert list(first) == ["a.weight", "n", "b.weight", "loose"]
     assert list(second) == ["s", "c.weight", "note"]
     assert first["a.weight"].tolist() == [0, 0, 0, 3, 4, 5]
     assert first["a.weight"].data_ptr() == first["b.weight"].data_ptr()
@@ -173,8 +174,51 @@ def test_torch_shards_stay_torch_shards(torch_shards, tmp_path):
     before = json.loads((torch_shards / index).read_text())["weight_map"]
     assert json.loads((out / index).read_text())["weight_map"] == before
     with open_checkpoint(out) as again:
-        assert again.warnings == ()
+        [warning] = again.warnings
+        assert "'loose' in pytorch_model-00001-of-00002.bin" in warning
         assert again.metadata["prune_gui.form"] == "finalized"
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "expected", "is_listed"),
+    [
+        ("finalized", {}, {"a.weight", "loose.weight", "b.weight"}, False),
+        ("reparametrized", {}, {"a.weight_orig", "loose.weight_orig", "b.weight_mask"}, False),
+        ("masks", {}, {"a.weight", "loose.weight", "b.weight"}, True),
+        ("finalized", {"shard_size": 20}, {"a.weight", "loose.weight", "b.weight"}, True),
+    ],
+)
+def test_a_tensor_that_the_index_does_not_list_is_pruned_and_saved(
+    tmp_path, form, options, expected, is_listed
+):
+    folder, out, values = tmp_path / "in", tmp_path / "out", torch.arange(4.0)
+    folder.mkdir()
+    save_file({"a.weight": values, "loose.weight": values + 1}, folder / "m-1.safetensors")
+    save_file({"b.weight": values}, folder / "m-2.safetensors")
+    weight_map = {"a.weight": "m-1.safetensors", "b.weight": "m-2.safetensors"}
+    index = {"metadata": {"total_size": 32}, "weight_map": weight_map}
+    (folder / INDEX).write_text(json.dumps(index))
+    written(folder, out, {**HALF, "scope": "local"}, form=form, **options)
+    shards = [load_file(path) for path in out.glob("*.safetensors")]
+    found = {key: tensor for shard in shards for key, tensor in shard.items()}
+    assert found.keys() >= expected
+    if form == "finalized":
+        assert found["loose.weight"].tolist() == [0, 0, 3, 4]
+    listed = json.loads((out / INDEX).read_text())["weight_map"]
+    assert any(key.startswith("loose") for key in listed) == is_listed
+    with open_checkpoint(out) as again:
+        assert "loose.weight" in again.tensors
+        assert bool(again.warnings) != is_listed
+
+
+@pytest.mark.parametrize(("form", "is_kept"), [("finalized", True), ("reparametrized", False)])
+def test_the_index_counts_parameters_only_while_it_is_right(demo, tmp_path, form, is_kept):
+    index = json.loads((demo / INDEX).read_text())
+    index["metadata"]["total_parameters"] = 7
+    (demo / INDEX).write_text(json.dumps(index))
+    written(demo, tmp_path / "out", form=form)
+    metadata = json.loads((tmp_path / "out" / INDEX).read_text())["metadata"]
+    assert ("total_parameters" in metadata, metadata["by"]) == (is_kept, "hand")
 
 
 def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(
@@ -209,7 +253,7 @@ def test_a_reparametrized_pair_in_shards_can_be_pruned_further(demo, tmp_path):
 def test_an_output_path_that_means_a_folder_becomes_one(demo, tmp_path, name):
     (tmp_path / "there.pt").mkdir()
     written(demo, f"{tmp_path}/{name}")
-    assert len(files(tmp_path / name)) == 4
+    assert set(files(tmp_path / name)) == set(files(demo))
 
 
 def test_a_single_file_stays_one_unless_a_size_is_given(demo_checkpoint, tmp_path):
@@ -239,9 +283,10 @@ def test_overwriting_replaces_the_shards_and_keeps_the_other_files(demo, tmp_pat
     written(demo, out, shard_size=20_000)
     (out / "config.json").write_text("{}")
     out.chmod(0o750)
+    (out / "notes.txt").write_text("mine")
     written(demo, out, overwrite=True)
-    assert set(files(out)) == {*files(demo)}
-    assert (out / "config.json").read_text() == "{}"
+    assert set(files(out)) == {*files(demo), "notes.txt"}
+    assert (out / "config.json").read_bytes() == (demo / "config.json").read_bytes()
     assert out.stat().st_mode & 0o777 == 0o750
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.gguf.types import TENSOR_TYPES
@@ -31,7 +30,8 @@ MAX_DIMS: Final = 4
 CHUNK_BYTES: Final = 1 << 20
 ALIGNMENT_KEY: Final = "general.alignment"
 DEFAULT_ALIGNMENT: Final = 32
-SPLIT_KEY: Final = "split.count"
+PART_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
+"""Of `Part`, in its order."""
 
 U32: Final = struct.Struct("<I")
 U64: Final = struct.Struct("<Q")
@@ -70,6 +70,20 @@ class Entry(NamedTuple):
     value: str | int | float | None
 
 
+class Part(NamedTuple):
+    """The place of a file among the parts of a split one.
+
+    Attributes:
+        number: from 0; -1 if the file does not say.
+        parts: the number of parts.
+        tensors: the number of tensors in all parts; -1 if the file does not say.
+    """
+
+    number: int
+    parts: int
+    tensors: int
+
+
 class GgufHeader(NamedTuple):
     """The content of a header.
 
@@ -79,12 +93,14 @@ class GgufHeader(NamedTuple):
         version: the version of the format.
         alignment: the data of each tensor starts at a multiple of this, in bytes.
         entries: the metadata by key, in the order of the file.
+        part: None if the file is whole.
     """
 
     header: Header
     version: int
     alignment: int
     entries: dict[str, Entry]
+    part: Part | None
 
 
 def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
@@ -235,9 +251,10 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
     start = padded(reader.position, alignment)
     spans = {key: (start + first, start + stop) for key, (first, stop) in spans.items()}
     end = _check_spans(spans, size, start)
-    remarks = tuple(_remarks(entries, name, size - padded(end, alignment) if tensors else 0))
+    remarks = _remarks(name, size - padded(end, alignment)) if tensors else ()
     metadata = {key: _text(entry.value) for key, entry in entries.items() if _is_shown(key, entry)}
-    return GgufHeader(Header(tensors, spans, metadata, remarks), version, alignment, entries)
+    header = Header(tensors, spans, metadata, remarks)
+    return GgufHeader(header, version, alignment, entries, _part(entries))
 
 
 def _version(reader: _Reader) -> int:
@@ -361,26 +378,28 @@ def _check_spans(spans: dict[str, tuple[int, int]], size: int, start: int) -> in
     return end
 
 
-def _remarks(entries: dict[str, Entry], name: str, nbytes_after: int) -> Iterator[str]:
-    """Yield remarks on a file with some bytes after its tensors."""
-    parts = entries[SPLIT_KEY].value if SPLIT_KEY in entries else 1
-    if isinstance(parts, int) and parts > 1:
-        yield tr(
-            "{name} is one of {count:,} files of a model. Each is opened and saved by itself.",
-            name=name,
-            count=parts,
-        )
-    if nbytes_after > 0:
-        yield tr(
+def _part(entries: dict[str, Entry]) -> Part | None:
+    values = (entries[key].value if key in entries else -1 for key in PART_KEYS)
+    part = Part(*(value if type(value) is int else -1 for value in values))
+    return part if part.parts > 1 else None
+
+
+def _remarks(name: str, nbytes_after: int) -> tuple[str, ...]:
+    """Return remarks on a file with some bytes after its tensors."""
+    if nbytes_after <= 0:
+        return ()
+    return (
+        tr(
             "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
             name=name,
             nbytes=nbytes_after,
-        )
+        ),
+    )
 
 
 def _is_shown(key: str, entry: Entry) -> bool:
-    """Return whether an entry is metadata as text; the alignment describes this file alone."""
-    return entry.value is not None and key != ALIGNMENT_KEY
+    """Return whether an entry is metadata as text; some describe this file alone."""
+    return entry.value is not None and key not in (ALIGNMENT_KEY, *PART_KEYS)
 
 
 def _text(value: str | int | float | None) -> str:

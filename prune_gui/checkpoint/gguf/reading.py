@@ -39,7 +39,14 @@ class GgufCheckpoint(MappedCheckpoint):
         entries = self.gguf_header.entries
         config = {**surroundings.hf_config, **_hf_config(entries)}
         surroundings = replace(surroundings, hf_config=config)
+        self.is_part = self.gguf_header.part is not None
         super().__init__(source, self.gguf_header.header, surroundings)
+
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """The keys of the metadata that are no text, such as the arrays of the tokenizer."""
+        entries = self.gguf_header.entries
+        return tuple(key for key, entry in entries.items() if entry.value is None)
 
     @staticmethod
     def _spans_in(file: BinaryIO, size: int, name: str) -> Mapping[str, tuple[int, int]]:

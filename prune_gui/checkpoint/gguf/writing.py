@@ -38,7 +38,7 @@ def write_gguf(
     return write_plain(
         path,
         writers,
-        partial(_header_bytes, writers, original, metadata),
+        partial(_header_bytes, writers, original, _octets(original), metadata),
         monitor,
         alignment=original.gguf_header.alignment,
     )
@@ -53,7 +53,7 @@ def gguf_nbytes(
         CheckpointError: these are not the tensors of a GGUF file.
     """
     original = checked_template(writers, template)
-    header = _header_bytes(writers, original, metadata, None)
+    header = _header_bytes(writers, original, _octets(original), metadata, None)
     return padded(len(header), original.gguf_header.alignment) + data_nbytes(writers, original)
 
 
@@ -79,8 +79,8 @@ def checked_template(writers: Sequence[KeyedWriter], template: Checkpoint | None
         return template
     raise CheckpointError(
         tr(
-            "GGUF can hold only the finalized form of a GGUF file, in one file. Save as "
-            ".safetensors or .pt instead."
+            "GGUF can hold only the finalized form of a GGUF file, divided into files as the "
+            "input: parts are saved to a folder. Save as .safetensors or .pt instead."
         )
     )
 
@@ -88,14 +88,14 @@ def checked_template(writers: Sequence[KeyedWriter], template: Checkpoint | None
 def _header_bytes(
     writers: Sequence[KeyedWriter],
     template: GgufCheckpoint,
+    octets: bytes,
     metadata: Metadata,
     checksums: Mapping[str, int] | None,
 ) -> bytes:
-    """Return the bytes of a file before its data, without padding at the end."""
+    """Return the bytes of a file before its data, without padding at the end; see `_octets`."""
     header = template.gguf_header
-    entries = _entries(
-        template, with_checksums(metadata, (writer.key for writer in writers), checksums)
-    )
+    texts = with_checksums(metadata, (writer.key for writer in writers), checksums)
+    entries = _entries(template, octets, texts)
     parts = [MAGIC, U32.pack(header.version), U64.pack(len(writers)), U64.pack(len(entries))]
     parts += entries
     position = 0
@@ -107,12 +107,17 @@ def _header_bytes(
     return b"".join(parts)
 
 
-def _entries(template: GgufCheckpoint, metadata: Mapping[str, str]) -> list[bytes]:
+def _octets(template: GgufCheckpoint) -> bytes:
+    """Return the bytes up to the end of the metadata; the file may be closed afterwards."""
+    end = max((entry.stop for entry in template.gguf_header.entries.values()), default=0)
+    octets: bytes = template.source.pages(0, end).numpy().tobytes()
+    template.check()
+    return octets
+
+
+def _entries(template: GgufCheckpoint, octets: bytes, metadata: Mapping[str, str]) -> list[bytes]:
     """Return the metadata entries: those of `template` unless their text changes, then others."""
     entries = template.gguf_header.entries
-    end = max((entry.stop for entry in entries.values()), default=0)
-    octets = template.source.pages(0, end).numpy().tobytes()
-    template.check()
     kept = {
         key: octets[entry.start : entry.stop]
         for key, entry in entries.items()

@@ -13,6 +13,7 @@ from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
 from prune_gui.checkpoint.remote.stores import file_state, listing, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, read_index
+from prune_gui.checkpoint.sharded.split import part_names
 from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
@@ -40,7 +41,8 @@ def fetch_surroundings(path: Path) -> None:
         keep_copy(folder / CONFIG_NAME, config)
     for name in names:
         if not is_index(folder / name):
-            (folder / name).touch()
+            for file in part_names(name) or (name,):
+                (folder / file).touch()
             continue
         index = read_small(f"{url_of(folder)}/{name}", MAX_INDEX_BYTES)
         keep_copy(folder / name, index)

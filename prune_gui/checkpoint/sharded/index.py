@@ -65,17 +65,20 @@ class ShardIndex:
         format: the format of every shard.
         weight_map: the name of the shard by the key of the tensor.
         metadata: the metadata of the index.
+        parts: the names of the parts of a split file, which has no index: `path` is the first part,
+            and nothing is listed.
     """
 
     path: Path
     format: FileFormat
     weight_map: Mapping[str, str]
     metadata: Mapping[str, object]
+    parts: tuple[str, ...] = ()
 
     @cached_property
     def shards(self) -> tuple[str, ...]:
         """The names of the shards, sorted."""
-        return tuple(sorted(set(self.weight_map.values())))
+        return self.parts or tuple(sorted(set(self.weight_map.values())))
 
     def locate(self, shard: str) -> Path:
         """Return the path of a shard.
@@ -88,6 +91,16 @@ class ShardIndex:
         try:
             real = Path(os.path.realpath(path, strict=True))
         except FileNotFoundError:
+            if self.parts:
+                raise CheckpointError(
+                    tr(
+                        "{shard}, one of {count:,} parts of a split file, is not in {folder}. "
+                        "Download that file, too.",
+                        shard=shard,
+                        count=len(self.parts),
+                        folder=self.path.parent,
+                    )
+                ) from None
             raise CheckpointError(
                 tr(
                     "{index} lists {shard}, which is not in {folder}. Download that file, too, or "

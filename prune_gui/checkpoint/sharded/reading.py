@@ -8,6 +8,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +22,8 @@ from prune_gui.checkpoint.base import (
     Surroundings,
 )
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.sharded.index import ShardIndex, read_index
+from prune_gui.checkpoint.sharded.index import ShardIndex
+from prune_gui.checkpoint.sharded.split import check_part
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.errors import CheckpointError
@@ -42,20 +44,22 @@ class ShardedCheckpoint(Checkpoint):
     """A checkpoint in several files, the shards, with an index.
 
     Tensors are in the order of the names of the shards, and within a shard in file order. The index
-    has to agree with the shards; tensors that it does not list are ignored.
+    has to agree with the shards; tensors that it does not list belong to the checkpoint, too.
 
     Attributes:
         index: the index as read at opening.
+        shard_of: the name of the shard that holds each tensor, by its key.
+        differing_metadata: the keys of metadata that have different values in the shards.
     """
 
     def __init__(
         self,
-        path: Path,
+        index: ShardIndex,
         open_file: Callable[[Path], FileCheckpoint],
         surroundings: Surroundings = NO_SURROUNDINGS,
     ) -> None:
         """Open all shards once to read their headers; `open_file` opens one."""
-        self.index = read_index(path)
+        self.index = index
         self.format = self.index.format.name
         self._open_file = open_file
         self._open: OrderedDict[str, FileCheckpoint] = OrderedDict()
@@ -64,22 +68,33 @@ class ShardedCheckpoint(Checkpoint):
         self._lock = threading.Lock()
         self._closed = False
         try:
-            contents = _MergedShards(self.index)
-            for number, shard in enumerate(self.index.shards):
+            contents = _MergedShards(index)
+            for number, shard in enumerate(index.shards):
                 with self._in_use(shard) as opened:
                     contents.add(number, shard, opened)
+            contents.check_number()
+            self.shard_of = contents.shard_of
+            self.differing_metadata = tuple(contents.differing_metadata)
+            self._other_objects = tuple(contents.other_objects)
             super().__init__(
-                path,
+                index.path,
                 contents.raw,
                 contents.metadata,
                 tuple(contents.remarks()),
-                files=[path.parent / shard for shard in self.index.shards],
-                surroundings=surroundings,
+                files=[index.path.parent / shard for shard in index.shards],
+                surroundings=replace(
+                    surroundings, hf_config={**surroundings.hf_config, **contents.hf_config}
+                ),
                 foreign=tuple(contents.foreign),
             )
         except BaseException:
             self.close()
             raise
+
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """Those of all shards; see `Checkpoint.other_objects`."""
+        return self._other_objects
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor with `read_key` of its shard."""
@@ -96,13 +111,13 @@ class ShardedCheckpoint(Checkpoint):
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
         """Return flat tensors with `view_keys` of their shards; see `Checkpoint.view_keys`."""
         tensors: list[torch.Tensor] = []
-        for _, group in groupby(keys, self.index.weight_map.get):
+        for _, group in groupby(keys, self.shard_of.get):
             shard_keys = list(group)
             tensors += self._from_shard(shard_keys[0], partial(_views, keys=shard_keys))
         return tensors
 
     def _from_shard(self, key: str, read: Callable[[Checkpoint], Result]) -> Result:
-        shard = self.index.weight_map.get(key)
+        shard = self.shard_of.get(key)
         if shard is None:
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         with self._in_use(shard) as opened:
@@ -157,7 +172,7 @@ class ShardedCheckpoint(Checkpoint):
         for name in names:
             pair = self.tensors[name].pair
             for key in pair or (name,):
-                by_shard.setdefault(self.index.weight_map[key], []).append(key)
+                by_shard.setdefault(self.shard_of[key], []).append(key)
         nbytes = 0
         for shard, keys in by_shard.items():
             with self._in_use(shard) as opened:
@@ -254,20 +269,26 @@ class _MergedShards:
         self._listed_keys: dict[str, list[str]] = {}
         for key, shard in index.weight_map.items():
             self._listed_keys.setdefault(shard, []).append(key)
-        self._shard_of: dict[str, str] = {}
-        self._unlisted: list[tuple[str, str]] = []
         self._warnings: list[str] = []
+        self._declared: set[int] = set()  # numbers of tensors
+        self.shard_of: dict[str, str] = {}
         self.raw: dict[str, RawTensor] = {}
         self.metadata: dict[str, str] = {}
         self.foreign: dict[str, None] = {}
+        self.differing_metadata: dict[str, None] = {}
+        self.hf_config: dict[str, int] = {}
+        self.other_objects: dict[str, None] = {}
 
     def add(self, number: int, shard: str, opened: Checkpoint) -> None:
         """Add the next shard.
 
         Raises:
-            CheckpointError: a tensor that the index lists is missing, or is also in another shard.
+            CheckpointError: a tensor that the index lists is missing, or is also in another shard;
+                or the file is no part of a split one.
         """
-        for key in self._listed_keys[shard]:
+        if self._index.parts:
+            self._declared.add(check_part(opened, number, self._index))
+        for key in self._listed_keys.get(shard, ()):
             if key not in opened.raw:
                 raise CheckpointError(
                     tr(
@@ -279,7 +300,7 @@ class _MergedShards:
                     )
                 )
         for key, tensor in opened.raw.items():
-            other = self._shard_of.setdefault(key, shard)
+            other = self.shard_of.setdefault(key, shard)
             if other != shard:
                 raise CheckpointError(
                     tr(
@@ -290,29 +311,53 @@ class _MergedShards:
                         key=key[:200],
                     )
                 )
-            if self._index.weight_map.get(key) == shard:
-                # Views contain memory addresses, which are not comparable between shards.
-                view: Hashable = tensor.view and (number, tensor.view)
-                self.raw[key] = tensor._replace(view=view)
-            else:
-                self._unlisted.append((key, shard))
-        self.metadata = {**self.metadata, **opened.metadata}
+            # Views contain memory addresses, which are not comparable between shards.
+            view: Hashable = tensor.view and (number, tensor.view)
+            self.raw[key] = tensor._replace(view=view)
+        for key, text in opened.metadata.items():
+            if self.metadata.setdefault(key, text) != text:
+                self.differing_metadata[key] = None
+        self.metadata |= opened.metadata
         self.foreign |= dict.fromkeys(opened.foreign)
-        self._warnings += opened.warnings
+        self.hf_config |= opened.hf_config
+        self.other_objects |= dict.fromkeys(opened.other_objects)
+        if opened.raw or not self._index.parts:  # the first part may have the metadata alone
+            self._warnings += opened.warnings
+
+    def check_number(self) -> None:
+        """Check the number of tensors in the parts of a split file.
+
+        Raises:
+            CheckpointError: the parts declare another one.
+        """
+        wrong = self._declared - {len(self.raw), -1}
+        if wrong:
+            raise CheckpointError(
+                tr(
+                    "{name}: its parts hold {found:,} tensors, and declare {declared:,}. Download "
+                    "all parts again.",
+                    name=self._index.path.name,
+                    found=len(self.raw),
+                    declared=wrong.pop(),
+                )
+            )
 
     def remarks(self) -> Iterator[str]:
         """Yield remarks for the user."""
         yield from self._warnings
-        index = self._index
-        if self._unlisted:
+        index, listed_in = self._index, self._index.weight_map
+        unlisted = [] if index.parts else [key for key in self.raw if key not in listed_in]
+        if unlisted:
             yield tr(
-                "Tensors that {index} does not list are ignored: {tensors}.",
+                "Tensors that {index} does not list are pruned and saved with the others; the "
+                "index of a copy with the same shards does not list them either: {tensors}.",
                 index=index.path.name,
-                tensors=listed(self._unlisted, _key_in_shard),
+                tensors=listed([(key, self.shard_of[key]) for key in unlisted], _key_in_shard),
             )
         if unlisted_files := _unlisted_files(index):
             yield tr(
-                "Files that {index} does not list are ignored: {files}.",
+                "Files that belong to {index} by their names, but not by its content, are neither "
+                "opened nor copied: {files}.",
                 index=index.path.name,
                 files=listed(unlisted_files),
             )
@@ -320,10 +365,11 @@ class _MergedShards:
         sizes = {
             tensor.view or key: size_in_bytes(tensor.shape, tensor.dtype)
             for key, tensor in self.raw.items()
+            if key in listed_in
         }
         distinct_nbytes = sum(sizes.values())
         total_nbytes = sum(
-            size_in_bytes(tensor.shape, tensor.dtype) for tensor in self.raw.values()
+            size_in_bytes(self.raw[key].shape, self.raw[key].dtype) for key in listed_in
         )
         if isinstance(claimed, int | float) and claimed not in (distinct_nbytes, total_nbytes):
             yield tr(

@@ -18,6 +18,7 @@ from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.sharded.shards import Shard
+from prune_gui.checkpoint.sharded.split import part_names
 from prune_gui.checkpoint.sharded.spreading import write_on_executor
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.checkpoint.write.atomic import rehearse, write_files
@@ -139,7 +140,7 @@ def write_shards(
             index.add(shard)
         for complete in unfinished:
             complete()
-        write_files(folder, {**extra_files, index.name: index.octets()})
+        write_files(folder, {**extra_files, **index.files()})
         if upload is None:
             with reading_back(out):
                 open_checkpoint(folder / index.name).close()  # compares the index with all shards
@@ -161,7 +162,7 @@ def check_shards(
 
 
 def index_name(source: Checkpoint, shard_size: int | None) -> str:
-    """Return the name of the index of shards; see `write_shards`."""
+    """Return the name of the index of shards, or of the first part; see `write_shards`."""
     if shard_size is None:
         return source.path.name
     file_format = format_named(source.format)
@@ -189,32 +190,45 @@ def check_shards_target(
 class IndexBuilder:
     """The index of the new shards, which are added one by one.
 
-    The arguments are those of `write_shards`.
+    The same shards as those of `template` list the same tensors, new ones list all of them. The
+    arguments are those of `write_shards`.
 
     Attributes:
-        name: the name of the file of the index.
+        name: the name of the file of the index; for the parts of a split file, of the first part.
     """
 
     def __init__(
         self, source: Checkpoint, template: Checkpoint | None, shard_size: int | None
     ) -> None:
         self.name = index_name(source, shard_size)
-        old = template if shard_size is None else None
-        self._old_metadata = old.index.metadata if isinstance(old, ShardedCheckpoint) else {}
+        old = template.index if isinstance(template, ShardedCheckpoint) else None
+        self._old_metadata = old.metadata if old else {}
+        self._listed = old.weight_map if old and shard_size is None else None
+        self._is_split = old is not None and bool(old.parts)
         self._shard_of: dict[str, str] = {}
         self._sizes: dict[str, int] = {}  # tied tensors count once
 
     def add(self, shard: Shard) -> None:
         """Add the next shard."""
-        keys = (writer.key for writer in shard.writers)
-        self._shard_of |= dict.fromkeys([*keys, *shard.special_nbytes], shard.name)
-        self._sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in shard.writers}
-        self._sizes |= shard.special_nbytes
+        writers = [writer for writer in shard.writers if self._is_listed(writer.replaced)]
+        special = {key: size for key, size in shard.special_nbytes.items() if self._is_listed(key)}
+        keys = (writer.key for writer in writers)
+        self._shard_of |= dict.fromkeys([*keys, *special], shard.name)
+        self._sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in writers}
+        self._sizes |= special
 
-    def octets(self) -> bytes:
-        """Return the content of the file."""
+    def _is_listed(self, old_key: str) -> bool:
+        return self._listed is None or lookup_source(old_key, self._listed, default="") != ""
+
+    def files(self) -> dict[str, bytes]:
+        """Return the content of the file by its name; {} for the parts of a split file."""
+        if self._is_split:
+            return {}
         total = sum(self._sizes.values())
-        return index_bytes(self._shard_of, {**self._old_metadata, "total_size": total})
+        metadata = {**self._old_metadata, "total_size": total}
+        if total != self._old_metadata.get("total_size"):
+            metadata.pop("total_parameters", None)  # other tensors than before
+        return {self.name: index_bytes(self._shard_of, metadata)}
 
 
 def shards_of(
@@ -244,27 +258,22 @@ def _same_shards(
     metadata: Metadata,
 ) -> Generator[Shard]:
     """Yield shards with the names and the tensors of the old ones."""
-    shard_of = source.index.weight_map
+    shard_of, parts = source.shard_of, source.index.parts
     groups: dict[str, list[TensorWriter]] = {}
     for tensor in tensors:
         groups.setdefault(lookup_source(tensor.replaced, shard_of, default=""), []).append(tensor)
-    for name in source.index.shards:
+    for name in (*parts[1:], *parts[:1]) or source.index.shards:  # an upload ends with the main one
         if template is None and name not in groups:
             continue
         with source.open_shard(name) as old:
             model = old if template else None
-            # A tensor that the index does not list may be tied to one that it lists.
-            writers = [
-                writer
-                for writer in keyed_writers(groups.get(name, []), model)
-                if lookup_source(writer.replaced, shard_of, default="") == name
-            ]
+            writers = keyed_writers(groups.get(name, []), model)
             special_nbytes = {
                 key: size_in_bytes(raw.shape, raw.dtype)
                 for key, raw in (model.raw.items() if model else ())
                 if raw.special is not None and shard_of.get(key) == name
             }
-            if writers or special_nbytes:  # else all of its tensors are removed
+            if writers or special_nbytes or parts:  # else all of its tensors are removed
                 yield Shard(name, writers, model, {**old.metadata, **metadata}, special_nbytes)
 
 
@@ -298,15 +307,17 @@ def _split_shards(
 def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
     """Return the names of the files of a folder to keep when its shards are replaced.
 
-    Shards, indexes and the files named in `also_replaced` are not kept. A name with a slash is that
-    of a file in an inner folder; all files of inner folders must be replaced.
+    Shards, parts, indexes and the files named in `also_replaced` are not kept. A name with a slash
+    is that of a file in an inner folder; all files of inner folders must be replaced.
 
     Raises:
         CheckpointError: the folder holds other weights, links or folders.
     """
     replaced: set[str] = set(also_replaced)
-    for path in filter(is_index, folder.iterdir()):
-        replaced |= {path.name, *read_index(path).shards}
+    for path in folder.iterdir():
+        replaced.update(part_names(path.name))
+        if is_index(path):
+            replaced |= {path.name, *read_index(path).shards}
     inner = {
         path.name
         for path in folder.iterdir()

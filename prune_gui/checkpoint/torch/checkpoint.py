@@ -178,6 +178,19 @@ class TorchCheckpoint(FileCheckpoint):
         is_list = isinstance(self.state, Numbered)
         return f"{{str(i): t for i, t in enumerate({code})}}" if is_list else code
 
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """The names of objects around the state dict, and of those in it that are no tensors."""
+        names: list[object] = []
+        value = self.content
+        for key in self.root:
+            if not isinstance(value, dict):
+                break
+            names += [other for other in value if other != key]
+            value = value[key]
+        names += [key for key, value in self.state.items() if not isinstance(value, torch.Tensor)]
+        return tuple(dict.fromkeys(map(str, names)))
+
     def nbytes_outside(self) -> int:
         """Return the bytes of all other storages: optimizer states, special tensors and so on."""
         dense = {

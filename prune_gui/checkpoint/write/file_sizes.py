@@ -57,7 +57,7 @@ def shards_nbytes(
             path = out / shard.name
             nbytes += _nbytes(path, file_format, shard.writers, shard.template, shard.metadata)
             index.add(shard)
-    return nbytes + len(index.octets())
+    return nbytes + sum(map(len, index.files().values()))
 
 
 def _nbytes(

@@ -14,7 +14,7 @@ from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import compressing, format_to_write
 from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES
-from prune_gui.checkpoint.opening import open_checkpoint
+from prune_gui.checkpoint.opening import open_file
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
 from prune_gui.checkpoint.write.checksums import with_checksums
@@ -164,7 +164,7 @@ def write_file(
         if finish is not None:
             finish()
             final = with_checksums(metadata, checksums, checksums)
-            with reading_back(out), open_checkpoint(path) as written:
+            with reading_back(out), open_file(path) as written:
                 is_equal = _headers_agree(written, writers, checksums, final)
             _check_equal(out, is_equal=is_equal)
 
@@ -264,7 +264,7 @@ def _agrees(
 ) -> bool:
     """Return whether keys, dtypes, shapes, metadata and checksums agree with the written file."""
     monitor.expect(sum(writer.tensor.nbytes for writer in writers))
-    with open_checkpoint(written) as checkpoint:
+    with open_file(written) as checkpoint:
         if not _headers_agree(checkpoint, writers, checksums, metadata):
             return False
         read_checksums = dict.fromkeys(checksums, 0)

@@ -91,6 +91,12 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
         ),
     ),
     record_column(
+        deferred("Warnings"),
+        lambda row: format_number(len(row.warnings)) if row.warnings else "",
+        lambda row: " ".join(row.warnings) or None,
+        cell_tip=lambda row: "\n".join(row.warnings),
+    ),
+    record_column(
         deferred("Result"),
         lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.job_sequence import JobSequence
 from prune_gui.gui.widgets.message import Message, keep_room
@@ -99,7 +99,7 @@ class ReportDialog(QDialog):
         session = self._workbench.session
         assert session is not None
         path = session.checkpoint.path.absolute()
-        return path.parent.name if is_index(path) else path.stem
+        return path.parent.name if has_several_files(path) else path.stem
 
     def _make_path_row(self) -> QHBoxLayout:
         label = QLabel(tr("F&ile"))

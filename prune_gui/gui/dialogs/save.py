@@ -30,15 +30,16 @@ from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.named_code import code_statement, runs_programs
 from prune_gui.checkpoint.remote.locations import is_url, location, location_path
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
+from prune_gui.gui.dialogs.model_files_box import ModelFilesBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.dialogs.save_paths import (
-    compact_folder,
     free_space,
     is_occupied,
+    model_folder,
     sure_to_replace,
 )
 from prune_gui.gui.formatting import wrapped
@@ -98,6 +99,9 @@ class SaveDialog(QDialog):
 
     While the dialog is visible, the engine computes the size of each form.
 
+    Attributes:
+        model_files: asks for the files beside the weights.
+
     Args:
         workbench: a workbench with an open session.
         suggested: the suggested path.
@@ -115,8 +119,9 @@ class SaveDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
-        session = workbench.session
-        self._foreign = session.checkpoint.foreign if session is not None else ()
+        assert workbench.session is not None
+        checkpoint = workbench.session.checkpoint
+        self._foreign = checkpoint.foreign
         self._suggested = location(suggested)
         self._suffix = ""  # that was removed for a folder of shards
         self._target: OutputPath | None = None
@@ -135,6 +140,7 @@ class SaveDialog(QDialog):
         self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
         self._path = QLineEdit(self._suggested)
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
+        self.model_files = ModelFilesBox(checkpoint)
         path_row = self._make_path_row()
         self._contents = Message()
         self._draft = Message()
@@ -158,6 +164,7 @@ class SaveDialog(QDialog):
         self._shard_size.textChanged.connect(self._refresh)
         self._compressed.toggled.connect(self._refresh)
         self._tensors_only.toggled.connect(self._refresh)
+        self.model_files.folder_wanted.connect(self._path.setText)
         self._path.textChanged.connect(self._refresh)
         self._refresh()
         self._path.setFocus()
@@ -271,7 +278,7 @@ class SaveDialog(QDialog):
         self._shard_size.setEnabled(False)
         self._shard_size.setMaximumWidth(100)
         session = self._workbench.session
-        if session is not None and is_index(session.checkpoint.path):
+        if session is not None and has_several_files(session.checkpoint.path):
             self._split.setText(tr("S&plit into new shards of at most"))
             self._split.setToolTip(tr("Otherwise the same shards as the input"))
         self._compressed.setToolTip(tr("For a single file of torch: .pt, .pth, .bin or .ckpt"))
@@ -297,14 +304,15 @@ class SaveDialog(QDialog):
         grid.addWidget(self._tensors_only, 5, 1, 1, 2)
         self._replace.setToolTip(tr("Remote folders are never replaced"))
         grid.addWidget(self._replace, 6, 1, 1, 2)
+        grid.addWidget(self.model_files, 7, 1, 1, 2)
         return row
 
     def _suggest(self) -> None:
         """Suggest a folder for the compact form of a model folder, unless the path was edited."""
         session = self._workbench.session
-        folder = compact_folder(session.checkpoint) if session is not None else None
-        if folder is not None:
-            paths = self._suggested, str(folder)
+        checkpoint = session.checkpoint if session is not None else None
+        if checkpoint is not None and (checkpoint.model_types or checkpoint.hf_config):
+            paths = self._suggested, str(model_folder(checkpoint, "compact"))
             wanted = paths[self.form == "compact"]
             if self._path.text() in paths and not self._split.isChecked():
                 self._path.setText(wanted)
@@ -333,12 +341,11 @@ class SaveDialog(QDialog):
         self._replace.setEnabled(self._target is not None and not self._target.is_folder)
         is_torch_file = self._target is not None and self._target.is_compressible
         self._compressed.setEnabled(is_torch_file)
-        self._tensors_only.setEnabled(
-            self._target is not None and self._target.format.name == TORCH.name
-        )
-        self._moments.setEnabled(
-            is_torch_file and self.form == "finalized" and not self.tensors_only
-        )
+        is_torch = self._target is not None and self._target.format.name == TORCH.name
+        self._tensors_only.setEnabled(is_torch)
+        has_moments = is_torch_file and self.form == "finalized" and not self.tensors_only
+        self._moments.setEnabled(has_moments)
+        self.model_files.refresh(self._target, self.form)
         self._measure()
         self._show_sizes()
         self._show_loader()

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
-from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.resources import is_shipped
@@ -28,19 +28,17 @@ def pruned_path(checkpoint: Path) -> Path:
     """
     path = checkpoint.absolute()
     in_home = is_shipped(path) or url_of(path) is not None
-    if is_index(path):
+    if has_several_files(path):
         return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
     stem, suffix = stem_and_suffix(path)
     return (Path.home() if in_home else path.parent) / f"{stem}-pruned{suffix}"
 
 
-def compact_folder(checkpoint: Checkpoint) -> Path | None:
-    """Return the suggested folder for the compact form; None without a config.json."""
+def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
+    """Return the suggested folder for a model, beside that of the input and named after it."""
     folder = checkpoint.path.absolute().parent
-    if not (checkpoint.model_types or checkpoint.hf_config) or not folder.name:
-        return None
     around = Path.home() if checkpoint.url else folder.parent
-    return around / f"{folder.name}-compact"
+    return around / f"{folder.name}-{ending}"
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
@@ -14,14 +13,8 @@ from prune_gui.recipe.compaction.source import read_config
 from prune_gui.recipe.target import OutputPath
 
 
-def plan_note(plan: CompactPlan, target: OutputPath, left_out: Sequence[str] = ()) -> str:
-    """Return a summary of a plan for an output path.
-
-    Args:
-        plan: the plan.
-        target: the output path.
-        left_out: the folders beside the checkpoint that are not copied.
-    """
+def plan_note(plan: CompactPlan, target: OutputPath) -> str:
+    """Return a summary of a plan for an output path."""
     units = join_clauses(
         tr(
             "{title}: {after:,} of {before:,}",
@@ -38,12 +31,10 @@ def plan_note(plan: CompactPlan, target: OutputPath, left_out: Sequence[str] = (
         total=plan.before.parameters,
         units=units,
     )
-    not_copied = tr("Folders that are not copied: {names}.", names=listed(left_out))
     notes = (
         kept,
         _multiply_adds_note(plan),
         loading_note(plan, target),
-        not_copied if left_out else "",
         *inexact_notes(plan),
         *constant_notes(plan),
     )

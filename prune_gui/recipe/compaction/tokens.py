@@ -39,7 +39,7 @@ def remove_tokens(
     """
     for group, units in zip(groups, removed, strict=True):
         if group.space == SPACE and units.any():
-            vocabulary = read_vocabulary(resolution.checkpoint.small_files_folder, group.size)
+            vocabulary = read_vocabulary(resolution.checkpoint.model_files_folder, group.size)
             removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))
             units[:] = False
             units[list(removable)] = True

@@ -30,7 +30,7 @@ from prune_gui.recipe.vocabulary.vocabulary import (
 
 VOCAB_JSON: Final = "vocab.json"
 MERGES: Final = "merges.txt"
-OTHER_VOCABULARIES: Final = (".model", ".tiktoken", ".bpe")
+OTHER_VOCABULARIES: Final = (".bpe", ".codes", ".model", ".spm", ".tiktoken", ".vocab")
 """Suffixes of files that repeat the vocabulary in other formats; they are not written."""
 
 

@@ -66,7 +66,7 @@ def selected_tokens(
         Cancelled: the monitor in charge was cancelled.
     """
     (group,) = coupled_groups(checkpoint, SPACE, table)
-    vocabulary = read_vocabulary(checkpoint.small_files_folder, group.size)
+    vocabulary = read_vocabulary(checkpoint.model_files_folder, group.size)
     path = Path(method.listed or method.corpus or "")
     return _selected(vocabulary, path, method.listed is not None, stamps([path]))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gguf import GGUFWriter
 from gguf.constants import GGML_QUANT_SIZES
 from gguf_files import TYPES, VALUES, tensors_in, write_gguf
 
@@ -56,19 +55,6 @@ def test_metadata_is_text_and_tells_the_heads(tmp_path):
         assert "tokenizer.ggml.tokens" not in metadata
         heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64}
         assert checkpoint.hf_config == heads
-
-
-def test_a_file_of_a_split_model_gives_a_remark(tmp_path):
-    writer = GGUFWriter(tmp_path / "m-00001-of-00003.gguf", "llama")
-    writer.add_uint16("split.count", 3)
-    writer.add_tensor("w", VALUES)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    with open_checkpoint(tmp_path / "m-00001-of-00003.gguf") as checkpoint:
-        [remark] = checkpoint.warnings
-        assert "one of 3 files of a model" in remark
 
 
 def test_bytes_after_the_tensors_give_a_remark(tmp_path):

@@ -6,7 +6,7 @@ import runpy
 
 import numpy as np
 import pytest
-from gguf_files import TYPES, VALUES, fields_in, tensors_in, write_gguf
+from gguf_files import ELEMENTS, TYPES, VALUES, fields_in, tensors_in, write_gguf
 from safetensors.torch import load_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -16,7 +16,6 @@ from prune_gui.recipe.script import python_script
 
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["blk.*.weight"], "amount": 0.5}])
 PLAIN = {name: kind for name, kind in TYPES.items() if not kind.startswith("Q")}
-ELEMENTS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}
 
 
 @pytest.fixture(params=[32, 128])
@@ -95,7 +94,7 @@ def test_other_checkpoints_and_shards_are_not_saved_as_gguf(plain, tmp_path):
     with open_checkpoint(plain) as checkpoint:
         resolution = resolve(HALF, checkpoint)
         export(resolution, tmp_path / "out.safetensors")
-        with pytest.raises(CheckpointError, match="in one file"):
+        with pytest.raises(CheckpointError, match="divided into files as the input"):
             export(resolution, tmp_path / "out", shard_size=1000)
     with (
         open_checkpoint(tmp_path / "out.safetensors") as checkpoint,

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from gguf_files import write_gguf
 from safetensors.torch import save_file
 
 import prune_gui
@@ -104,6 +105,17 @@ def test_shards_are_opened_by_their_index_or_folder(server, folder, opened_as):
     with prune_gui.open_checkpoint(f"{server.url}/inner{opened_as}") as opened:
         assert opened.model_types == ("llama",)
         assert all_equal(opened, index)
+
+
+@pytest.mark.parametrize("opened_as", ["m-00001-of-00003.gguf", "m-00003-of-00003.gguf"])
+def test_any_part_of_a_split_file_opens_all_of_them(server, folder, opened_as):
+    write_gguf(folder / "m.gguf", split_max_tensors=2)
+    with prune_gui.open_checkpoint(f"{server.url}/{opened_as}") as opened:
+        assert len(opened.files) == 3
+        assert all_equal(opened, folder / opened_as)
+    (folder / "m-00002-of-00003.gguf").unlink()
+    with pytest.raises(CheckpointError, match=r"m-00002-of-00003\.gguf"):
+        prune_gui.open_checkpoint(f"{server.url}/{opened_as}")
 
 
 def test_a_missing_shard_is_named(server, folder):

@@ -97,7 +97,7 @@ def test_small_files_of_a_bucket_are_those_of_the_folder(filled):
     for name, content in files.items():
         filled.put(name, content)
     with prune_gui.open_checkpoint(f"{filled.url}/net") as opened:
-        folder = opened.small_files_folder
+        folder = opened.model_files_folder
         assert (folder / "vocab.txt").read_bytes() == b"a\n"
         assert (folder / "1_Pooling" / "config.json").read_bytes() == b"{}"
         assert not (folder / "x" / "model.onnx").exists()

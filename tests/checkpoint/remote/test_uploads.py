@@ -14,6 +14,7 @@ import boto3
 import obstore
 import pytest
 import torch
+from gguf_files import write_gguf
 from object_stores import forget_connections, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
 from upload_proxy import upload_proxy
@@ -172,6 +173,17 @@ def test_the_index_of_shards_is_uploaded_last(store, resolution, tmp_path):
     with prune_gui.open_checkpoint("s3://results/net") as checkpoint:
         export(resolve(RECIPE, checkpoint), "s3://results/again")
     assert len(left(store)[0]) == 6
+
+
+def test_the_first_part_of_a_split_file_is_uploaded_last(store, tmp_path):
+    names = [f"m-{number:05}-of-00003.gguf" for number in (1, 2, 3)]
+    (tmp_path / "parts").mkdir()
+    write_gguf(tmp_path / "parts" / "m.gguf", split_max_tensors=2)
+    with prune_gui.open_checkpoint(tmp_path / "parts") as checkpoint:
+        export(resolve(RECIPE, checkpoint), "s3://results/net")
+    assert left(store) == ([f"net/{name}" for name in names], [])
+    assert names[0] in [path for method, path in store.requests if method in ("PUT", "POST")][-1]
+    assert verify("s3://results/net").problems == []
 
 
 def test_a_shard_is_written_while_the_one_before_is_uploaded(store, resolution, cache):

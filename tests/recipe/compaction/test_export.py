@@ -148,10 +148,10 @@ def test_folders_of_small_files_are_copied_and_the_others_named(tmp_path):
         for overwrite in (False, True):
             export(resolution, out, "compact", overwrite=overwrite)
             found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.*"))
-            assert found == ["1_Pooling/config.json", "config.json", "model.safetensors"]
+            assert found == [*list(inner)[:3], "config.json", "model.safetensors"]
             assert (out / found[0]).read_bytes() == inner[found[0]]
         note = contents_note(resolution, target, "compact", ())
-    assert "not copied: 2_Dense, large, onnx" in note
+    assert "not copied: large, onnx" in note
 
 
 def test_a_folder_with_other_files_in_inner_folders_is_not_replaced(tmp_path):

@@ -68,7 +68,11 @@ def save(qtbot, workbench):
         assert dialog.result() == QDialog.DialogCode.Accepted
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
             workbench.files.save(
-                dialog.path, dialog.form, overwrite=dialog.replaces, shard_size=dialog.shard_size
+                dialog.path,
+                dialog.form,
+                overwrite=dialog.replaces,
+                shard_size=dialog.shard_size,
+                copying=dialog.model_files.copying,
             )
         [out] = saved.args
         files = [path for path in out.iterdir() if path.suffix != ".py"] if out.is_dir() else [out]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint.folder import is_weight_file
+from prune_gui.checkpoint.model_files import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_INNER_FILES,
+    is_inner_folder_name,
+    is_model_file_name,
+    is_module_folder_name,
+    max_inner_nbytes,
+)
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
 from prune_gui.checkpoint.remote.stores import DeniedError, Listing, listing, read_small
 from prune_gui.checkpoint.remote.surroundings import keep_copy
-from prune_gui.checkpoint.small_files import (
-    MAX_FILE_BYTES,
-    MAX_FILES,
-    MAX_INNER_FILE_BYTES,
-    MAX_INNER_FILES,
-    is_inner_folder_name,
-    is_small_file_name,
-)
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.monitor import check_cancelled
 
@@ -49,8 +51,8 @@ LEFT_OUT: Final = ".not-fetched"
 """Stands for what a remote folder has beside small files."""
 
 
-def fetch_small_files(folder: Path) -> None:
-    """Fetch the files that are copied beside the compact form, and remove local ones that are gone.
+def fetch_model_files(folder: Path) -> None:
+    """Fetch the files that are copied beside the weights, and remove local ones that are gone.
 
     Args:
         folder: the local folder that stands for the URL. Afterwards, the rules for files beside a
@@ -78,27 +80,25 @@ def _listed_files(folder: Path) -> dict[str, int | None] | None:
         found = None
     if found is None:
         return None
-    wanted: dict[str, int | None] = dict(_small_files(found, MAX_FILE_BYTES)[:MAX_FILES])
+    small = _small_files(found, lambda name: MAX_FILE_BYTES if is_model_file_name(name) else -1)
+    wanted: dict[str, int | None] = dict(small[:MAX_FILES])
     wanted.pop(CONFIG_NAME, None)  # it was fetched when the checkpoint was opened
     for name in filter(is_inner_folder_name, found.folders[:MAX_FILES]):
         inner = listing(url_of(folder / name) or "") if is_plain_name(name) else None
         if inner is not None:
-            small = _small_files(inner, MAX_INNER_FILE_BYTES)
+            small = _small_files(inner, partial(max_inner_nbytes, name))
             all_small = len(small) == len(inner.files) <= MAX_INNER_FILES and not inner.folders
             small = small if all_small else [(LEFT_OUT, 0)]
             wanted |= {f"{name}/{file}": size for file, size in small}
     return wanted
 
 
-def _small_files(found: Listing, limit: int) -> list[tuple[str, int]]:
-    """Return the names and sizes of the small files in a folder, sorted."""
+def _small_files(found: Listing, limit: Callable[[str], int]) -> list[tuple[str, int]]:
+    """Return the names and sizes of the files in a folder within a limit for a name, sorted."""
     return [
         (name, size)
         for name, size in sorted(found.files.items())
-        if is_plain_name(name)
-        and not name.startswith(".")
-        and is_small_file_name(name)
-        and size <= limit
+        if is_plain_name(name) and not name.startswith(".") and size <= limit(name)
     ]
 
 
@@ -107,7 +107,8 @@ def _forget_others(folder: Path, wanted: Container[str]) -> None:
     inner = [path for path in folder.iterdir() if path.is_dir()]
     for place in (folder, *inner):
         files = [path for path in place.iterdir() if path.is_file()]
-        if place is not folder and any(map(is_weight_file, files)):
+        is_module = is_module_folder_name(place.name)
+        if place is not folder and not is_module and any(map(is_weight_file, files)):
             continue  # it is the folder of another checkpoint
         for path in files:
             is_needed = is_weight_file(path) or path == folder / CONFIG_NAME

@@ -1,4 +1,4 @@
-"""The compact form of a remote checkpoint in a folder: the same files as of a local one."""
+"""The files beside the weights of a remote checkpoint: the same as beside a local one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_
 
 import prune_gui
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
-from prune_gui.checkpoint.remote.small_files import USUAL_NAMES
+from prune_gui.checkpoint.remote.model_files import USUAL_NAMES
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.contents_note import contents_note
@@ -104,9 +104,10 @@ def test_all_small_files_are_fetched_from_a_server_that_lists_them(hub, model, t
     remote, note = compacted(hub(model), tmp_path / "remote")
     local, local_note = compacted(model, tmp_path / "local")
     assert remote == local
-    assert {"modeling_net.py", "empty.txt", "1_Pooling/config.json"} <= remote.keys()
+    assert {"2_Dense/model.safetensors", "empty.txt", "1_Pooling/config.json"} <= remote.keys()
+    assert "modeling_net.py" not in remote
     assert note == local_note
-    assert "not copied: 2_Dense, large, nested" in note
+    assert "not copied: large, nested" in note
 
 
 @pytest.mark.slow
@@ -121,7 +122,7 @@ def test_files_that_are_gone_are_not_copied_later(hub, model, tmp_path):
     assert remote == compacted(model, tmp_path / "local")[0]
     assert "vocab.txt" not in remote
     assert "large/vocabulary.txt" in remote
-    assert "not copied: 2_Dense, nested" in note
+    assert "not copied: nested" in note
 
 
 def test_no_small_file_is_fetched_at_opening(server, model):
@@ -137,7 +138,7 @@ def test_the_limit_of_what_is_fetched_counts(hub, model):
         fetch_limit.set(4000)
         try:
             with pytest.raises(FetchLimitError, match=r"tokenizer\.json"):
-                checkpoint.small_files_folder  # noqa: B018
+                checkpoint.model_files_folder  # noqa: B018
         finally:
             fetch_limit.set(None)
 
@@ -147,4 +148,4 @@ def test_a_file_that_cannot_be_read_is_named(server, hub, model, monkeypatch):
     with prune_gui.open_checkpoint(hub(model)) as checkpoint:
         server.contents["owner/net/resolve/main/tokenizer.json"] = None
         with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be reached"):
-            checkpoint.small_files_folder  # noqa: B018
+            checkpoint.model_files_folder  # noqa: B018

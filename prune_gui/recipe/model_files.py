@@ -1,0 +1,112 @@
+"""The files that are written beside the weights, so that programs load the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
+from prune_gui.errors import CheckpointError
+from prune_gui.language import listed, tr
+from prune_gui.recipe.loader import loader_path
+from prune_gui.recipe.parts import Form
+from prune_gui.recipe.target import OutputPath
+
+
+class Copying(NamedTuple):
+    """Which files beside the weights of the input are copied into a folder.
+
+    Attributes:
+        model_files: whether config, tokenizer and similar files are.
+        code: whether files that programs run are, too.
+    """
+
+    model_files: bool = True
+    code: bool = False
+
+
+WITHOUT_CODE: Final = Copying()
+
+
+def model_files_of(checkpoint: Checkpoint) -> ModelFiles:
+    """Return the files beside the weights of a checkpoint; those of a remote one are fetched.
+
+    Raises:
+        CheckpointError: they cannot be fetched, or the user has to agree first.
+        Cancelled: the user cancels.
+    """
+    return find_model_files(checkpoint.model_files_folder / checkpoint.path.name)
+
+
+def copied_files(
+    checkpoint: Checkpoint, target: OutputPath, form: Form, copying: Copying = WITHOUT_CODE
+) -> dict[str, bytes]:
+    """Return the contents of the files to copy unchanged into the folder `target`, by name.
+
+    Raises:
+        CheckpointError: see `model_files_of`.
+        Cancelled: the user cancels.
+    """
+    if not copying.model_files or not has_model_files(target, form):
+        return {}
+    files = model_files_of(checkpoint)
+    code = files.code if copying.code else ()
+    return files.contents([*files.names, *free_names(code, target)])
+
+
+def has_model_files(target: OutputPath, form: Form) -> bool:
+    """Return whether an output is the folder of a model, which masks alone are not."""
+    return target.is_folder and form != "masks"
+
+
+def free_names(code: Sequence[str], target: OutputPath) -> list[str]:
+    """Return the names without those that Python would import as the loader script of a folder."""
+    loader = loader_path(target).stem.casefold()
+    return [name for name in code if Path(name).parts[0].partition(".")[0].casefold() != loader]
+
+
+def model_files_note(
+    checkpoint: Checkpoint, target: OutputPath, form: Form, copying: Copying | None
+) -> str:
+    """Return which files beside the weights are copied, in sentences for the user.
+
+    Args:
+        checkpoint: the checkpoint that is pruned.
+        target: the output path.
+        form: the form to write.
+        copying: what is copied; None to say only what never is.
+    """
+    if not target.is_folder:
+        return ""
+    files = ModelFiles(checkpoint.path.parent)
+    with suppress(OSError, CheckpointError):  # saving says why they cannot be fetched
+        files = model_files_of(checkpoint)
+    if not has_model_files(target, form):
+        masks_note = tr("Masks are no model: config and tokenizer files are not copied.")
+        return masks_note if files.names else ""
+    left_out = tr("Files and folders that are not copied: {names}.", names=listed(files.left_out))
+    notes = [left_out] if files.left_out else []
+    if copying is None:
+        return " ".join(notes)
+    if files.names and copying.model_files:
+        notes = [tr("Also saved: {names}.", names=listed(files.names)), *notes]
+    elif files.names:
+        notes = [tr("Not copied as chosen: {names}.", names=listed(files.names))]
+    with_code = copying.code and copying.model_files
+    copied = free_names(files.code, target) if with_code else []
+    code = [name for name in files.code if name not in copied]
+    if copied:
+        notes.append(tr("Code of the input, which programs run: {names}.", names=listed(copied)))
+    if code:
+        notes.append(tr("Code is not copied: {names}.", names=listed(code)))
+    if code and files.needs_code and copying.model_files and not with_code:
+        notes.append(
+            tr(
+                "The model loads only with its code, which its config names: copy it if you trust "
+                "it (--copy-code, or the check box in the dialog)."
+            )
+        )
+    return " ".join(notes)

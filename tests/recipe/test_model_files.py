@@ -1,0 +1,277 @@
+"""A folder is saved as a folder that other programs load, and without code unless asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
+from safetensors.torch import load_file, save_file
+from sharded_files import INDEX, write_shards
+from small_tokenizers import TEXT, tokenizer_json
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.model_files import find_model_files
+from prune_gui.errors import CheckpointError
+from prune_gui.recipe import FORMS, OutputPath, Recipe, export, resolve
+from prune_gui.recipe.contents_note import contents_note
+from prune_gui.recipe.model_files import Copying
+
+HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}])
+NEEDED = {
+    "config.json": b'{"model_type": "x"}',
+    "generation_config.json": b"{}",
+    "vocab.txt": b"a\nb\n",
+    "merges.txt": b"#version: 0.2\na b\n",
+    "spiece.model": b"\x0a\x00",
+    "source.spm": b"\x0a",
+    "bpe.codes": b"a b\n",
+    "tokenizer.json": b"{}",
+    "added_tokens.json": b"{}",
+    "chat_template.jinja": b"{{ x }}",
+    "preprocessor_config.json": b"{}",
+    "processor_config.json": b"{}",
+    "adapter_config.json": b"{}",
+    "modules.json": b"[]",
+    "LICENSE": b"free",
+    "1_Pooling/config.json": b"{}",
+    "2_Dense/config.json": b"{}",
+    "2_Dense/model.safetensors": b"weights of a layer",
+    "additional_chat_templates/tool.jinja": b"{{ y }}",
+}
+OTHERS = {
+    ".hidden.json": b"no",
+    "README.md": b"no",
+    "optimizer.pt": b"no",
+    "training_args.bin": b"no",
+    "onnx/model.onnx": b"no",
+    "nested/inner/config.json": b"no",
+}
+CODE = {
+    "modeling_x.py": b"code",
+    "run.sh": b"code",
+    "setup.exe": b"code",
+    "start.BAT": b"code",
+    "lib.so": b"code",
+    "lib.so.1": b"code",
+    "tokens.PY": b"code",
+    "notebook.ipynb": b"code",
+    "tool": b"#!/bin/sh",
+    "marked.json": b"{}",
+    "3_Code/layer.py": b"code",
+}
+"""Of which those without a suffix of code have the executable bit."""
+
+
+def write_files(folder, files):
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+@pytest.fixture(params=["one file", "shards"])
+def model(request, tmp_path):
+    folder = tmp_path / "in"
+    tensors = {f"{name}.weight": torch.randn(4, 4) for name in "abc"}
+    if request.param == "shards":
+        write_shards(folder, {"m-1.safetensors": tensors, "m-2.safetensors": {"d": torch.ones(2)}})
+    else:
+        folder.mkdir()
+        save_file(tensors, folder / "model.safetensors")
+    write_files(folder, NEEDED | OTHERS | CODE)
+    for name in ("tool", "marked.json"):
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def contents(folder):
+    """Return the files beside the weights."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    weights = {INDEX, "m-1.safetensors", "m-2.safetensors", "model.safetensors", "load_model.py"}
+    return {name: content for name, content in files.items() if name not in weights}
+
+
+def saved(source, out, form="finalized", **options):
+    with open_checkpoint(source) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        export(resolution, out, form, **options)
+        target = OutputPath.of(checkpoint, out, form=form)
+        copying = Copying(options.get("model_files", True), options.get("copy_code", False))
+        return contents_note(resolution, target, form, (), copying=copying)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="files have no executable bit")
+
+
+@posix
+@pytest.mark.parametrize("form", ["finalized", "reparametrized"])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, NEEDED),
+        ({"copy_code": True}, NEEDED | CODE),
+        ({"model_files": False}, {}),
+        ({"model_files": False, "copy_code": True}, {}),
+    ],
+)
+def test_a_folder_gets_what_programs_need_and_code_only_on_request(
+    model, tmp_path, form, options, expected
+):
+    note = saved(model, tmp_path / "out", form, **options)
+    assert contents(tmp_path / "out") == expected
+    assert (tmp_path / "out" / "load_model.py").exists() == (form == "reparametrized")
+    assert "not copied: nested, onnx" in note or not expected
+    assert ("Code is not copied: " in note) == ("modeling_x.py" not in expected)
+    for path in (tmp_path / "out").rglob("*"):
+        assert path.is_dir() or not os.access(path, os.X_OK)
+
+
+@posix
+def test_masks_have_no_model_files(tmp_path):
+    folder = tmp_path / "in"
+    write_shards(folder, {"m-1.safetensors": {"a.weight": torch.randn(4, 4)}})
+    write_files(folder, NEEDED)
+    note = saved(folder, tmp_path / "out", "masks")
+    assert contents(tmp_path / "out") == {}
+    assert note == "Masks are no model: config and tokenizer files are not copied."
+
+
+def test_the_mode_tells_nothing_where_the_weights_are_executable_too(model):
+    weights = next(iter(model.glob("*.safetensors*")))
+    for path in model.rglob("*"):
+        path.chmod(0o755)
+    assert "config.json" in find_model_files(weights).names
+
+
+@pytest.mark.parametrize(
+    ("name", "is_free"),
+    [
+        ("load_model.py", False),
+        ("Load_Model.py", False),
+        ("load_model.cpython-311-x86_64-linux-gnu.so", False),
+        ("load_model.pyc", False),
+        ("load_model/__init__.py", False),
+        ("load_modeling.py", True),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_no_code_takes_the_name_of_the_loader_script(tmp_path, name, is_free, form):
+    source = saved_mlp(tmp_path / "in")
+    write_files(source.folder, {name: b"of the author"})
+    with open_checkpoint(source.folder) as checkpoint:
+        steps = [*neurons(0, [0, 1, 2]), *neurons(2, [7])]
+        resolution = with_plan(resolved(checkpoint, steps), ffn_architecture(config=CONFIG))
+        if form == "masks":
+            with pytest.raises(CheckpointError, match="no suffix"):
+                export(resolution, tmp_path / "out", form, copy_code=True)
+            return
+        export(resolution, tmp_path / "out", form, copy_code=True)
+    found = {
+        path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")
+    }
+    assert (name in found) == (is_free or (name == "load_model.py" and form != "finalized"))
+    if "load_model.py" in found:
+        text = (tmp_path / "out" / "load_model.py").read_text()
+        assert text.startswith('"""Written by Prune GUI.')
+
+
+@pytest.mark.parametrize(
+    ("config", "is_needed"),
+    [({"auto_map": {"AutoModel": "modeling_x.X"}}, True), ({"model_type": "bert"}, False)],
+)
+def test_the_note_says_if_the_model_needs_its_code(model, tmp_path, config, is_needed):
+    (model / "config.json").write_text(json.dumps(config))
+    assert ("The model loads only with its code" in saved(model, tmp_path / "a")) == is_needed
+    assert "loads only with" not in saved(model, tmp_path / "b", copy_code=True)
+
+
+@pytest.mark.parametrize("target", ["new", "empty", "in"])
+def test_nothing_is_replaced_without_overwriting(model, tmp_path, target):
+    (tmp_path / "empty").mkdir()
+    before = contents(model)
+    if target == "in":
+        with pytest.raises(CheckpointError, match="is not empty"):
+            saved(model, model)
+    else:
+        saved(model, tmp_path / target)
+    assert contents(model) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "has_config", "message"),
+    [
+        ("out", True, None),
+        ("out/", True, None),
+        ("out/", False, None),
+        ("there", False, None),
+        ("out", False, "no suffix of a known format"),
+        ("out.xyz", False, "no suffix of a known format"),
+    ],
+)
+def test_a_single_file_is_saved_to_a_folder(tmp_path, name, has_config, message):
+    (tmp_path / "there").mkdir()
+    write_files(tmp_path / "in", {"config.json": b"{}"} if has_config else {"notes.txt": b"mine"})
+    save_file({"a.weight": torch.randn(4, 4)}, tmp_path / "in" / "net.safetensors")
+    out = f"{tmp_path}/{name}"
+    if message:
+        with pytest.raises(CheckpointError, match=message):
+            saved(tmp_path / "in", out)
+        return
+    saved(tmp_path / "in", out)
+    names = ["config.json", "net.safetensors"] if has_config else ["net.safetensors"]
+    assert sorted(path.name for path in Path(out).iterdir()) == names
+    assert int((load_file(f"{out}/net.safetensors")["a.weight"] == 0).sum()) == 8
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_links_out_of_the_folder_and_large_files_are_named(model, tmp_path, monkeypatch):
+    (tmp_path / "secret.json").write_text("no")
+    (model / "link.json").symlink_to(tmp_path / "secret.json")
+    (model / "1_Pooling" / "config.json").unlink()
+    (model / "1_Pooling" / "config.json").symlink_to(tmp_path / "secret.json")
+    monkeypatch.setattr("prune_gui.checkpoint.model_files.MAX_FILE_BYTES", 19)
+    note = saved(model, tmp_path / "out")
+    names = set(contents(tmp_path / "out"))
+    assert names.isdisjoint({"link.json", "1_Pooling/config.json"})
+    assert "not copied: link.json, 1_Pooling, nested, onnx" in note
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "share"), [("finalized", 1), ("compact", 0.5)])
+def test_transformers_loads_the_folder(tmp_path, form, share):
+    import transformers  # slow to import
+
+    source = tmp_path / "in"
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(written_tokenizer(tmp_path)), unk_token="[UNK]", pad_token="[PAD]"
+    )
+    tokenizer.save_pretrained(source)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        intermediate_size=12,
+        num_attention_heads=2,
+        num_hidden_layers=2,
+    )
+    transformers.BertModel(config).save_pretrained(source)
+    step = {"method": "coupled", "space": "ffn", "targets": ["*"], "amount": 0.5}
+    with open_checkpoint(source) as checkpoint:
+        export(resolve(Recipe(steps=[step]), checkpoint), tmp_path / "out", form)
+    model, report = transformers.AutoModel.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
+    assert not any(report.values())
+    assert model.encoder.layer[0].intermediate.dense.out_features == 12 * share
+    loaded = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert loaded(TEXT)["input_ids"] == tokenizer(TEXT)["input_ids"]
+
+
+def written_tokenizer(folder):
+    (folder / "t.json").write_text(tokenizer_json("word_piece"), encoding="utf-8")
+    return folder / "t.json"

@@ -50,13 +50,30 @@ def sparse(shape: bytes, indices: bytes | None = None) -> bytes:
     )
 
 
-def quantized(shape: bytes, strides: bytes, numel: bytes = b"K\x04") -> bytes:
+FOREIGN = name("a.B") + b")R"
+"""The opcodes for an object that needs code."""
+TENTH = b"G?\xb9\x99\x99\x99\x99\x99\x9a"
+
+
+def quantized(
+    shape: bytes,
+    strides: bytes,
+    *,
+    key: str = "0",
+    kind: str = "per_tensor_affine",
+    parameters: bytes = TENTH + b"K\x00",
+) -> bytes:
     """Return the opcodes for a quantized tensor."""
-    of = storage(numel=numel, kind="torch.QInt32Storage")
-    scheme = b"(" + name("torch.per_tensor_affine") + b"G?\xb9\x99\x99\x99\x99\x99\x9aK\x00t"
+    of = storage(key, kind="torch.QInt32Storage")
+    scheme = b"(" + name(f"torch.{kind}") + parameters + b"t"
     return call(
         "torch._utils._rebuild_qtensor", of, b"K\x00", shape, strides, scheme, b"\x89", b"}"
     )
+
+
+def quantized_by(kind: str, parameters: bytes) -> bytes:
+    """Return the opcodes for a quantized tensor with these scales and zero points."""
+    return quantized(shaped(4), shaped(1), key="1", kind=kind, parameters=parameters)
 
 
 def meta(shape: bytes, strides: bytes) -> bytes:
@@ -241,6 +258,44 @@ ODD: dict[str, Bad | Harmless] = {
             )
         )
     ),
+    **{
+        f"harmless-quantized-by-objects-{kind}-{number}": Harmless(
+            archive(
+                dictionary(w=tensor(), q=quantized_by(kind, parameters)),
+                {"data/0": bytes(16), "data/1": bytes(16)},
+            ),
+            says="1 tensor that is in no state dict",
+        )
+        for kind in ("per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams")
+        for number, parameters in enumerate(
+            (
+                FOREIGN + b"K\x00",
+                TENTH + FOREIGN,
+                FOREIGN + FOREIGN + b"K\x00",
+                tensor() + tensor() + FOREIGN,
+            )
+        )
+    },
+    **{
+        f"quantized-by-nothing-{kind}-{number}": Bad(
+            "cannot be opened",
+            archive(
+                dictionary(w=tensor(), q=quantized_by(kind, parameters)),
+                {"data/0": bytes(16), "data/1": bytes(16)},
+            ),
+        )
+        for kind in ("per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams")
+        for number, parameters in enumerate(
+            (
+                b"NK\x00",
+                b"",
+                TENTH + text("x"),
+                b"]]K\x00",
+                text("a") + text("b") + b"K\x00",
+                tensor() + tensor() + b"K\x07",
+            )
+        )
+    },
     "harmless-expanded-to-2**40": Harmless(saved({"a": torch.ones(1).expand(2**40), **STATE})),
     "harmless-empty": Harmless(saved({"a": torch.ones(0, 3), "b": torch.tensor(1.0)})),
     "harmless-8-bit-float": Harmless(saved({"a": torch.ones(3).to(torch.float8_e5m2)})),
@@ -306,10 +361,13 @@ LYING: dict[str, Bad | Harmless] = {
 }
 BOMBS: dict[str, Bad | Harmless] = {
     "text-without-end": Bad(
-        "declares a string of", archive(b"\x8d" + (2**40).to_bytes(8, "little")), True
+        "declares a string of", legacy(b"\x8d" + (2**40).to_bytes(8, "little")), True
     ),
     "bytes-without-end": Bad(
-        "declares a string of", archive(b"\x8e" + (2**62).to_bytes(8, "little")), True
+        "declares a string of", legacy(b"\x8e" + (2**62).to_bytes(8, "little")), True
+    ),
+    "bytes-without-end-in-an-archive": Bad(
+        "pickle is damaged", archive(b"\x8e" + (2**62).to_bytes(8, "little")), True
     ),
     "memo-far-away": Bad("no state dict", archive(b"}r\xff\xff\xff\xff"), True),
     "tuples-deep": Bad(
@@ -366,7 +424,7 @@ BOMBS: dict[str, Bad | Harmless] = {
         True,
     ),
     "arguments-that-many-calls-share": Bad(
-        "no state dict",
+        "nested too deeply",
         archive(
             name("a.B") + b"q\x010(" + b"N" * 10**5 + b"tq\x020](" + b"h\x01h\x02R" * 20_000 + b"e"
         ),

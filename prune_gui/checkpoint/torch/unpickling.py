@@ -51,6 +51,7 @@ from prune_gui.language import deferred
 
 MAX_FOREIGN: Final = 1 << 14
 """The limit for different names that torch.save does not write; checkpoints have a few hundred."""
+ERRORS_OF_TORCH: Final = (RuntimeError, MemoryError, AssertionError, AttributeError)
 UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
 
 
@@ -205,11 +206,11 @@ class _TorchMachine(Machine):
         if builder is not None and isinstance(arguments, tuple):
             try:
                 return builder(self, arguments)
-            except FalseClaimError:
-                if not has_records(arguments):
+            except (FalseClaimError, *ERRORS_OF_TORCH) as error:
+                if has_records(arguments):
+                    return self._record(_PATHS[id(function)], arguments)
+                if isinstance(error, FalseClaimError):
                     raise
-                return self._record(_PATHS[id(function)], arguments)
-            except (RuntimeError, MemoryError, AssertionError, AttributeError) as error:  # of torch
                 raise FalseClaimError(DAMAGED) from error
         if isinstance(function, Opaque):
             return OPAQUE

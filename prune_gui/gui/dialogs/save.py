@@ -341,8 +341,7 @@ class SaveDialog(QDialog):
         self._replace.setEnabled(self._target is not None and not self._target.is_folder)
         is_torch_file = self._target is not None and self._target.is_compressible
         self._compressed.setEnabled(is_torch_file)
-        is_torch = self._target is not None and self._target.format.name == TORCH.name
-        self._tensors_only.setEnabled(is_torch)
+        self._tensors_only.setEnabled(bool(self._target and self._target.format.name == TORCH.name))
         has_moments = is_torch_file and self.form == "finalized" and not self.tensors_only
         self._moments.setEnabled(has_moments)
         self.model_files.refresh(self._target, self.form)

@@ -106,10 +106,10 @@ def handover_folder(resolution: Resolution) -> Iterator[Path]:
 def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) -> Path:
     """Write the finalized checkpoint into a folder, and return its path.
 
-    The file has the name and the format of the input; for shards, it is the folder. If there is
-    a config.json beside the input, it and the other files, such as tokenizers, are linked into the
-    folder. If no step prunes anything, this is the path of the input itself, unless it is
-    remote.
+    The file has the name and the format of the input; for shards, it is the folder, and for the
+    parts of a split file the first one. If there is a config.json beside the input, it and the
+    other files, such as tokenizers, are linked into the folder. If no step prunes anything, this is
+    the path of the input itself, unless it is remote.
 
     Raises:
         CheckpointError: the file cannot be written.
@@ -117,21 +117,22 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)
+    has_index = isinstance(checkpoint, ShardedCheckpoint) and not checkpoint.index.parts
     if checkpoint.url is None and not any(step.enabled for step in resolution.recipe.steps):
         path = checkpoint.path.absolute()
-        return path.parent if is_sharded else path
+        return path.parent if has_index else path
     out = folder / "model"
-    target = out
+    file = out / _file_name(checkpoint)
     if not is_sharded:
         out.mkdir()
-        target = out / _file_name(checkpoint)
+    target = out if is_sharded else file
     write(resolution, target, "finalized", overwrite=False, monitor=monitor, copying=Copying(False))
     if (checkpoint.path.parent / CONFIG_NAME).is_file():
         for path in visible_files(checkpoint.model_files_folder.absolute()):
             if not is_weight_file(path):
                 with suppress(OSError):
                     (out / path.name).symlink_to(path)
-    return target
+    return out if has_index else file
 
 
 def _file_name(checkpoint: Checkpoint) -> str:

@@ -48,6 +48,8 @@ CODE_IN_CONFIG: Final = b'"auto_map"'
 """The key in a config of transformers that names the classes in Python files of the model."""
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_FILES: Final = 100
+MAX_NBYTES: Final = 256 << 20
+"""The limit for all files together, whose contents are in memory."""
 MAX_INNER_FILE_BYTES: Final = 1 << 20
 MAX_INNER_FILES: Final = 10
 """The limits for a folder beside the checkpoint; one with more is left out."""
@@ -97,7 +99,7 @@ class ModelFiles:
         names: the names of the files to copy, those of inner folders with a slash.
         code: the names of the files that programs run; they are copied only on request.
         left_out: the names of inner folders and of files of the model that are not copied, since
-            they are large, or links out of the folder.
+            they are large or many, or links out of the folder.
         needs_code: whether a config names classes in the code.
     """
 
@@ -147,17 +149,16 @@ def _found(folder: Path, weights: Path) -> ModelFiles:
             else:
                 left_out.append(inner.name)
     files: tuple[list[str], list[str]] = [], []
+    nbytes = 0
     for path in paths:
         is_code = is_code_name(path.name) or (modes_tell and _is_executable(path))
-        files[is_code].append(path.relative_to(folder).as_posix())
-    names, code = files
-    return ModelFiles(
-        folder,
-        tuple(names[:MAX_FILES]),
-        tuple(code[:MAX_FILES]),
-        (*left_out, *names[MAX_FILES:], *code[MAX_FILES:]),
-        any(_names_code(folder / name) for name in names if name.endswith("config.json")),
-    )
+        name = path.relative_to(folder).as_posix()
+        nbytes += path.stat().st_size
+        has_room = nbytes <= MAX_NBYTES and len(files[is_code]) < MAX_FILES
+        (files[is_code] if has_room else left_out).append(name)
+    names, code = map(tuple, files)
+    needs_code = any(_names_code(folder / name) for name in names if name.endswith("config.json"))
+    return ModelFiles(folder, names, code, tuple(left_out), needs_code)
 
 
 def _is_small(folder: Path) -> bool:

@@ -105,10 +105,10 @@ def handover_folder(resolution: Resolution) -> Iterator[Path]:
 def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) -> Path:
     """Write the finalized checkpoint into a folder, and return its path.
 
-    The file has the name and the format of the input; for shards, it is the folder. If there is
-    a config.json beside the input, it and the other files, such as tokenizers, are linked into the
-    folder. If no step prunes anything, this is the path of the input itself, unless it is
-    remote.
+    The file has the name and the format of the input; for shards, it is the folder, and for the
+    parts of a split file the first one. If there is a config.json beside the input, it and the
+    other files, such as tokenizers, are linked into the folder. If no step prunes anything, this is
+    the path of the input itself, unless it is remote.
 
     Raises:
         CheckpointError: the file cannot be written.
@@ -116,17 +116,17 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)
+    has_index = isinstance(checkpoint, ShardedCheckpoint) and not checkpoint.index.parts
     if checkpoint.url is None and not any(step.enabled for step in resolution.recipe.steps):
         path = checkpoint.path.absolute()
-        return path.parent if is_sharded else path
+        return path.parent if has_index else path
     out = folder / "model"
-    target = out
+    file = out / checkpoint.path.name
     if not is_sharded:
         out.mkdir()
-        target = out / checkpoint.path.name
     write(
         resolution,
-        target,
+        out if is_sharded else file,
         "finalized",
         overwrite=False,
         tensors_only=False,  # the evaluator gets all that the input has
@@ -138,7 +138,7 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
             if not is_weight_file(path):
                 with suppress(OSError):
                     (out / path.name).symlink_to(path)
-    return target
+    return out if has_index else file
 
 
 def _fits_in_memory(nbytes: int) -> bool:

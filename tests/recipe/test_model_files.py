@@ -242,6 +242,15 @@ def test_links_out_of_the_folder_and_large_files_are_named(model, tmp_path, monk
     assert "not copied: link.json, 1_Pooling, nested, onnx" in note
 
 
+@pytest.mark.parametrize(("limit", "value"), [("MAX_FILES", 5), ("MAX_NBYTES", 60)])
+def test_many_files_are_named_and_not_copied(model, tmp_path, monkeypatch, limit, value):
+    monkeypatch.setattr(f"prune_gui.checkpoint.model_files.{limit}", value)
+    saved(model, tmp_path / "out")
+    copied, beside = contents(tmp_path / "out"), find_model_files(next(model.glob("m*.s*")))
+    assert 0 < len(copied) < len(NEEDED)
+    assert {*copied, *beside.left_out} >= NEEDED.keys()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "share"), [("finalized", 1), ("compact", 0.5)])
 def test_transformers_loads_the_folder(tmp_path, form, share):

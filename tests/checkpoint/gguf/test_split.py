@@ -13,6 +13,8 @@ from gguf_files import ELEMENTS, TYPES, fields_in, tensors_in, write_gguf
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.reopening import _reopened
 from prune_gui.errors import CheckpointError
+from prune_gui.evaluation.handover import write_checkpoint_in
+from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
 
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["blk.*.weight"], "amount": 0.5}])
@@ -144,3 +146,12 @@ def test_another_division_or_form_is_refused_in_one_line(three, tmp_path, out, o
         with pytest.raises(CheckpointError, match="parts are saved to a folder"):
             export(resolution, tmp_path / out, **options)
     assert not (tmp_path / out).exists()
+
+
+def test_an_evaluator_gets_the_first_part(three, tmp_path):
+    monitor = Monitor(None, None)
+    with open_checkpoint(three) as checkpoint:
+        pruned = write_checkpoint_in(tmp_path, resolve(HALF, checkpoint), monitor)
+        same = write_checkpoint_in(tmp_path, resolve(Recipe(steps=[]), checkpoint), monitor)
+    assert (pruned.name, same) == (FIRST, three / FIRST)
+    assert len(list(pruned.parent.iterdir())) == 3

@@ -13,7 +13,7 @@ from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_
 from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
-from prune_gui.checkpoint.sharded.writing import index_name
+from prune_gui.checkpoint.sharded.writing import index_name, is_clearly_folder
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
@@ -93,11 +93,8 @@ class OutputPath:
                 )
             )
         name = checkpoint.path.name
-        is_certain = path.is_dir() or os.fspath(out).endswith((os.sep, "/"))
-        if (
-            form != "masks"
-            and is_folder(out)
-            and (is_certain or is_model_folder(checkpoint.path.parent))
+        if form != "masks" and (
+            is_clearly_folder(out) or (is_folder(out) and is_model_folder(checkpoint.path.parent))
         ):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:

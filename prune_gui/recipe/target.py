@@ -72,7 +72,7 @@ class OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`.
 
         A folder can also be written for a single file, except for masks. A name that may be that of
-        a file with a wrong suffix is a folder only if the input is in the folder of a model.
+        a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
@@ -93,9 +93,9 @@ class OutputPath:
                 )
             )
         name = checkpoint.path.name
-        if form != "masks" and (
-            is_clearly_folder(out) or (is_folder(out) and is_model_folder(checkpoint.path.parent))
-        ):
+        is_no_file = is_clearly_folder(out) and format_by_suffix(path) is None
+        is_model = is_folder(out) and is_model_folder(checkpoint.path.parent)
+        if form != "masks" and (is_no_file or is_model):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
                 return cls(path, True, file_format, name, is_single=True)

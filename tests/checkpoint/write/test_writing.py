@@ -333,7 +333,7 @@ def test_a_byte_that_is_corrupted_during_writing_is_detected(tmp_path, monkeypat
         path.write_bytes(octets)
         return open_checkpoint(path)
 
-    monkeypatch.setattr(writing, "open_checkpoint", spoiled)
+    monkeypatch.setattr(writing, "open_file", spoiled)
     with pytest.raises(CheckpointError, match="read back"):
         write(tmp_path / f"m{suffix}", [constant("a", 1232.0)])
     assert list(tmp_path.iterdir()) == []

@@ -87,7 +87,9 @@ def is_module_folder_name(name: str) -> bool:
 
 def is_model_folder(folder: Path) -> bool:
     """Return whether a folder has files that only that of a model has."""
-    return any((folder / name).is_file() for name in MARKERS)
+    with suppress(OSError):
+        return any((folder / name).is_file() for name in MARKERS)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

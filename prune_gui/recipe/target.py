@@ -14,7 +14,7 @@ from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
-from prune_gui.checkpoint.sharded.writing import index_name
+from prune_gui.checkpoint.sharded.writing import index_name, is_clearly_folder
 from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
@@ -96,7 +96,7 @@ class OutputPath:
         """Return the output path that `out` means, before the objects around the tensors.
 
         A folder can also be written for a single file, except for masks. A name that may be that of
-        a file with a wrong suffix is a folder only if the input is in the folder of a model.
+        a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
@@ -117,12 +117,9 @@ class OutputPath:
                 )
             )
         name = checkpoint.path.name
-        is_certain = path.is_dir() or os.fspath(out).endswith((os.sep, "/"))
-        if (
-            form != "masks"
-            and is_folder(out)
-            and (is_certain or is_model_folder(checkpoint.path.parent))
-        ):
+        is_no_file = is_clearly_folder(out) and format_by_suffix(path) is None
+        is_model = is_folder(out) and is_model_folder(checkpoint.path.parent)
+        if form != "masks" and (is_no_file or is_model):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
                 return cls(path, True, file_format, name, is_single=True)

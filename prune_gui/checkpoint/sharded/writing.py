@@ -51,11 +51,16 @@ def is_folder(out: str | os.PathLike[str]) -> bool:
     It is a folder if it exists as one on this machine, if it ends in a slash, or if it has no
     suffix of a checkpoint file. Names of models may contain dots.
     """
+    return is_clearly_folder(out) or format_by_suffix(Path(out)) is None
+
+
+def is_clearly_folder(out: str | os.PathLike[str]) -> bool:
+    """Return whether the output path is that of a folder on this machine, or ends in a slash."""
     path = Path(out)
     with suppress(OSError):  # writing reports the error
         if url_of(path) is None and path.is_dir():
             return True
-    return os.fspath(out).endswith((os.sep, "/")) or format_by_suffix(path) is None
+    return os.fspath(out).endswith((os.sep, "/"))
 
 
 def write_shards(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.recipe import OutputPath
 
-VISIBLE_LINES: Final = 8
+VISIBLE_LINES: Final = 4
 
 
 class LoaderBox(QGroupBox):

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 
 HALF = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
@@ -189,3 +190,16 @@ def test_all_of_a_file_is_shown_or_counted_and_kept(tmp_path, kind, options):
     changed = {root.rpartition(".")[2] for root in before if after[root] != before[root]}
     assert changed <= set(names) - {"d", "q", "s", "c", "n"}
     assert changed
+
+
+def test_moments_whose_values_need_code_are_refused_in_one_line(tmp_path):
+    path = tmp_path / "in.pt"
+    optimizer = {
+        "state": {0: {"exp_avg": Doubled(random(2, 3))}},
+        "param_groups": [{"params": [0]}],
+    }
+    torch.save({"model": {"w": random(4, 3)}, "optimizer": optimizer}, path)
+    with open_checkpoint(path) as checkpoint:
+        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [HALF]}), checkpoint)
+        with pytest.raises(CheckpointError, match="the values of some need code to read"):
+            export(resolution, tmp_path / "out.pt", zero_moments=True)

@@ -16,26 +16,28 @@ from prune_gui.language import listed, tr
 
 RUNS_PROGRAMS: Final = frozenset(
     [
-        *("CodeType", "FunctionType", "Popen", "attrgetter", "cffi", "class", "cloudpickle"),
-        *("codeop", "commands", "ctypes", "dill", "distutils", "globals", "imp", "importlib"),
-        *("jinja2", "jsonpickle", "load_from_bytes", "marshal", "methodcaller", "multiprocessing"),
-        *("nt", "numexpr", "os", "parse_expr", "pdb", "pexpect", "pickle", "pip", "popen2"),
-        *("posix", "posixsubprocess", "psutil", "pty", "pydoc", "runpy", "setuptools"),
-        *("subclasses", "subprocess", "sympify", "sys", "timeit", "unsafe_load"),
-        *("unsafe_load_all", "webbrowser", "asyncio.create_subprocess_exec"),
-        *("asyncio.create_subprocess_shell", "bdb.Bdb", "builtins.breakpoint"),
-        *("builtins.compile", "builtins.delattr", "builtins.eval", "builtins.exec"),
-        *("builtins.execfile", "builtins.getattr", "builtins.globals", "builtins.import"),
-        *("builtins.input", "builtins.locals", "builtins.setattr", "builtins.vars"),
-        *("cProfile.run", "cProfile.runctx", "code.InteractiveConsole"),
-        *("code.InteractiveInterpreter", "code.interact", "numpy.load", "pandas.eval"),
-        *("pandas.read_pickle", "profile.run", "profile.runctx", "serialization.load"),
-        *("sympy.lambdify", "sympy.simplify", "torch.hub", "torch.load", "trace.Trace"),
-        *("yaml.full_load", "yaml.load", "yaml.load_all"),
+        *("CodeType", "FunctionType", "Popen", "__class__", "__globals__", "__subclasses__"),
+        *("attrgetter", "cffi", "cloudpickle", "codeop", "ctypes", "dill", "distutils"),
+        *("importlib", "jinja2", "jsonpickle", "load_from_bytes", "marshal", "methodcaller"),
+        *("multiprocessing", "numexpr", "os", "parse_expr", "pexpect", "posix"),
+        *("posixsubprocess", "psutil", "pty", "pydoc", "runpy", "setuptools", "subprocess"),
+        *("sympify", "sys", "timeit", "unsafe_load", "unsafe_load_all", "webbrowser"),
+        *("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "bdb.Bdb"),
+        *("builtins.breakpoint", "builtins.compile", "builtins.delattr", "builtins.eval"),
+        *("builtins.exec", "builtins.execfile", "builtins.getattr", "builtins.globals"),
+        *("builtins.import", "builtins.input", "builtins.locals", "builtins.setattr"),
+        *("builtins.vars", "cProfile.run", "cProfile.runctx", "code.InteractiveConsole"),
+        *("code.InteractiveInterpreter", "code.interact", "imp.load_dynamic", "imp.load_source"),
+        *("nt.execv", "nt.popen", "nt.spawnv", "nt.startfile", "nt.system", "numpy.load"),
+        *("pandas.eval", "pandas.read_pickle", "pdb.Pdb", "pdb.run", "pickle.Unpickler"),
+        *("pickle.load", "pickle.loads", "pip.internal", "pip.main", "profile.run"),
+        *("profile.runctx", "serialization.load", "sympy.lambdify", "sympy.simplify"),
+        *("torch.hub", "torch.load", "trace.Trace", "yaml.full_load", "yaml.load"),
+        "yaml.load_all",
     ]
 )
-"""Modules and functions that can run any program, by one or two consecutive parts of their paths,
-without underscores around them."""
+"""Modules and functions that can run any program: a part of a path, or two consecutive ones without
+underscores around them."""
 RUNS_OWN_SOURCE: Final = frozenset(
     f"torch.fx.graph_module.reduce_{kind}graph_module" for kind in ("", "package_", "deploy_")
 )
@@ -90,8 +92,9 @@ def with_code_statement(message: str, names: Sequence[str]) -> str:
 
 def _parts(name: str) -> Iterable[str]:
     """Return the parts of a path and their pairs, with the letters that Python reads."""
-    parts = [part.strip("_") for part in unicodedata.normalize("NFKC", name).split(".")]
-    return [*parts, *map(".".join, pairwise(parts))]
+    parts = unicodedata.normalize("NFKC", name).split(".")
+    bare = [part.strip("_") for part in parts]
+    return [*parts, *bare, *map(".".join, pairwise(bare))]
 
 
 def _package(name: str) -> str:

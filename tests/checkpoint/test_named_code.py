@@ -20,12 +20,15 @@ RUNNING = [
     *("pickle.loads", "_pickle.loads", "torch.storage._load_from_bytes", "builtins.getattr"),
     *("operator.attrgetter", "sympy.simplify", "sympy.core.sympify.sympify", "types.CodeType"),
     *("jinja2.environment.Environment", "yaml.unsafe_load_all", "dill._dill._create_function"),
+    *("mynet.Net.__init__.__globals__", "builtins.object.__subclasses__", "pip._internal.main"),
     *(full_width("os.system"), f"builtins.{full_width('exec')}"),
 ]
 NOT_RUNNING = [
     *("argparse.Namespace", "omegaconf.DictConfig", "torch.torch_version.TorchVersion"),
     *("typing.Any", "mymodel.optimizer.Compiled", "models.yolo.Model", "functools.partial"),
     *("re._compile", "enum.Enum", "mymodel.code.Model", "lightning.eval.exec", "numpy.dtype"),
+    *("numpy.random._pickle.__generator_ctor", "openfold.data.pdb.Chain", "networks.pip.Net"),
+    *("mynet.globals.Settings", "models.nt.Transformer", "mynet.commands.Run"),
     *("pathlib.PosixPath", "torch.distributed.tensor.DTensor", "torch.nn.Linear"),
 ]
 

@@ -19,6 +19,7 @@ UNCERTAIN: Final = deferred(
     "of them belong to which parameter: {reason}. Save without this option."
 )
 UNNAMED_GROUPS: Final = deferred("it has several groups of parameters without names")
+WITHOUT_VALUES: Final = deferred("the values of some need code to read")
 OTHER_PARAMETERS: Final = deferred("its parameters are not those of the state dict {name!r}")
 
 
@@ -62,6 +63,8 @@ def named_moments(
                 for key, value in (values.items() if isinstance(values, dict) else ())
                 if isinstance(value, torch.Tensor) and value.dim()
             ]
+            if any(tensor.is_meta for _, tensor in tensors):
+                raise _uncertain(checkpoint, uncertain, WITHOUT_VALUES)
             shape = checkpoint.tensors[name].shape
             if any(tuple(tensor.shape) != shape for _, tensor in tensors):
                 raise _uncertain(checkpoint, uncertain, OTHER_PARAMETERS)

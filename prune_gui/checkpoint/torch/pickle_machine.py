@@ -148,12 +148,10 @@ class Machine(ABC):
     """Reads one pickle. A subclass defines the results of names, calls and references.
 
     Attributes:
-        protocol: the protocol that the pickle declares.
         is_plain: whether all opcodes so far are of those that torch.load reads by default.
     """
 
     def __init__(self) -> None:
-        self.protocol = 0
         self.is_plain = True
         self._stack: list[object] = []
         self._outer_stacks: list[list[object]] = []  # the stack below each mark
@@ -350,9 +348,6 @@ class Machine(ABC):
     def _refuse_extension(self, code: Any) -> None:  # noqa: ANN401 - an int
         raise FalseClaimError(deferred("it names code by the extension number {code}", code=code))
 
-    def _set_protocol(self, protocol: Any) -> None:  # noqa: ANN401 - an int
-        self.protocol = protocol
-
     def _apply_stack_effect(self, argument: object, opcode: pickletools.OpcodeInfo) -> None:
         """Apply the stack effect from the table of opcodes; keep plain numbers, text and bytes."""
         before, after = opcode.stack_before, opcode.stack_after
@@ -390,7 +385,7 @@ def _read_path(reader: _Reader) -> tuple[str, str]:
 Handler = Callable[[Machine, Any], None]
 
 _HANDLERS: Final[dict[str, Handler]] = {
-    "PROTO": Machine._set_protocol,
+    "PROTO": lambda _, __: None,
     "MARK": Machine._mark,
     "POP": Machine._drop,
     "DUP": lambda self, _: self._push(self._stack[-1]),

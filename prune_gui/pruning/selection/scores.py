@@ -117,12 +117,14 @@ class ScaledColumns:
     Large Language Models", 2023, where c_j is the norm of the input activations).
 
     Attributes:
-        weights: of shape (rows, columns, ...).
+        weights: of two dimensions or more.
         factors: c, of shape (columns,).
+        dim: the dimension of the columns.
     """
 
     weights: Scores
     factors: Scores
+    dim: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -141,7 +143,7 @@ class ScaledColumns:
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
-        columns, inner = self.shape[1], math.prod(self.shape[2:])
+        columns, inner = self.shape[self.dim], math.prod(self.shape[self.dim + 1 :])
         column = torch.arange(start, stop) // inner % columns
         factors = self.factors.part(0, columns).to(self.dtype)
         return self.weights.part(start, stop).to(self.dtype).abs() * factors[column]

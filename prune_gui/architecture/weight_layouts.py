@@ -1,0 +1,135 @@
+"""Which dimensions of the weights of a checkpoint have output and input channels.
+
+Most weights are (out, in, ...), as those of `Linear` and `Conv` of torch. The others are known from
+the classes in the file, from config.json, from the names that flax and Keras give, or from the
+lengths of biases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.language import deferred
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+
+BY_CLASS: Final = deferred("as the class of the layer in the file says")
+BY_CONFIG: Final = deferred("as Conv1D of GPT-2, which config.json names")
+BY_BIAS: Final = deferred("as Conv1D of GPT-2: biases have the length of the last dimension")
+TRANSPOSED_BY_BIAS: Final = deferred(
+    "as ConvTranspose of torch: biases have the length of dimension 1"
+)
+BY_NAME: Final = deferred("as kernels of flax and Keras are")
+
+CONV1D_TYPES: Final = frozenset({"gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp"})
+"""The `model_type`s in config.json of networks with the `Conv1D` of transformers."""
+CONV1D: Final = re.compile(r"(^|\.)(?P<layer>c_attn|q_attn|c_proj|c_fc)$")
+"""The paths of modules that are `Conv1D` in these networks, and `Linear` in others."""
+CONV1D_GROUP: Final = "Conv1D"
+"""Weights of a group have one layout, unless biases tell otherwise."""
+WEIGHT: Final = re.compile(
+    r"(?:(?P<module>.*?)\.)?(?:(?:weight|kernel)(?:_v|:0)?|parametrizations\.weight\.original1?)"
+)
+"""The name of the weight of a module, which may be computed from this tensor."""
+KERAS_FORMATS: Final = frozenset({"keras", "hdf5"})
+JAX_FORMATS: Final = KERAS_FORMATS | {"flax"}
+KERNEL: Final = re.compile(r"(?:^|\.)(?P<kind>|recurrent_|pointwise_|depthwise_)kernel(?::0)?$")
+KERAS_VARIABLE: Final = re.compile(r"(?:^|\.)(?P<layer>[^.]+)(?:\.cell)?\.vars\.\d+$")
+DIGITS: Final = re.compile(r"\d+")
+
+_known: WeakKeyDictionary[Checkpoint, Mapping[str, WeightLayout]] = WeakKeyDictionary()
+
+
+def weight_layout(checkpoint: Checkpoint, name: str) -> WeightLayout:
+    """Return which dimensions of a parameter have output and input channels."""
+    return weight_layouts(checkpoint).get(name, USUAL)
+
+
+def weight_layouts(checkpoint: Checkpoint) -> Mapping[str, WeightLayout]:
+    """Return the layouts of the parameters that are not (out, in, ...), by name."""
+    found = _known.get(checkpoint)
+    if found is None:
+        found = _known[checkpoint] = {
+            name: layout for name, layout in _layouts(checkpoint) if not layout.is_usual
+        }
+    return found
+
+
+def _layouts(checkpoint: Checkpoint) -> Iterator[tuple[str, WeightLayout]]:
+    """Yield the layout of each parameter that has channels, as far as it is known."""
+    has_kernels = checkpoint.format in JAX_FORMATS or not any(
+        info.name.endswith("weight") for info in checkpoint.tensors.values()
+    )
+    is_gpt2 = not CONV1D_TYPES.isdisjoint(checkpoint.model_types)
+    by_bias: dict[str, WeightLayout | None] = {}
+    groups: dict[str, list[str]] = {}
+    for info in checkpoint.tensors.values():
+        if len(info.shape) < 2:
+            continue
+        match = WEIGHT.fullmatch(info.name)
+        module = (match["module"] or "") if match else None
+        known = _of_class(checkpoint, module) if module is not None else None
+        if known is None and has_kernels:
+            known = _of_kernel(checkpoint, info)
+        if known is not None:
+            yield info.name, known
+        elif module is not None:
+            by_bias[info.name] = _of_shapes(checkpoint, module, info.shape)
+            is_conv1d = CONV1D.search(module) and len(info.shape) == 2
+            group = CONV1D_GROUP if is_conv1d else f"{DIGITS.sub('', module)} {len(info.shape)}"
+            groups.setdefault(group, []).append(info.name)
+    for group, names in groups.items():
+        certain = {layout for name in names if (layout := by_bias[name])}
+        shared = next(iter(certain)) if len(certain) == 1 else USUAL
+        if group == CONV1D_GROUP and USUAL not in certain and is_gpt2:
+            shared = WeightLayout(1, 0, BY_CONFIG)
+        for name in names:
+            yield name, by_bias[name] or shared
+
+
+def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:
+    """Return the layout of the weight of a module whose class the file names."""
+    package, _, kind = checkpoint.module_classes.get(module, "").rpartition(".")
+    if kind == "Conv1D" or kind.startswith("ConvTranspose"):
+        return WeightLayout(1, 0, BY_CLASS)
+    return USUAL if package.startswith("torch.nn.") else None
+
+
+def _of_kernel(checkpoint: Checkpoint, info: TensorInfo) -> WeightLayout | None:
+    """Return the layout of a weight with a name of flax or Keras."""
+    last = len(info.shape) - 1
+    plain, swapped = WeightLayout(last, last - 1, BY_NAME), WeightLayout(last - 1, last, BY_NAME)
+    if match := KERNEL.search(info.name):
+        is_swapped = match["kind"] == "depthwise_" or "conv2d_transpose" in info.name
+    elif checkpoint.format in KERAS_FORMATS and (match := KERAS_VARIABLE.search(info.name)):
+        layer = match["layer"]
+        if "embedding" in layer:
+            return USUAL
+        is_swapped = last > 1 and ("transpose" in layer or layer.startswith("depthwise"))
+    else:
+        return None
+    return swapped if is_swapped else plain
+
+
+def _of_shapes(checkpoint: Checkpoint, module: str, shape: tuple[int, ...]) -> WeightLayout | None:
+    """Return the layout that the bias of a module tells, or None.
+
+    Without a bias, the joined projections of a `c_attn` tell it: its outputs are three times as
+    many as its inputs.
+    """
+    bias = checkpoint.tensors.get(f"{module}.bias" if module else "bias")
+    if bias is not None and len(bias.shape) == 1:
+        outputs = bias.shape[0]
+    elif module.endswith("c_attn") and len(shape) == 2:
+        outputs = max(shape) if max(shape) == 3 * min(shape) else 0
+    else:
+        return None
+    dims = [dim for dim, size in enumerate(shape) if size == outputs]
+    if len(shape) == 2 or dims in ([0], [1]):
+        if dims == [1]:
+            return WeightLayout(1, 0, BY_BIAS if len(shape) == 2 else TRANSPOSED_BY_BIAS)
+        return USUAL if dims == [0] else None
+    return USUAL if shape[0] == outputs != shape[1] else None

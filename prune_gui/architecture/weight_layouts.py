@@ -8,7 +8,7 @@ lengths of biases.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -30,10 +30,9 @@ CONV1D: Final = re.compile(r"(^|\.)(?P<layer>c_attn|q_attn|c_proj|c_fc)$")
 """The paths of modules that are `Conv1D` in these networks, and `Linear` in others."""
 CONV1D_GROUP: Final = "Conv1D"
 """Weights of a group have one layout, unless biases tell otherwise."""
-WEIGHT: Final = re.compile(
-    r"(?:(?P<module>.*?)\.)?(?:(?:weight|kernel)(?:_v|:0)?|parametrizations\.weight\.original1?)"
-)
-"""The name of the weight of a module, which may be computed from this tensor."""
+WEIGHTS: Final = frozenset({"weight", "weight_v", "kernel", "kernel:0"})
+"""The last components of the names of weights, or of what they are computed from."""
+PARAMETRIZED: Final = (".parametrizations.weight.original", ".parametrizations.weight.original1")
 KERAS_FORMATS: Final = frozenset({"keras", "hdf5"})
 JAX_FORMATS: Final = KERAS_FORMATS | {"flax"}
 KERNEL: Final = re.compile(r"(?:^|\.)(?P<kind>|recurrent_|pointwise_|depthwise_)kernel(?::0)?$")
@@ -52,46 +51,74 @@ def weight_layouts(checkpoint: Checkpoint) -> Mapping[str, WeightLayout]:
     """Return the layouts of the parameters that are not (out, in, ...), by name."""
     found = _known.get(checkpoint)
     if found is None:
-        found = _known[checkpoint] = {
-            name: layout for name, layout in _layouts(checkpoint) if not layout.is_usual
-        }
+        layouts = _layouts(checkpoint).items()
+        found = {name: layout for name, layout in layouts if layout and not layout.is_usual}
+        _known[checkpoint] = found
     return found
 
 
-def _layouts(checkpoint: Checkpoint) -> Iterator[tuple[str, WeightLayout]]:
-    """Yield the layout of each parameter that has channels, as far as it is known."""
+def _layouts(checkpoint: Checkpoint) -> dict[str, WeightLayout | None]:
+    """Return the layout of each weight, as far as it is known."""
     has_kernels = checkpoint.format in JAX_FORMATS or not any(
-        info.name.endswith("weight") for info in checkpoint.tensors.values()
+        name.endswith("weight") for name in checkpoint.tensors
     )
     is_gpt2 = not CONV1D_TYPES.isdisjoint(checkpoint.model_types)
-    by_bias: dict[str, WeightLayout | None] = {}
-    groups: dict[str, list[str]] = {}
-    for info in checkpoint.tensors.values():
+    layouts: dict[str, WeightLayout | None] = {}
+    modules: dict[str, str] = {}
+    for name, info in checkpoint.tensors.items():
         if len(info.shape) < 2:
             continue
-        match = WEIGHT.fullmatch(info.name)
-        module = (match["module"] or "") if match else None
-        known = _of_class(checkpoint, module) if module is not None else None
+        module = _module_of(name)
+        known = None if module is None else _of_class(checkpoint, module)
         if known is None and has_kernels:
             known = _of_kernel(checkpoint, info)
-        if known is not None:
-            yield info.name, known
-        elif module is not None:
-            by_bias[info.name] = _of_shapes(checkpoint, module, info.shape)
-            is_conv1d = CONV1D.search(module) and len(info.shape) == 2
-            group = CONV1D_GROUP if is_conv1d else f"{DIGITS.sub('', module)} {len(info.shape)}"
-            groups.setdefault(group, []).append(info.name)
+        if known is None and module is not None:
+            known = _of_shapes(checkpoint, module, info.shape)
+            modules[name] = module
+        layouts[name] = known
+    if is_gpt2 or any(layout and not layout.is_usual for layout in layouts.values()):
+        _share_in_groups(checkpoint, layouts, modules, is_gpt2=is_gpt2)
+    return layouts
+
+
+def _share_in_groups(
+    checkpoint: Checkpoint,
+    layouts: dict[str, WeightLayout | None],
+    modules: Mapping[str, str],
+    *,
+    is_gpt2: bool,
+) -> None:
+    """Complete the layouts of weights without evidence by those of modules like theirs."""
+    groups: dict[str, list[str]] = {}
+    for name, module in modules.items():
+        dims = len(checkpoint.tensors[name].shape)
+        is_conv1d = dims == 2 and CONV1D.search(module)
+        group = CONV1D_GROUP if is_conv1d else f"{DIGITS.sub('', module)} {dims}"
+        groups.setdefault(group, []).append(name)
     for group, names in groups.items():
-        certain = {layout for name in names if (layout := by_bias[name])}
-        shared = next(iter(certain)) if len(certain) == 1 else USUAL
-        if group == CONV1D_GROUP and USUAL not in certain and is_gpt2:
+        certain = {layout for name in names if (layout := layouts[name])}
+        shared = certain.pop() if len(certain) == 1 else None
+        if group == CONV1D_GROUP and is_gpt2 and shared is None and not certain:
             shared = WeightLayout(1, 0, BY_CONFIG)
         for name in names:
-            yield name, by_bias[name] or shared
+            layouts[name] = layouts[name] or shared
+
+
+def _module_of(name: str) -> str | None:
+    """Return the path of the module whose weight a tensor is; None if it is something else."""
+    module, _, leaf = name.rpartition(".")
+    if leaf in WEIGHTS:
+        return module
+    for end in PARAMETRIZED:
+        if name.endswith(end):
+            return name.removesuffix(end)
+    return None
 
 
 def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:
     """Return the layout of the weight of a module whose class the file names."""
+    if not checkpoint.module_classes:
+        return None
     package, _, kind = checkpoint.module_classes.get(module, "").rpartition(".")
     if kind == "Conv1D" or kind.startswith("ConvTranspose"):
         return WeightLayout(1, 0, BY_CLASS)

@@ -22,7 +22,11 @@ def layers(shapes, *, bias=None, leaf="weight"):
 # The tensors of a checkpoint, what else is known of it, and the output and input dimensions of the
 # weights; (0, 1) for those that are not listed.
 CASES = {
-    "gpt2 by config": (layers(GPT2), {"model_type": "gpt2"}, dict.fromkeys(GPT2, (1, 0))),
+    "gpt2 by config": (
+        layers({"h.0.attn.c_proj": (6, 6)}),
+        {"model_type": "gpt2"},
+        {"h.0.attn.c_proj": (1, 0)},
+    ),
     "gpt2 by biases": (layers(GPT2, bias=1), {}, dict.fromkeys(GPT2, (1, 0))),
     "gpt2 by its joined projections": (layers(GPT2), {}, dict.fromkeys(GPT2, (1, 0))),
     "Linear of the same names": (layers(OTHER_WAY, bias=0), {}, {}),

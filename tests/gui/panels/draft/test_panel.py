@@ -342,7 +342,7 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     for _ in range(2):
         workbench.edit(lambda s: s.add(make_step("ln_structured", "*.conv1.weight", dim=9)))
     draft.edit(0)
-    draft.form._fields["dim"]._box.setValue(0)
+    draft.form._fields["dim"]._box.setEditText("0")
     settle()
     assert draft.commit.isEnabled()
     assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()

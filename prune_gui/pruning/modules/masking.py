@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from prune_gui.pruning.parallel import chunks, run
@@ -61,8 +62,8 @@ def mask_like(like: Tensor, kept: Tensor) -> Tensor:
 
 
 def is_binary(mask: Tensor) -> bool:
-    """Return whether a mask holds only 0 and 1."""
-    if mask.dtype == torch.bool:
+    """Return whether a mask holds only 0 and 1, as far as it holds values."""
+    if mask.dtype == torch.bool or not has_values(mask):
         return True
     if mask.device.type != "cpu" or mask.is_complex():
         return bool(((mask == 0) | (mask == 1)).all())
@@ -73,6 +74,11 @@ def is_binary(mask: Tensor) -> bool:
         return bool(((part == one) | ~_is_set(part, mask.dtype)).all())
 
     return all(run(is_part_binary, chunks(bits.size, PART_ELEMENTS)))
+
+
+def has_values(t: Tensor) -> bool:
+    """Return whether a tensor holds values, unlike those on `meta` and fake ones."""
+    return not (t.is_meta or isinstance(t, FakeTensor))
 
 
 def is_plain(t: Tensor) -> bool:

@@ -1,0 +1,109 @@
+"""Attributes of pruned modules that are computed from `_orig` and `_mask` whenever they are read.
+
+torch computes the pruned tensor in a hook before the forward pass of its module. Programs that read
+the attribute without calling the module, as `nn.MultiheadAttention` reads `out_proj.weight` and a
+tied output layer the weight of an embedding, then get the tensor of an earlier pass: old weights,
+whose graph a backward pass has already freed. As in `torch.nn.utils.parametrize`, the class of a
+pruned module is therefore a subclass of its own, with a property of the name of the parameter.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Final
+
+from torch import Tensor, nn
+from torch.nn.utils import prune as reference
+
+from prune_gui.pruning.modules.masking import keep
+
+ORIG, MASK = "_orig", "_mask"
+NAMES: Final = "_computed_names"
+"""The attribute of the subclasses with the names of the computed attributes."""
+FLAT_WEIGHTS: Final = "_flat_weights"
+"""The attribute of recurrent modules with a list of all their weights."""
+
+
+def make_computed(module: nn.Module, name: str) -> None:
+    """Let a module compute the attribute `name` whenever it is read."""
+    base, names = _split(type(module))
+    if name not in names:
+        module.__class__ = _computing(base, (*names, name))
+
+
+def make_stored(module: nn.Module, name: str) -> None:
+    """Let a module have an attribute or a parameter `name` again, as before `make_computed`."""
+    base, names = _split(type(module))
+    names = tuple(other for other in names if other != name)
+    module.__class__ = _computing(base, names) if names else base
+    if not names and FLAT_WEIGHTS in vars(module):
+        every = module._flat_weights_names
+        vars(module)[FLAT_WEIGHTS] = [getattr(module, own, None) for own in every]
+
+
+def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:
+    """Return the class of a module before it was pruned, and the names of computed attributes."""
+    names = vars(cls).get(NAMES, ())
+    return (cls.__bases__[0], names) if names else (cls, ())
+
+
+@cache
+def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]:
+    """Return a subclass that computes attributes; it has the name of its base class."""
+    members: dict[str, Any] = {
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        "__reduce_ex__": _reduce_ex,
+        NAMES: names,
+    }
+    for name in names:
+        members[name] = property(
+            _getter(name), _ignore, lambda module, n=name: make_stored(module, n)
+        )
+    if issubclass(base, nn.RNNBase):
+        members[FLAT_WEIGHTS] = property(_flat_weights, _ignore)
+    return type(base.__name__, (base,), members)
+
+
+def _getter(name: str) -> Callable[[nn.Module], Tensor]:
+    def get(module: nn.Module) -> Tensor:
+        if name + MASK not in module._buffers:  # while pruning is removed
+            found: Tensor = nn.Module.__getattr__(module, name)
+            return found
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, reference.BasePruningMethod) and hook._tensor_name == name:
+                return hook.apply_mask(module)
+        return keep(getattr(module, name + ORIG), getattr(module, name + MASK))
+
+    return get
+
+
+def _ignore(module: nn.Module, value: object) -> None:
+    """Do nothing, since torch's hooks set the attribute to what it is."""
+
+
+def _deleter(name: str) -> Callable[[nn.Module], None]:
+    """Return what torch calls before it stores the parameter again."""
+    return lambda module: make_stored(module, name)
+
+
+def _flat_weights(module: nn.RNNBase) -> list[Tensor | None]:
+    return [getattr(module, name, None) for name in module._flat_weights_names]
+
+
+def _reduce_ex(module: nn.Module, protocol: int) -> Any:  # noqa: ANN401 - of pickle
+    """Pickle and copy a module without its own class, which no program can import."""
+    base, names = _split(type(module))
+    function, arguments, *rest = super(type(module), module).__reduce_ex__(protocol)
+    if function in (copyreg.__newobj__, copyreg._reconstructor):  # type: ignore[attr-defined]
+        return new_computing, (base, names), *rest
+    return function, arguments, *rest
+
+
+def new_computing(base: type[nn.Module], names: Iterable[str]) -> nn.Module:
+    """Return a module without attributes, for pickle."""
+    cls = _computing(base, tuple(names))
+    return cls.__new__(cls)

@@ -104,9 +104,9 @@ def _layout_lines(checkpoint: Checkpoint) -> Iterator[str]:
     names: dict[str, list[str]] = {}
     for name, layout in weight_layouts(checkpoint).items():
         names.setdefault(layout.describe(checkpoint.tensors[name].shape), []).append(name)
-    for layout, every in names.items():
+    for described, every in names.items():
         more = f" and {len(every) - 1:,} more" if len(every) > 1 else ""
-        yield f"Layout {layout}: {one_line(every[0], MAX_NAME_LENGTH)}{more}"
+        yield f"Layout {described}: {one_line(every[0], MAX_NAME_LENGTH)}{more}"
 
 
 def _patterns_json(zeros: FileZeros, info: TensorInfo) -> dict[str, object] | None:

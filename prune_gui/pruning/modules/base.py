@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
-from prune_gui.pruning.modules.computed import MASK, ORIG, make_stored
+from prune_gui.pruning.modules.computed import MASK, ORIG, make_computed, make_stored
 from prune_gui.pruning.modules.masking import is_binary, keep
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
 from prune_gui.pruning.modules.stacking import mask_on_top
@@ -48,8 +48,8 @@ class BasePruningMethod(ABC):
         """
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
-        """Change nothing before a forward pass: the pruned tensor is computed when it is read."""
-        return
+        """Let the module compute the pruned tensor when it is read, as after `apply`."""
+        make_computed(module, self._name(module))
 
     def apply_mask(self, module: nn.Module) -> Tensor:
         """Return the pruned tensor: `_orig` where the mask is 1, +0 elsewhere.

@@ -10,9 +10,9 @@ pruned module is therefore a subclass of its own, with a property of the name of
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
@@ -20,6 +20,9 @@ from torch.nn.utils import prune as reference
 from prune_gui.pruning.modules.masking import keep
 
 ORIG, MASK = "_orig", "_mask"
+_subclasses: WeakValueDictionary[tuple[type[nn.Module], tuple[str, ...]], type[nn.Module]] = (
+    WeakValueDictionary()
+)
 NAMES: Final = "_computed_names"
 """The attribute of the subclasses with the names of the computed attributes."""
 FLAT_WEIGHTS: Final = "_flat_weights"
@@ -30,6 +33,7 @@ def make_computed(module: nn.Module, name: str) -> None:
     """Let a module compute the attribute `name` whenever it is read."""
     base, names = _split(type(module))
     if name not in names:
+        vars(module).pop(name, None)  # what torch or an earlier version stored
         module.__class__ = _computing(base, (*names, name))
 
 
@@ -38,9 +42,8 @@ def make_stored(module: nn.Module, name: str) -> None:
     base, names = _split(type(module))
     names = tuple(other for other in names if other != name)
     module.__class__ = _computing(base, names) if names else base
-    if not names and FLAT_WEIGHTS in vars(module):
-        every = module._flat_weights_names
-        vars(module)[FLAT_WEIGHTS] = [getattr(module, own, None) for own in every]
+    if not names and isinstance(module, nn.RNNBase):
+        module._flat_weights = _flat_weights(module)
 
 
 def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:
@@ -49,55 +52,54 @@ def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:
     return (cls.__bases__[0], names) if names else (cls, ())
 
 
-@cache
 def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]:
     """Return a subclass that computes attributes; it has the name of its base class."""
-    members: dict[str, Any] = {
-        "__module__": base.__module__,
-        "__qualname__": base.__qualname__,
-        "__doc__": base.__doc__,
-        "__reduce_ex__": _reduce_ex,
-        NAMES: names,
-    }
-    for name in names:
-        members[name] = property(
-            _getter(name), _ignore, lambda module, n=name: make_stored(module, n)
-        )
-    if issubclass(base, nn.RNNBase):
-        members[FLAT_WEIGHTS] = property(_flat_weights, _ignore)
-    return type(base.__name__, (base,), members)
+    cls = _subclasses.get((base, names))
+    if cls is None:
+        members: dict[str, Any] = {
+            "__module__": base.__module__,
+            "__qualname__": base.__qualname__,
+            "__doc__": base.__doc__,
+            "__reduce_ex__": _reduce_ex,
+            NAMES: names,
+        }
+        members |= {name: _property(name) for name in names}
+        if issubclass(base, nn.RNNBase):
+            members[FLAT_WEIGHTS] = property(_flat_weights, _ignore)
+        cls = _subclasses[base, names] = type(base.__name__, (base,), members)
+    return cls
 
 
-def _getter(name: str) -> Callable[[nn.Module], Tensor]:
-    def get(module: nn.Module) -> Tensor:
+def _property(name: str) -> property:
+    def get(module: nn.Module) -> Any:  # noqa: ANN401 - as of any module
         if name + MASK not in module._buffers:  # while pruning is removed
-            found: Tensor = nn.Module.__getattr__(module, name)
-            return found
-        for hook in module._forward_pre_hooks.values():
+            return nn.Module.__getattr__(module, name)
+        hooks: Iterable[Any] = module._forward_pre_hooks.values()
+        for hook in hooks:
             if isinstance(hook, reference.BasePruningMethod) and hook._tensor_name == name:
-                return hook.apply_mask(module)
+                return hook.apply_mask(module)  # type: ignore[no-untyped-call]
         return keep(getattr(module, name + ORIG), getattr(module, name + MASK))
 
-    return get
+    def delete(module: nn.Module) -> None:  # torch does, before it stores the parameter again
+        make_stored(module, name)
+
+    return property(get, _ignore, delete)
 
 
 def _ignore(module: nn.Module, value: object) -> None:
     """Do nothing, since torch's hooks set the attribute to what it is."""
 
 
-def _deleter(name: str) -> Callable[[nn.Module], None]:
-    """Return what torch calls before it stores the parameter again."""
-    return lambda module: make_stored(module, name)
-
-
 def _flat_weights(module: nn.RNNBase) -> list[Tensor | None]:
-    return [getattr(module, name, None) for name in module._flat_weights_names]
+    names: Any = module._flat_weights_names
+    return [getattr(module, name, None) for name in names]
 
 
 def _reduce_ex(module: nn.Module, protocol: int) -> Any:  # noqa: ANN401 - of pickle
     """Pickle and copy a module without its own class, which no program can import."""
     base, names = _split(type(module))
-    function, arguments, *rest = super(type(module), module).__reduce_ex__(protocol)
+    reduced: Any = super(type(module), module).__reduce_ex__(protocol)
+    function, arguments, *rest = reduced
     if function in (copyreg.__newobj__, copyreg._reconstructor):  # type: ignore[attr-defined]
         return new_computing, (base, names), *rest
     return function, arguments, *rest

@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.masking import has_values, is_binary, mask_product
+from prune_gui.pruning.modules.masking import is_binary, mask_product
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
+from prune_gui.pruning.selection.scores import has_values
 
 
 @reference.CustomFromMask.register

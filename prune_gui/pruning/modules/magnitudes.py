@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prune_gui.pruning.modules.masking import has_values
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import KeySource, RemainingMask, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import Cut, mark, smallest
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores, has_values
 
 
 def magnitudes(t: Tensor) -> Tensor:

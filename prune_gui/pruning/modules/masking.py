@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.selection.scores import has_values
 
 LARGE_BYTES: Final = 1 << 22
 """Size from which tensors are masked by numpy."""
@@ -74,11 +74,6 @@ def is_binary(mask: Tensor) -> bool:
         return bool(((part == one) | ~_is_set(part, mask.dtype)).all())
 
     return all(run(is_part_binary, chunks(bits.size, PART_ELEMENTS)))
-
-
-def has_values(t: Tensor) -> bool:
-    """Return whether a tensor holds values, unlike those on `meta` and fake ones."""
-    return not (t.is_meta or isinstance(t, FakeTensor))
 
 
 def is_plain(t: Tensor) -> bool:

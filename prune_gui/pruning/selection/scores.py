@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype to compute in for weights of `dtype`: float64 for float64, else float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def has_values(t: torch.Tensor) -> bool:
+    """Return whether a tensor holds values, unlike those on `meta` and fake ones."""
+    return not (t.is_meta or isinstance(t, FakeTensor))
 
 
 class Scores(Protocol):

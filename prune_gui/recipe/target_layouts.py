@@ -12,6 +12,7 @@ from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.balanced import Balanced
 from prune_gui.pruning.methods.base import ScoredMethod
+from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.files import OPTIMIZER
 from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
@@ -58,7 +59,7 @@ def layout_notes(method: Method, targets: Sequence[Target]) -> dict[str, str]:
 
 def _depends_on_layout(method: Method) -> bool:
     """Return whether a method speaks of rows and columns, or of output and input channels."""
-    if method.ranking_scope == "row" or isinstance(method, Balanced):
+    if method.ranking_scope == "row" or isinstance(method, (Balanced, Block)):
         return True
     if isinstance(getattr(method, "dim", None), str):
         return True

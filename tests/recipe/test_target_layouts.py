@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 import prune_gui
+from prune_gui.audit.statistics.layers import channels_of, compute, empty_statistics
+from prune_gui.audit.statistics.pattern_scan import PatternScan
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe.recorded_scores import RECORDING_KEY
 from prune_gui.recipe.script import python_script
 
@@ -38,6 +44,7 @@ STEPS = [
     {"method": "n_m", "flatten": False},
     {"method": "n_m", "n": 1, "m": 2, "dim": "output", "flatten": False},
 ]
+BLOCK_STEP = {"method": "block", "height": 2, "width": 4, "n": 1, "amount": 3}
 
 
 def written(folder, kind, *, is_usual):
@@ -83,6 +90,57 @@ def test_a_step_prunes_the_same_of_a_layer_in_any_layout(tmp_path, kind, step):
             assert torch.equal(one, other.permute(dims))
         assert any(not mask.all() for mask in found)
         assert "(in, out)" in str(resolution.outcomes[-1].limits) or len(dims) > 2
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "dense"])
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_blocks_have_the_height_of_output_channels(tmp_path, kind, scope):
+    step = {**BLOCK_STEP, "scope": scope}
+    expected, _ = masks(written(tmp_path / "usual", kind, is_usual=True), step)
+    found, _ = masks(written(tmp_path / "other", kind, is_usual=False), step)
+    assert all(torch.equal(one, other.T) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk", [50, 1 << 20])
+def test_dead_output_channels_are_counted_in_any_layout(tmp_path, monkeypatch, kind, chunk):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+    steps = [{"method": "channels", "channels": [0, 2]}, {"method": "l1_unstructured"}]
+    counted = []
+    for is_usual in (True, False):
+        path = written(tmp_path / str(is_usual), kind, is_usual=is_usual)
+        with prune_gui.open_checkpoint(path) as checkpoint:
+            targets = ["*.weight", "*.kernel"]
+            recipe = prune_gui.Recipe(steps=[{"targets": targets, **step} for step in steps])
+            statistics = empty_statistics(prune_gui.resolve(recipe, checkpoint))
+            measured = compute(statistics, lambda _: True, Monitor())
+            counted.append(
+                [
+                    (channels_of(checkpoint, info), int(row["dead"]), round(float(row["kept"]), 3))
+                    for info, row in zip(measured.infos, measured.measures, strict=True)
+                ]
+            )
+    assert counted[0] == counted[1]
+    assert max(dead for _, dead, _ in counted[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "output", "says"),
+    [
+        ((6, 8), WeightLayout(1, 0, "known"), (slice(None), 2), "1 of 8 output channels"),
+        ((6, 8), WeightLayout(1, 0, "known"), (2,), "1 of 6 input channels"),
+        ((6, 8, 3, 3), WeightLayout(1, 0, "known"), (slice(None), 2), "1 of 8 output channels"),
+        ((3, 3, 6, 8), WeightLayout(3, 2, "known"), (..., 2), "1 of 8 output channels"),
+        ((6, 8), USUAL, (2,), "1 of 6 rows"),
+    ],
+)
+def test_zeros_in_the_file_are_described_by_the_layout(shape, layout, output, says):
+    zero = np.zeros(shape, np.bool_)
+    zero[output] = True
+    scan = PatternScan(shape, None, layout)
+    for start, stop in scan.spans():
+        scan.add(scan.look(start, zero.reshape(-1)[start:stop]))
+    assert says in scan.found().describe()
 
 
 def test_a_recording_knows_the_layout_where_the_file_does_not(tmp_path):

@@ -70,8 +70,9 @@ RowScope = Annotated[
     Literal["local", "global", "row"],
     Field(
         description=deferred(
-            "local: each parameter by itself; global: all targets together; row: each output row "
-            "by itself."
+            "local: each parameter by itself; global: all targets together; row: each output "
+            "channel by itself, wherever the layer has them (dimension 0 of torch's Linear and "
+            "Conv)."
         )
     ),
     SCOPE_TEXT,
@@ -116,8 +117,8 @@ Dim = Annotated[
     Field(
         description=deferred(
             "The dimension whose channels are pruned: output or input channels, wherever the layer "
-            "has them, or a number: 0 is the output channels of torch's Linear and Conv, 1 those "
-            "of (in, out) kernels, as GPT-2's."
+            "has them, or a number; 0 is the output channels of torch's Linear and Conv, 1 those "
+            "of (in, out) weights, as of GPT-2."
         ),
         examples=["output", "input", "0", "1"],
     ),

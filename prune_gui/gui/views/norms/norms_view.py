@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 from superqt import QFlowLayout
 
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.audit.rendering.stacked_bars import channel_bars, in_order
 from prune_gui.audit.view_data.channel_data import (
     ChannelData,
@@ -172,6 +173,8 @@ class NormsView(View[Subject]):
                 self._dim_box.clear()
                 for dim, label in enumerate(labels):
                     self._dim_box.addItem(label, dim)
+                checkpoint = subject.resolution.checkpoint
+                self._dim_box.setCurrentIndex(weight_layout(checkpoint, subject.name).output_dim)
 
     def _dims(self, subject: Subject) -> list[str]:
         """Return a label of the channels along each dimension."""

@@ -16,13 +16,11 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.language import deferred
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
-BY_CLASS: Final = deferred("as the class of the layer in the file says")
-BY_CONFIG: Final = deferred("as Conv1D of GPT-2, which config.json names")
-BY_BIAS: Final = deferred("as Conv1D of GPT-2: biases have the length of the last dimension")
-TRANSPOSED_BY_BIAS: Final = deferred(
-    "as ConvTranspose of torch: biases have the length of dimension 1"
-)
-BY_NAME: Final = deferred("as kernels of flax and Keras are")
+BY_CLASS: Final = deferred("as the class of the layer, which is in the file")
+BY_CONFIG: Final = deferred("as Conv1D of GPT-2, by config.json")
+BY_BIAS: Final = deferred("as Conv1D of GPT-2, by the lengths of biases")
+TRANSPOSED_BY_BIAS: Final = deferred("as ConvTranspose of torch, by the lengths of biases")
+BY_NAME: Final = deferred("as kernels of flax and Keras, by names")
 
 CONV1D_TYPES: Final = frozenset({"gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp"})
 """The `model_type`s in config.json of networks with the `Conv1D` of transformers."""

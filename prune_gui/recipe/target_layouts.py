@@ -7,7 +7,7 @@ from typing import Final
 
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.language import deferred, trn
+from prune_gui.language import deferred
 from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.balanced import Balanced
@@ -18,7 +18,7 @@ from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recorded_scores import RecordedScores
 
-BY_RECORDING: Final = deferred("as the layer that was recorded")
+BY_RECORDING: Final = deferred("as the layer that was recorded, by the file of scores")
 
 
 def target_layout(
@@ -39,22 +39,11 @@ def target_layout(
 
 
 def layout_notes(method: Method, targets: Sequence[Target]) -> dict[str, str]:
-    """Return a note on the first target that is not (out, in), if the step depends on it."""
-    unusual = [target for target in targets if not target.layout.is_usual]
-    if not unusual or not _depends_on_layout(method):
+    """Return a note on each target that is not (out, in), if the step depends on it."""
+    if not _depends_on_layout(method):
         return {}
-    first, others = unusual[0], len(unusual) - 1
-    layout = first.layout.describe(first.shape)
-    if not others:
-        return {first.name: layout}
-    return {
-        first.name: trn(
-            "{layout}; {count:,} other target is not (out, in) either",
-            "{layout}; {count:,} other targets are not (out, in) either",
-            others,
-            layout=layout,
-        )
-    }
+    unusual = (target for target in targets if not target.layout.is_usual)
+    return {target.name: target.layout.describe(target.shape) for target in unusual}
 
 
 def _depends_on_layout(method: Method) -> bool:

@@ -260,7 +260,7 @@ def _measure_one(
             read(start, stop), kept, inner, start % inner, sums, non_finite, nonzero
         )
         if before > 1:  # the span has whole slabs of all channels
-            nonzero = nonzero.reshape(2, -1, channels).any(1)
+            nonzero = np.logical_or.reduce(nonzero.reshape(2, -1, channels), axis=1)
         return first, sums, non_finite, nonzero
 
     sums, non_finite = np.zeros(2), np.zeros(2, np.int64)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
+from torch.nn.utils.parametrize import is_parametrized
 
 from prune_gui.pruning.modules.masking import keep
 
@@ -31,15 +32,25 @@ FLAT_WEIGHTS: Final = "_flat_weights"
 
 def make_computed(module: nn.Module, name: str) -> None:
     """Let a module compute the attribute `name` whenever it is read."""
-    base, names = _split(type(module))
-    if name not in names:
-        vars(module).pop(name, None)  # what torch or an earlier version stored
+    cls = type(module)
+    base, names = _split(cls)
+    if name in names or isinstance(vars(cls).get(name), property):
+        return
+    vars(module).pop(name, None)  # what torch or an earlier version stored
+    if is_parametrized(module) and not names:  # it has a class of its own, and must keep it
+        for attribute, computed in _properties(cls, (name,)).items():
+            setattr(cls, attribute, computed)
+    else:
         module.__class__ = _computing(base, (*names, name))
 
 
 def make_stored(module: nn.Module, name: str) -> None:
     """Let a module have an attribute or a parameter `name` again, as before `make_computed`."""
-    base, names = _split(type(module))
+    cls = type(module)
+    base, names = _split(cls)
+    if not names and name in vars(cls):
+        delattr(cls, name)
+        return
     names = tuple(other for other in names if other != name)
     module.__class__ = _computing(base, names) if names else base
     if not names and isinstance(module, nn.RNNBase):
@@ -63,11 +74,17 @@ def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]
             "__reduce_ex__": _reduce_ex,
             NAMES: names,
         }
-        members |= {name: _property(name) for name in names}
-        if issubclass(base, nn.RNNBase):
-            members[FLAT_WEIGHTS] = property(_flat_weights, _ignore)
+        members |= _properties(base, names)
         cls = _subclasses[base, names] = type(base.__name__, (base,), members)
     return cls
+
+
+def _properties(cls: type[nn.Module], names: Iterable[str]) -> dict[str, property]:
+    """Return the properties of modules of a class, some of whose parameters are pruned."""
+    found = {name: _property(name) for name in names}
+    if issubclass(cls, nn.RNNBase):
+        found[FLAT_WEIGHTS] = property(_flat_weights, _ignore)
+    return found
 
 
 def _property(name: str) -> property:

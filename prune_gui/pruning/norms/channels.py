@@ -251,7 +251,7 @@ def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
     norms: Tensor = torch.linalg.vector_norm(channels, p, dim=1)
     monitor.advance(t.nbytes)
     if has_values(t):
-        powers = (norms.double() ** p).cpu().numpy()
+        powers = (norms.cpu().double() ** p).numpy()  # mps has no float64
         if norm_of_order(n).is_doubtful(powers, channels.shape[1], t.dtype).any():
             maxima = torch.linalg.vector_norm(channels, math.inf, dim=1)
             scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)

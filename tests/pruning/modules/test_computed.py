@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils import parametrizations, parametrize
 from torch.nn.utils import prune as reference
 
 from prune_gui import pruning
@@ -223,3 +224,25 @@ def test_a_pruned_network_is_compiled_and_called_functionally():
         train(compiled, x, 1)
     doubled = {name: 2 * tensor for name, tensor in model.named_parameters()}
     torch.testing.assert_close(torch.func.functional_call(model, doubled, x), 2 * model(x))
+
+
+@pytest.mark.parametrize("first", ["pruned", "parametrized"])
+@pytest.mark.parametrize("removed", ["pruning", "parametrization"])
+def test_a_module_may_also_be_parametrized(first, removed):
+    layer, x = nn.Linear(4, 4), torch.randn(3, 4)
+    if first == "pruned":
+        pruning.l1_unstructured(layer, "bias", 2)
+    parametrizations.weight_norm(layer, "weight")
+    if first == "parametrized":
+        pruning.l1_unstructured(layer, "bias", 2)
+    for removal in (removed, {"pruning": "parametrization", "parametrization": "pruning"}[removed]):
+        train(layer, x)
+        assert not hasattr(layer, "bias_mask") or (layer.bias == 0).sum() == 2
+        expected = layer(x)
+        if removal == "pruning":
+            pruning.remove(layer, "bias")
+        else:
+            parametrize.remove_parametrizations(layer, "weight")
+        torch.testing.assert_close(layer(x), expected)
+    assert {name for name, _ in layer.named_parameters()} == {"weight", "bias"}
+    train(layer, x)

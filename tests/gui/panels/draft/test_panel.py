@@ -135,7 +135,7 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
     workbench.choose("features.conv2.weight")
     draft.change(ChannelRequest(0, frozenset([1, 5])))
     settle()
-    assert draft.form.method() == METHODS["channels"](channels=(1, 5))
+    assert draft.form.method() == METHODS["channels"](channels=(1, 5), dim=0)
     if lose == "follow":
         tree = demo_window.tree
         tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))

@@ -21,13 +21,14 @@ from torch.nn.utils.parametrize import is_parametrized
 from prune_gui.pruning.modules.masking import keep
 
 ORIG, MASK = "_orig", "_mask"
-_subclasses: WeakValueDictionary[tuple[type[nn.Module], tuple[str, ...]], type[nn.Module]] = (
-    WeakValueDictionary()
-)
 NAMES: Final = "_computed_names"
 """The attribute of the subclasses with the names of the computed attributes."""
 FLAT_WEIGHTS: Final = "_flat_weights"
 """The attribute of recurrent modules with a list of all their weights."""
+
+_subclasses: WeakValueDictionary[tuple[type[nn.Module], tuple[str, ...]], type[nn.Module]] = (
+    WeakValueDictionary()
+)
 
 
 def make_computed(module: nn.Module, name: str) -> None:
@@ -48,8 +49,9 @@ def make_stored(module: nn.Module, name: str) -> None:
     """Let a module have an attribute or a parameter `name` again, as before `make_computed`."""
     cls = type(module)
     base, names = _split(cls)
-    if not names and name in vars(cls):
-        delattr(cls, name)
+    if not names:
+        if is_parametrized(module) and isinstance(vars(cls).get(name), property):
+            delattr(cls, name)
         return
     names = tuple(other for other in names if other != name)
     module.__class__ = _computing(base, names) if names else base

@@ -7,7 +7,7 @@ that programs read (recipes, JSON, metadata, the log) is never translated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from gettext import GNUTranslations, NullTranslations
 from string import Formatter
@@ -98,6 +98,14 @@ def deferred(message: str, **fields: object) -> str:
 def format_number(value: float, spec: str = ",") -> str:
     """Format a number for the locale: 1,234,567 unless `spec` says otherwise."""
     return _numbers.format_field(value, spec)
+
+
+def merged(notes: Mapping[str, str]) -> list[tuple[list[str], str]]:
+    """Return the names of each note of some targets by name, and the note."""
+    by_text: dict[str, list[str]] = {}
+    for name, note in notes.items():
+        by_text.setdefault(note, []).append(name)
+    return [(names, text) for text, names in by_text.items()]
 
 
 def join_items(texts: Iterable[str]) -> str:

@@ -7,12 +7,14 @@ import torch
 
 from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 
 def target(
     tensor: torch.Tensor,
     name: str = "w",
     remaining_mask: np.ndarray | None = None,
+    layout: WeightLayout = USUAL,
     **files: torch.Tensor,
 ) -> Target:
     """Return a target with the elements of a tensor.
@@ -21,6 +23,7 @@ def target(
         tensor: the parameter.
         name: its name.
         remaining_mask: boolean, one per element: which ones no earlier step pruned; None for all.
+        layout: its output and input channels.
         files: by path, the tensor of this name in other files.
     """
     flat = None if remaining_mask is None else remaining_mask.reshape(-1)
@@ -31,4 +34,5 @@ def target(
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
         remaining_mask=None if flat is None else lambda start, stop: flat[start:stop],
+        layout=layout,
     )

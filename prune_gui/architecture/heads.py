@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prune_gui.architecture.projections import Projection, projection
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint
 
 HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -15,8 +16,6 @@ WIDTH_KEYS: Final = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim")
 HEAD_WIDTH_KEYS: Final = ("head_dim", "d_kv")
 INTERLEAVED: Final = "query_key_value"
 """In a module of this name, q, k and v of each head are side by side (GPT-NeoX, BLOOM)."""
-TRANSPOSED: Final = ("c_attn", "c_proj")
-"""Modules of this name are transformers' Conv1D, whose weight has the input channels in dim 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
     key_value_count = _first(config, KEY_VALUE_HEAD_KEYS) or count
     module = name.split(".")[-2:][0]
     labels, size = _labels(kind, module, count, key_value_count)
-    dim = int((kind is Projection.O) != (module in TRANSPOSED)) if len(shape) == 2 else 0
+    dim = _head_dim(checkpoint, name, is_output=kind is Projection.O)
     if not labels or not width or shape[dim] != len(labels) * width * size:
         return None
     return Heads(dim, width * size, labels)
@@ -67,11 +66,18 @@ def split_evenly(checkpoint: Checkpoint, name: str, count: int) -> Heads | None:
     """
     shape = checkpoint.tensors[name].shape
     is_output = projection(name) is Projection.O
-    module = name.split(".")[-2:][0]
-    dim = int(is_output != (module in TRANSPOSED)) if len(shape) > 1 else 0
+    dim = _head_dim(checkpoint, name, is_output=is_output)
     if count < 1 or not shape or shape[dim] % count:
         return None
     return Heads(dim, shape[dim] // count, tuple(map(str, range(count))))
+
+
+def _head_dim(checkpoint: Checkpoint, name: str, *, is_output: bool) -> int:
+    """Return the dimension of a weight that heads divide: the inputs of an output projection."""
+    if len(checkpoint.tensors[name].shape) < 2:
+        return 0
+    layout = weight_layout(checkpoint, name)
+    return layout.input_dim if is_output else layout.output_dim
 
 
 def _labels(

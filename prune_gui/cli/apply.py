@@ -30,6 +30,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import RecipeError, one_line
+from prune_gui.language import merged
 
 if TYPE_CHECKING:
     from prune_gui.audit.pruned_counts import PrunedCounts
@@ -239,8 +240,9 @@ def prune_and_save(
         for row in _table(pruned_counts(resolution)):
             print_line(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
-            for name, note in outcome.notes.items():
-                print_line(f"Note on step {number}: {name}: {note}")
+            for names, note in merged(outcome.notes):
+                more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+                print_line(f"Note on step {number}: {names[0]}{more}: {note}")
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
             if notes[out]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import module_tree
 from prune_gui.checkpoint.remote.locations import location
 from prune_gui.cli.clusters import on_cluster
@@ -78,6 +79,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
                 "reparametrized": info.pair is not None,
                 "not_prunable": info.not_prunable,
                 "role": info.role,
+                "layout": _layout_json(checkpoint, info),
                 "zeros": zeros.counts.get(info.name),
                 "patterns": _patterns_json(zeros, info),
             }
@@ -89,6 +91,22 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
             if node.module_type
         ],
     }
+
+
+def _layout_json(checkpoint: Checkpoint, info: TensorInfo) -> dict[str, object] | None:
+    """Return which dimensions of a weight have its channels; None if it is (out, in, ...)."""
+    found = weight_layouts(checkpoint).get(info.name)
+    return None if found is None else found._asdict()
+
+
+def _layout_lines(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield a line for each layout of weights that are not (out, in, ...)."""
+    names: dict[str, list[str]] = {}
+    for name, layout in weight_layouts(checkpoint).items():
+        names.setdefault(layout.describe(checkpoint.tensors[name].shape), []).append(name)
+    for described, every in names.items():
+        more = f" and {len(every) - 1:,} more" if len(every) > 1 else ""
+        yield f"Layout {described}: {one_line(every[0], MAX_NAME_LENGTH)}{more}"
 
 
 def _patterns_json(zeros: FileZeros, info: TensorInfo) -> dict[str, object] | None:
@@ -130,7 +148,7 @@ def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
             print_line(
                 f"    {line}"
             )  # indented, so that it cannot be mistaken for a line of the program
-    for note in _role_lines(checkpoint):
+    for note in (*_layout_lines(checkpoint), *_role_lines(checkpoint)):
         print_line(note)
     for warning in (*checkpoint.warnings, *_provenance_remarks(checkpoint)):
         print_line(f"Warning: {warning}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import join_clauses, tr, trn
+from prune_gui.language import join_clauses, merged, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.field_text import text_of
@@ -104,10 +104,7 @@ def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:
 
 def notes(notes_of: Mapping[str, str]) -> list[str]:
     """Return notes on targets, which are by name; notes with equal text are merged into one."""
-    by_text: dict[str, list[str]] = {}
-    for name, note in notes_of.items():
-        by_text.setdefault(note, []).append(name)
-    lines = [_note(text, names) for text, names in by_text.items()]
+    lines = [_note(text, names) for names, text in merged(notes_of)]
     if len(lines) <= MAX_NOTES:
         return lines
     return [*lines[:MAX_NOTES], tr("and {more:,} more", more=len(lines) - MAX_NOTES)]

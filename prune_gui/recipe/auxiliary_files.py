@@ -15,6 +15,7 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
 from prune_gui.pruning.selection.scores import StoredTensor, TensorScores
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe.recorded_scores import scores_tensor
 
 _Stamps = dict[Path, tuple[int, int, int] | None]
@@ -86,13 +87,16 @@ class AuxiliaryFiles:
         self._open[path] = file, _stamps((file.path, *file.files)) | before
         return file
 
-    def entries(self, path: str, target: TensorInfo, what: Content) -> TensorScores:
+    def entries(
+        self, path: str, target: TensorInfo, what: Content, layout: WeightLayout = USUAL
+    ) -> TensorScores:
         """Return a reader of the tensor of `target` in the file at `path`.
 
         The tensor has the name of `target`; scores are found as by `scores_tensor`.
 
         If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
-        the two. Scores may have the shape of the parameter or be one number per input column.
+        the two. Scores may have the shape of the parameter or be one number per input column, of
+        which `layout` tells the dimension.
 
         Raises:
             RecipeError: the file cannot be opened, or has no tensor of that name and shape.
@@ -108,7 +112,7 @@ class AuxiliaryFiles:
                     name=target.name,
                 )
             )
-        columns = target.shape[1:2]
+        columns = target.shape[layout.input_dim :][:1] if len(target.shape) > 1 else ()
         by_column = what == "scores" and columns != ()
         if info.shape != target.shape and not (by_column and info.shape == columns):
             message = OTHER_COLUMNS if by_column else OTHER_SHAPE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prune_gui.architecture.groups import coupled_groups, spaces
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
@@ -102,5 +103,10 @@ def _of_weights(
                 )
             )
     names = dict.fromkeys(member.name for member in members)
-    weights = {name: files.entries(path, checkpoint.tensors[name], "scores") for name in names}
+    weights = {
+        name: files.entries(
+            path, checkpoint.tensors[name], "scores", weight_layout(checkpoint, name)
+        )
+        for name in names
+    }
     return GroupScores(path, None, weights)

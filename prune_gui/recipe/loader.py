@@ -44,9 +44,31 @@ ${reading}
     for name, _ in model.named_buffers():
         if name not in saved:  # the model computes it; earlier versions of it were saved with it
             state.pop(name, None)
-    model.load_state_dict(state)
+    fill(model, state)
     return model
-''')
+${filling}''')
+FILLING: Final = '''
+
+def fill(model, state):
+    """Load a state dict; tensors of the model that are on the device meta become those in it."""
+    own = model.state_dict(keep_vars=True)
+    is_meta = any(tensor.is_meta for tensor in own.values())
+    parameters = {}  # by that of the model, so that tied ones stay tied
+    for name, tensor in own.items() if is_meta else ():
+        if name in state:
+            state[name] = state[name].to(tensor.dtype)
+            if isinstance(tensor, torch.nn.Parameter):
+                new = torch.nn.Parameter(state[name], tensor.requires_grad)
+                state[name] = parameters.setdefault(tensor, new)
+    model.load_state_dict(state, assign=is_meta)
+    every = [*model.named_parameters(), *model.named_buffers()]
+    left = [name for name, tensor in every if tensor.is_meta]
+    if left:
+        names = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
+        text = "tensors of the model are not in the file, and stay on meta without values"
+        warnings.warn(f"{len(left)} {text}: {names}")
+'''
+"""The end of loaders: the function that loads the tensors."""
 
 
 def loader_path(target: OutputPath) -> Path:
@@ -78,6 +100,7 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
         reading="\n".join(
             f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
         ),
+        filling=FILLING,
     )
 
 
@@ -97,7 +120,7 @@ def import_lines(target: OutputPath) -> Sequence[str]:
     """Return the imports of a script that reads a checkpoint."""
     index = ["import json"] if target.is_sharded else []
     reader = [target.format.load_import] if target.format.load_import else []
-    return [*index, "from pathlib import Path", "", "import torch", *reader]
+    return [*index, "import warnings", "from pathlib import Path", "", "import torch", *reader]
 
 
 def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:

@@ -16,6 +16,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
 from prune_gui.pruning.methods.files import OPTIMIZER
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
+from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
 
 SQUARES: Final = "exp_avg_sq"
@@ -86,7 +87,12 @@ class _StoredSquares:
 
 
 def read_other(
-    checkpoint: Checkpoint, files: AuxiliaryFiles, info: TensorInfo, path: str, what: Content
+    checkpoint: Checkpoint,
+    files: AuxiliaryFiles,
+    info: TensorInfo,
+    layout: WeightLayout,
+    path: str,
+    what: Content,
 ) -> Scores:
     """Return a reader of a tensor for a parameter: of a file, or of the checkpoint's optimizer.
 
@@ -94,6 +100,7 @@ def read_other(
         checkpoint: the checkpoint.
         files: the open files.
         info: the parameter.
+        layout: which dimension of it has the input columns.
         path: the absolute path of a file, or `OPTIMIZER`.
         what: see `AuxiliaryFiles.entries`.
 
@@ -102,7 +109,7 @@ def read_other(
     """
     if path == OPTIMIZER:
         return optimizer_scores(checkpoint, info)
-    return files.entries(path, info, what)
+    return files.entries(path, info, what, layout)
 
 
 def optimizer_scores(checkpoint: Checkpoint, info: TensorInfo) -> OptimizerScores:

@@ -27,7 +27,8 @@ class Outcome:
     Attributes:
         pruned: by target, the number of remaining elements that the step pruned.
         remarks: by target or pattern, a warning for the user.
-        limits: by target, a note that a limit of the step ended the pruning of it.
+        limits: by target, a note that a limit of the step ended the pruning of it, or which
+            dimensions of it have the channels.
         predicates: by target, the predicate of the step.
         total: (pruned elements, all elements) over all targets.
         files: the contents of the auxiliary files of the method.
@@ -58,7 +59,7 @@ class Outcome:
         warnings = self.warnings
         if not self.limits:
             return warnings
-        both = {name: _joined(note, warnings.get(name, "")) for name, note in self.limits.items()}
+        both = {name: joined(note, warnings.get(name, "")) for name, note in self.limits.items()}
         return {**warnings, **both}
 
     @property
@@ -75,13 +76,13 @@ class Outcome:
             notes = dict(self.remarks)
             for name, predicate in self.predicates.items():
                 if note := predicate.note:
-                    notes[name] = _joined(notes.get(name, ""), note)
+                    notes[name] = joined(notes.get(name, ""), note)
             for name, note in late_notes.items():
-                notes[name] = _joined(notes.get(name, ""), note)
+                notes[name] = joined(notes.get(name, ""), note)
             cached[:] = [(pending, late_notes, notes)]
         return cached[0][2]
 
 
-def _joined(one: str, other: str) -> str:
+def joined(one: str, other: str) -> str:
     """Return two remarks as one; either may be ""."""
     return tr("{one}; {other}", one=one, other=other) if one and other else one or other

@@ -40,7 +40,7 @@ from prune_gui.recipe.early_cuts import compute_cuts
 from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.optimizer_scores import read_other
-from prune_gui.recipe.outcome import Contents, Outcome
+from prune_gui.recipe.outcome import Contents, Outcome, joined
 from prune_gui.recipe.provenance import pruned_before
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.recipe.recipe import Recipe
@@ -48,6 +48,7 @@ from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.recipe.step import Step
 from prune_gui.recipe.step_targets import StepTargets, step_targets
+from prune_gui.recipe.target_layouts import layout_notes, target_layout
 from prune_gui.recipe.vocabulary.selection import selected_tokens
 from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
@@ -198,21 +199,18 @@ class Resolution:
         """The names of the parameters that the recipe protects from all steps."""
         if not self.recipe.protect:
             return frozenset()
-        every, module_types = (
+        every, types = (
             self.checkpoint.tensors.values(),
             partial(getattr, self.checkpoint, "module_types"),
         )
-        return frozenset(
-            info.name for info in select(self.recipe.protect, every, module_types=module_types)
-        )
+        chosen = select(self.recipe.protect, every, module_types=types)
+        return frozenset(info.name for info in chosen)
 
     @cached_property
     def total(self) -> tuple[int, int]:
         """(pruned elements, all elements) over all prunable parameters."""
-        return (
-            sum(pruned for pruned, _ in self.counts.values()),
-            sum(total for _, total in self.counts.values()),
-        )
+        counts = self.counts.values()
+        return sum(pruned for pruned, _ in counts), sum(total for _, total in counts)
 
     def marking_zeros(self, name: str) -> Resolution:
         """Return a resolution with the code `ZERO` where kept elements of a parameter are zero.
@@ -265,7 +263,7 @@ class Resolution:
             if isinstance(step.method, CorrectionMethod):
                 return self._with_correction(recipe, step.method, chosen)
             remarks = dict(chosen.remarks)
-            targets = [self._target(info) for info in chosen.infos]
+            targets = [self._target(info, chosen.method) for info in chosen.infos]
             before = tuple((target.name, self._predicates(target.name)) for target in targets)
             decisions = self._decisions.get(
                 (chosen.method, repr(chosen.amounts), files, before),
@@ -277,7 +275,7 @@ class Resolution:
             raise StepError(number, str(error)) from error
         self.checkpoint.check()  # data read from a file that changed meanwhile are invalid
         layers, counts = dict(self.layers), dict(self.counts)
-        pruned, predicates, limits = {}, {}, {}
+        pruned, predicates, limits = {}, {}, layout_notes(chosen.method, targets)
         for target, decision in zip(targets, decisions, strict=True):
             name = target.name
             pruned_before_step, total = counts[name]
@@ -288,7 +286,7 @@ class Resolution:
                 predicates[name] = decision.predicate
                 layers[name] = (*layers[name], AppliedStep(number, decision.predicate))
             if decision.note:
-                limits[name] = decision.note
+                limits[name] = joined(limits.get(name, ""), decision.note)
             if decision.pruned and (remark := _nearly_empty(*counts[name])):
                 remarks[name] = remark
         step_total = sum(pruned.values()), sum(target.size for target in targets)
@@ -373,16 +371,18 @@ class Resolution:
                 tr("{path} has no parameter named {name}.", path=self.checkpoint.path, name=name)
             ) from None
 
-    def _target(self, info: TensorInfo) -> Target:
+    def _target(self, info: TensorInfo, method: Method) -> Target:
         pruned, total = self.counts[info.name]
+        layout = target_layout(self.checkpoint, info, method, self._auxiliary_files)
         return Target(
             name=info.name,
             shape=info.shape,
             remaining=total - pruned,
             weights=weight_reader(self.checkpoint, info),
-            other=partial(read_other, self.checkpoint, self._auxiliary_files, info),
+            other=partial(read_other, self.checkpoint, self._auxiliary_files, info, layout),
             remaining_mask=stack.remaining_mask_of(self.layers.get(info.name, ())),
             histogram_cache=self._histograms,
+            layout=layout,
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.errors import RecipeError, one_line
@@ -147,7 +148,9 @@ def _steps(resolution: Resolution) -> Iterator[str]:
             continue
         names = _names(step, list(outcome.pruned), resolution.checkpoint)
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
-        lines = _torch_lines(step.method, names, outcome)
+        by_kind = isinstance(getattr(step.method, "dim", None), str)
+        is_usual = weight_layouts(resolution.checkpoint).keys().isdisjoint(outcome.pruned)
+        lines = _torch_lines(step.method, names, outcome) if is_usual or not by_kind else []
         if not lines:
             yield "# Not available in torch.nn.utils.prune; Prune GUI computed the masks."
             yield f"as_prune_gui_does({number + 1}, {names})"

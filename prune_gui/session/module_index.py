@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.module_types import is_usually_pruned
+from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.condition_fields import CountField, Property, TextField
 from prune_gui.recipe.selector import (
     NOTHING,
@@ -75,9 +76,11 @@ class ModuleIndex:
         tensors: the tensors of a checkpoint.
         module_types: returns the module types around each tensor, for `matches`.
         module_classes: the classes of modules; see `Checkpoint`.
+        layouts: returns the layouts of weights; see `weight_layouts`.
 
     Attributes:
         tensors: in file order; each array below has one value per tensor.
+        layouts: returns by name which dimensions of a weight that is not (out, in) have channels.
         elements: int64, number of elements.
         prunable: int64, number of elements that can be pruned: all or none of a tensor.
     """
@@ -88,8 +91,10 @@ class ModuleIndex:
         tensors: Iterable[TensorInfo],
         module_types: Callable[[], ModuleTypes] = dict,
         module_classes: Mapping[str, str] = MappingProxyType({}),
+        layouts: Callable[[], Mapping[str, WeightLayout]] = dict,
     ) -> None:
         self.tensors = tuple(tensors)
+        self.layouts = layouts
         self._module_types = module_types
         self._index_by_name = {tensor.name: index for index, tensor in enumerate(self.tensors)}
         self._lowercase_names = [tensor.name.lower() for tensor in self.tensors]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
@@ -58,6 +59,7 @@ class Session:
             checkpoint.tensors.values(),
             lambda: checkpoint.module_types,
             checkpoint.module_classes,
+            lambda: weight_layouts(checkpoint),
         )
         self.resolver = Resolver(checkpoint)
         self.score_histograms = ScoreHistogramCache(checkpoint)

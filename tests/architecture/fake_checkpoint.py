@@ -16,4 +16,5 @@ class FakeCheckpoint:
         self.path = Path("model.safetensors")
         self.model_types = (model_type,) if model_type else ()
         self.hf_config = config
+        self.format, self.module_classes = "safetensors", {}
         self.tensors = {name: TensorInfo(name, shape, "bfloat16") for name, shape in shapes.items()}

@@ -30,6 +30,7 @@ def checkpoint_of(tmp_path):
         checkpoint.close()
 
 
+GPT2 = {"n_head": 4, "n_embd": 32, "model_type": "gpt2"}
 BERT = {"num_attention_heads": 4, "hidden_size": 32}
 
 
@@ -43,7 +44,8 @@ BERT = {"num_attention_heads": 4, "hidden_size": 32}
         (BERT | {"head_dim": 16}, "layers.0.self_attn.q_proj.weight", (64, 32), 0, 16, 4),
         ({"text_config": BERT}, "layers.0.self_attn.q_proj.weight", (32, 32), 0, 8, 4),
         ({"n_head": 4, "n_embd": 32}, "h.0.attn.c_attn.weight", (32, 96), 1, 8, 12),
-        ({"n_head": 4, "n_embd": 32}, "h.0.attn.c_proj.weight", (32, 32), 0, 8, 4),
+        ({"n_head": 4, "n_embd": 32}, "h.0.attn.c_attn.weight", (96, 32), 0, 8, 12),
+        (GPT2, "h.0.attn.c_proj.weight", (32, 32), 0, 8, 4),
         (BERT, "layers.0.attention.query_key_value.weight", (96, 32), 0, 24, 4),
         (
             {"encoder_attention_heads": 2, "decoder_attention_heads": 4, "d_model": 32},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +14,11 @@ from hypothesis import strategies as st
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import RowCut
+from prune_gui.pruning.selection import rows as row_cuts
 from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import find_cuts, mark
 from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.rows import find_row_cuts
+from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2]
@@ -75,34 +79,43 @@ def test_a_tensor_at_its_limit_loses_no_more_elements(case):
 
 @given(
     st.sampled_from(DTYPES),
-    st.integers(1, 6),
+    st.sampled_from([(1, 1, 7), (1, 6, 7), (7, 5, 1), (3, 4, 2), (2, 1, 3), (3, 1, 1)]),
     st.lists(numbers, min_size=5, max_size=5),
+    st.sampled_from([1, 9, 1 << 26]),
     st.data(),
 )
-def test_each_row_loses_its_own_smallest(dtype, rows, pool, data):
-    drawn = data.draw(st.lists(st.sampled_from(pool), min_size=rows * 7, max_size=rows * 7))
-    tensor = torch.tensor(drawn, dtype=torch.float64).to(dtype).view(rows, 7)
-    remaining_mask = np.array(
-        data.draw(st.lists(st.booleans(), min_size=rows * 7, max_size=rows * 7))
-    )
-    counts = remaining_mask.reshape(rows, 7).sum(1)
-    units = np.array([data.draw(st.integers(0, int(count))) for count in counts])
+def test_each_row_loses_its_own_smallest(dtype, shape, pool, gathered, data):
+    size, shape = math.prod(shape), RowShape(*shape)
+    drawn = data.draw(st.lists(st.sampled_from(pool), min_size=size, max_size=size))
+    tensor = torch.tensor(drawn, dtype=torch.float64).to(dtype).view(shape)
+    remaining_mask = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    rows = np.moveaxis(remaining_mask.reshape(shape), 1, 0).reshape(shape.rows, -1)
+    units = np.array([data.draw(st.integers(0, int(count))) for count in rows.sum(1)])
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)), within(remaining_mask))
-    predicate = RowCut(ranking, 7, Lazy.of_value(find_row_cuts(ranking, units)))
-    marked = (predicate.prunes(0, remaining_mask.size) & remaining_mask).reshape(rows, 7)
-    for row, (values, row_mask) in enumerate(
-        zip(tensor, remaining_mask.reshape(rows, 7), strict=True)
-    ):
-        [expected] = one_by_one([values], [row_mask], [7], int(units[row]))
-        assert np.array_equal(marked[row], expected)
+    with mock.patch.object(row_cuts, "GATHERED_ELEMENTS", gathered):
+        cuts = find_row_cuts(ranking, units, shape)
+    predicate = RowCut(ranking, shape, Lazy.of_value(cuts))
+    marked = predicate.prunes(0, size) & remaining_mask
+    start = data.draw(st.integers(0, size))
+    assert np.array_equal(predicate.prunes(start, size), predicate.prunes(0, size)[start:])
+    of_rows = np.moveaxis(marked.reshape(shape), 1, 0).reshape(shape.rows, -1)
+    values = tensor.movedim(1, 0).flatten(1)
+    for row, (own, row_mask) in enumerate(zip(values, rows, strict=True)):
+        [expected] = one_by_one([own], [row_mask], [shape.columns], int(units[row]))
+        assert np.array_equal(of_rows[row], expected)
+    for flat in np.flatnonzero(remaining_mask):
+        rank = predicate.element_rank(int(flat))
+        row, _ = shape.row_and_column(int(flat))
+        assert (rank.pruned, rank.ranked) == (marked[flat], rows[row].sum())
+        assert (rank.rank < units[row]) == rank.pruned
 
 
 @pytest.mark.parametrize("span", [(0, 1), (3, 19), (6, 7), (20, 21)])
 def test_row_cuts_of_a_span_equal_that_span_of_the_whole(span):
     tensor = torch.randint(-3, 3, (3, 7), generator=torch.Generator().manual_seed(0)).float()
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)))
-    cuts = Lazy.of_value(find_row_cuts(ranking, np.array([2, 0, 7])))
-    predicate = RowCut(ranking, 7, cuts)
+    cuts = Lazy.of_value(find_row_cuts(ranking, np.array([2, 0, 7]), RowShape(1, 3, 7)))
+    predicate = RowCut(ranking, RowShape(1, 3, 7), cuts)
     whole = predicate.prunes(0, 21)
     assert whole.reshape(3, 7).sum(1).tolist() == [2, 0, 7]
     assert np.array_equal(predicate.prunes(*span), whole[slice(*span)])

@@ -23,6 +23,10 @@ tensors = arrays.arrays(
 ).map(torch.from_numpy)
 
 
+def everything(start, stop):
+    return np.ones(stop - start, np.bool_)
+
+
 def reference(t, n, dim):
     others = [d for d in range(t.dim()) if d != dim % t.dim()]
     return torch.linalg.vector_norm(t.double(), n, others)
@@ -34,6 +38,42 @@ def test_the_norm_is_the_p_norm_over_all_other_dimensions(t, n, data):
     found = channel_norms(t, n, dim)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), reference(t, n, dim), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("n", [*ORDERS, "fro", 0.3, 2.5, 6, -3])
+@pytest.mark.parametrize("shape", [(4, 300), (4, 7), (300, 4), (3, 4, 5), (40, 3, 30)])
+@pytest.mark.parametrize(
+    ("dtype", "scales"),
+    [
+        (torch.float32, (1e-30, 1e-43, 1e-20, 1e30, 1e37, 1)),
+        (torch.bfloat16, (1e-30, 1e-20, 1e30, 1)),
+        (torch.float16, (1e-6, 1e3, 1)),
+        (torch.float64, (1e-300, 1e-160, 1e160, 1e300, 1)),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_norms_of_tiny_and_huge_weights_neither_underflow_nor_overflow(
+    n, shape, dtype, scales, masked
+):
+    generator = torch.Generator().manual_seed(0)
+    for dim in range(len(shape)):
+        along = [1] * len(shape)
+        along[dim] = -1
+        factors = torch.tensor(scales, dtype=torch.float64).repeat(shape[dim])[: shape[dim]]
+        t = torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
+        t = (t * factors.view(along)).to(dtype)
+        t.select(dim, 1).zero_()  # its neighbours are computed again
+        wide = t.double().movedim(dim, 0).flatten(1)
+        largest = wide.abs().amax(1).clamp_min(5e-324)  # a power that float64 itself cannot hold
+        p = 2 if n == "fro" else n
+        relative = torch.linalg.vector_norm(wide / largest[:, None], p, 1)
+        expected = relative * largest if n != 0 else relative
+        if masked:
+            found = score_norms(TensorScores.of(t), everything, n, dim)
+        else:
+            found = channel_norms(t, n, dim)
+        expected = expected.to(found.dtype)  # a norm may be too large for it
+        torch.testing.assert_close(found, expected, rtol=5e-6, atol=3e-45)
 
 
 @given(tensors, st.sampled_from(ORDERS), st.integers(1, 40), st.data())

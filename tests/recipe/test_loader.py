@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 import torch
@@ -144,6 +147,26 @@ def test_the_loader_loads_masks_and_weights_into_a_new_model(
 def resolution(tmp_path, model):
     with open_checkpoint(as_safetensors(model, tmp_path)) as checkpoint:
         yield resolve(Recipe(steps=[HALF]), checkpoint)
+
+
+def test_the_loader_fills_a_model_on_meta_and_names_what_stays_there(resolution, tmp_path, model):
+    export(resolution, tmp_path / "out.safetensors", "reparametrized")
+    load = run_path(str(tmp_path / "load_out_safetensors.py"))["load"]
+    expected = load(copy.deepcopy(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with torch.device("meta"):
+            on_meta = type(model)()
+        load(on_meta)
+    tokens = torch.arange(11)
+    assert torch.equal(on_meta(tokens), expected(tokens))
+    assert on_meta.head.weight_orig is on_meta.embed.weight_orig
+    with torch.device("meta"):
+        partly = type(model)()
+    for number in range(7):
+        partly.register_buffer(f"computed{number}", torch.ones(2, device="meta"), persistent=False)
+    with pytest.warns(UserWarning, match=r"^7 tensors .*meta.*: computed0, .*computed4, \.\.\.$"):
+        load(partly)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from string import ascii_uppercase
 from typing import Final
 
 from prune_gui.architecture.heads import attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.audit.diff import comparison
 from prune_gui.audit.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.audit.report.subjects import Subject, subject_of_file, subject_of_stack
@@ -269,7 +270,8 @@ def _find_patterns(
 ) -> ZeroPatterns:
     """Return the patterns in what some steps prune of a parameter."""
     checkpoint, info, applied = task
-    scan = PatternScan(info.shape, attention_heads(checkpoint, info.name))
+    heads, layout = attention_heads(checkpoint, info.name), weight_layout(checkpoint, info.name)
+    scan = PatternScan(info.shape, heads, layout)
 
     def look(span: tuple[int, int]) -> PatternChunk:
         monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)

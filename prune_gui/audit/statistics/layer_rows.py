@@ -203,7 +203,11 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         kept=unknown,
         nan=none,
         infinite=none,
-        channels=gather(np.array([channels_of(info) for info in statistics.infos], np.int64)),
+        channels=gather(
+            np.array(
+                [channels_of(statistics.checkpoint, info) for info in statistics.infos], np.int64
+            )
+        ),
         dead=none,
         dead_in_file=none,
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),

@@ -14,11 +14,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.audit import kernels
 from prune_gui.audit.spreading import map_parameters
 from prune_gui.audit.statistics import values
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
@@ -144,13 +146,17 @@ def compute(
 def _groups(
     statistics: LayerStatistics, indices: Iterable[int], wanted: Callable[[TensorInfo], bool]
 ) -> Iterator[list[int]]:
-    """Yield the indices of parameters to measure at once: of a large one, or of small ones."""
+    """Yield the indices of parameters to measure at once: of a large one, or of small ones.
+
+    Those that are not (out, in) count as large, since their channels are not consecutive.
+    """
     batch: list[int] = []
     for index in indices:
         info = statistics.infos[index]
         if not wanted(info):
             break
-        if info.numel > MAX_SMALL_ELEMENTS:
+        is_usual = weight_layout(statistics.checkpoint, info.name).is_usual
+        if info.numel > MAX_SMALL_ELEMENTS or not is_usual:
             yield [index]
             continue
         batch.append(index)
@@ -192,10 +198,11 @@ class _Parameters:
 
 def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
     """Return the indices of some parameters, and their `MEASURES`."""
-    if task.infos[0].numel <= MAX_SMALL_ELEMENTS:
+    info = task.infos[0]
+    if info.numel <= MAX_SMALL_ELEMENTS and weight_layout(task.checkpoint, info.name).is_usual:
         return task.indices, _measure_small(task, monitor)
     measures = np.zeros(1, MEASURES)
-    measures[0] = _measure_one(task.checkpoint, task.infos[0], task.stacks[0], monitor)
+    measures[0] = _measure_one(task.checkpoint, info, task.stacks[0], monitor)
     return task.indices, measures
 
 
@@ -203,7 +210,7 @@ def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
     """Return the `MEASURES` of small parameters, computed in one call."""
     infos = task.infos
     monitor.advance(sum(info.nbytes for info in infos))
-    channels = np.array([channels_of(info) for info in infos])
+    channels = np.array([channels_of(task.checkpoint, info) for info in infos])
     bounds = np.cumsum([0, *(info.numel for info in infos)])
     sums, non_finite = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
     dead = np.zeros_like(non_finite)
@@ -236,24 +243,31 @@ def _measure_one(
 ) -> tuple[object, ...]:
     """Return the `MEASURES` of one parameter."""
     read = values.reader(checkpoint, info.name)
-    channels = channels_of(info)
-    inner = info.numel // max(channels, 1)
+    channels = channels_of(checkpoint, info)
+    before, _, inner = 1, 0, info.numel
+    if channels:
+        layout = weight_layout(checkpoint, info.name)
+        before, _, inner = layout.around(layout.output_dim, info.shape)
 
     def add_up(span: tuple[int, int]) -> _ChunkSums:
         start, stop = span
         monitor.advance((stop - start) * info.nbytes // info.numel)
-        first = start // inner
+        first = start // inner % max(channels, 1)
         sums, non_finite = np.zeros(2), np.zeros(2, np.int64)
-        nonzero = np.zeros((2, (stop - 1) // inner - first + 1), np.bool_)
+        nonzero = np.zeros((2, (stop - 1) // inner - start // inner + 1), np.bool_)
         kept = stack.kept(applied_steps, start, stop) if applied_steps else None
         kernels.add_squares(
             read(start, stop), kept, inner, start % inner, sums, non_finite, nonzero
         )
+        if before > 1:  # the span has whole slabs of all channels
+            nonzero = np.logical_or.reduce(nonzero.reshape(2, -1, channels), axis=1)
         return first, sums, non_finite, nonzero
 
     sums, non_finite = np.zeros(2), np.zeros(2, np.int64)
     nonzero = np.zeros((2, max(channels, 1)), np.bool_)
-    for first, more, more_non_finite, more_nonzero in run(add_up, chunks(info.numel)):
+    slab = channels * inner if before > 1 else 1
+    spans = chunks(info.numel, max(1, parallel.CHUNK_ELEMENTS // slab) * slab)
+    for first, more, more_non_finite, more_nonzero in run(add_up, spans):
         sums += more
         non_finite += more_non_finite
         nonzero[:, first : first + more_nonzero.shape[1]] |= more_nonzero
@@ -261,6 +275,7 @@ def _measure_one(
     return True, True, *sums, *non_finite, dead, dead_in_file
 
 
-def channels_of(info: TensorInfo) -> int:
-    """Return the number of channels of a parameter along dim 0; 0 if it is 0-d or 1-d."""
-    return info.shape[0] if len(info.shape) > 1 else 0
+def channels_of(checkpoint: Checkpoint, info: TensorInfo) -> int:
+    """Return the number of output channels of a parameter; 0 if it is 0-d or 1-d."""
+    dim = weight_layout(checkpoint, info.name).output_dim
+    return info.shape[dim] if len(info.shape) > 1 else 0

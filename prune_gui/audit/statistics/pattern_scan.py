@@ -15,6 +15,7 @@ from prune_gui.architecture.heads import Heads
 from prune_gui.audit.statistics.patterns import PATTERNS
 from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.pruning import parallel
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 Flags = NDArray[np.bool_]
 """True where an element, or all elements of a unit, are zero."""
@@ -96,10 +97,16 @@ class PatternScan:
     Args:
         shape: shape of the parameter, with at least two dims and no dim of size 0.
         heads: how attention heads divide one of its dims; None if they do not.
+        layout: which dims have its channels.
     """
 
-    def __init__(self, shape: tuple[int, ...], heads: Heads | None = None) -> None:
-        self._shape, self._heads = shape, heads
+    def __init__(
+        self, shape: tuple[int, ...], heads: Heads | None = None, layout: WeightLayout = USUAL
+    ) -> None:
+        if layout.output_dim > 1:
+            columns = math.prod(shape[layout.output_dim :])
+            shape, heads = (math.prod(shape) // columns, columns), None
+        self._shape, self._heads, self._output_dim = shape, heads, layout.output_dim
         self._columns = math.prod(shape[1:])
         self._kernel_size = self._columns // shape[1]
         self._zeros = self._kernels = 0
@@ -175,6 +182,7 @@ class PatternScan:
             blocks,
             heads,
             len(self._heads.labels) if self._heads else 0,
+            self._output_dim,
         )
 
     def _dead_heads(self) -> tuple[Flags, Flags, tuple[str, ...]]:

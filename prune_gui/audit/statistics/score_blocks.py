@@ -82,13 +82,12 @@ def _(predicate: RowCut) -> ElementRanks | None:
 
     def read(start: int, stop: int) -> ScoreBlock:
         cuts = predicate.cuts()
-        first, last = start // predicate.columns, -(-stop // predicate.columns)
-        row = np.arange(start, stop) // predicate.columns - first
+        row = np.arange(start, stop) // predicate.shape.after % predicate.shape.rows
         return ScoreBlock(
             numbers(keys.bits(start, stop)),
-            numbers(cuts.thresholds[first:last])[row],
+            numbers(cuts.thresholds)[row],
             np.ones(stop - start, np.bool_),
-            (cuts.last_ties[first:last] >= 0)[row],
+            (cuts.last_ties >= 0)[row],
         )
 
     return read

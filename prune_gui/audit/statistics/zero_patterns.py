@@ -25,12 +25,13 @@ class ZeroPatterns:
     """The patterns in the zeros of a parameter with at least two dims.
 
     A parameter is seen as a matrix: dim 0 are its rows, all other dims its columns. A channel of
-    dim 0 or dim 1 is dead if all of its elements are zero.
+    dim 0 or dim 1 is dead if all of its elements are zero. If its output channels are in a later
+    dim, as in kernels (height, width, in, out), the dims before that are seen as one.
 
     Attributes:
         zeros: number of zeros.
         total: number of elements.
-        shape: shape of the parameter.
+        shape: shape of the parameter, as it is seen.
         n_m: the tightest n:m pattern that every group follows, such as "2:4", or "".
         n_m_dim: the dim along which the groups are.
         n_m_flattened: whether the groups are along dim 1 and all dims after it, flattened.
@@ -42,6 +43,7 @@ class ZeroPatterns:
         blocks: number of empty blocks of that side, also in dead channels.
         heads: labels of the attention heads whose elements are all zero.
         head_count: number of heads of the parameter; 0 if it has none or they are not known.
+        output_dim: the dim of the parameter with its output channels.
     """
 
     zeros: int
@@ -57,6 +59,7 @@ class ZeroPatterns:
     blocks: int = 0
     heads: tuple[str, ...] = ()
     head_count: int = 0
+    output_dim: int = 0
 
     @property
     def all_blocks(self) -> int:
@@ -87,6 +90,8 @@ class ZeroPatterns:
                 total=self.head_count,
             )
         lines = MATRIX_LINES if len(self.shape) == 2 else CHANNELS
+        if self.output_dim:
+            lines = (CHANNELS[1] if self.output_dim == 1 else MATRIX_LINES[0], CHANNELS[0])
         for message, count, total in zip(
             lines, (self.rows, self.columns), self.shape, strict=False
         ):

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from prune_gui.architecture.heads import attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.audit.spreading import map_parameters, uses_executor
 from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.file_zeros import FileZeros
@@ -153,7 +154,8 @@ class ZeroScan:
     def _pattern_scan(self, info: TensorInfo) -> PatternScan:
         if len(info.shape) < 2:
             return PatternScan((info.numel, 1))
-        return PatternScan(info.shape, attention_heads(self._checkpoint, info.name))
+        heads = attention_heads(self._checkpoint, info.name)
+        return PatternScan(info.shape, heads, weight_layout(self._checkpoint, info.name))
 
 
 _ENDED: Final = object()

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import pyqtgraph as pg
 
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
+    from prune_gui.audit.view_data.subject import Subject
+    from prune_gui.gui.workbench import Workbench
 
 LABEL_OVERHANG_PX: Final = 8
 """Pixels by which a tick text may extend beyond the ends of its axis: half a "0" under index 0."""
@@ -27,7 +31,9 @@ KERNEL_DIMS: Final = {
 }
 
 
-def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+def dim_names(
+    module_type: str, name: str, shape: tuple[int, ...], layout: WeightLayout = USUAL
+) -> tuple[str, ...]:
     """Return the name of each dimension of a parameter.
 
     Args:
@@ -35,13 +41,20 @@ def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str,
             `module_types.module_type` infers it; "" if it is not known.
         name: name of the parameter.
         shape: shape of the parameter.
+        layout: which dimensions have output and input channels.
     """
     dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
     is_convolution = module_type.startswith("Conv")
     kernel = tuple(map(tr, KERNEL_DIMS.get(module_type[-2:], ()) if is_convolution else ()))
-    if kernel and len(shape) == 2 + len(kernel):
-        channels = (tr("input channel"), tr("output channel"))
-        return (*(channels if "Transpose" in module_type else channels[::-1]), *kernel)
+    if not layout.is_usual:
+        kernel = tuple(map(tr, KERNEL_DIMS.get(f"{len(shape) - 2}d", ())))
+    if not layout.is_usual or (kernel and len(shape) == 2 + len(kernel)):
+        channels = {
+            layout.output_dim: tr("output channel"),
+            layout.input_dim: tr("input channel"),
+        }
+        others = iter(kernel)
+        return tuple(channels.get(dim) or next(others, dims[dim]) for dim in range(len(shape)))
     if len(shape) == 2:
         return _matrix(module_type, name) or dims
     if len(shape) == 1 and (module_type == "Linear" or kernel):
@@ -49,6 +62,13 @@ def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str,
     if len(shape) == 1 and "Norm" in module_type:
         return (tr("feature"),) if module_type in ("LayerNorm", "RMSNorm") else (tr("channel"),)
     return dims if len(shape) > 1 else (tr("element"),) * len(shape)
+
+
+def dim_names_of(workbench: Workbench, subject: Subject) -> tuple[str, ...]:
+    """Return the name of each dimension of the parameter that a view shows."""
+    name = subject.name
+    layout = weight_layout(subject.resolution.checkpoint, name)
+    return dim_names(workbench.module_type_of(name), name, subject.info.shape, layout)
 
 
 def dim_labels(names: tuple[str, ...]) -> list[str]:
@@ -69,8 +89,6 @@ def _matrix(module_type: str, name: str) -> tuple[str, str] | None:
     leaf = name.rpartition(".")[2]
     if module_type == "Embedding":
         return tr("position") if "pos" in name.lower() else tr("token"), tr("feature")
-    if module_type == "Conv1D":
-        return tr("input channel"), tr("output channel")
     if module_type.startswith(("LSTM", "GRU", "RNN")):
         unit = tr("hidden unit")
         down = (

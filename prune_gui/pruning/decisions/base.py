@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Literal
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr, trn
 from prune_gui.pruning.amount import AmountOf, units_wanted
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 if TYPE_CHECKING:
+    from prune_gui.pruning.methods.fields import ChannelDim
     from prune_gui.pruning.predicates import Predicate
     from prune_gui.pruning.selection.histogram_cache import HistogramCache
     from prune_gui.pruning.selection.keys import RemainingMask
@@ -38,6 +40,7 @@ class Target:
             scores, see `Content`.
         remaining_mask: returns which elements of a span remain; None if all remain.
         histogram_cache: cache of histograms of its elements.
+        layout: which dimensions have the output and the input channels.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Target:
     other: Callable[[str, Content], Scores]
     remaining_mask: RemainingMask | None
     histogram_cache: HistogramCache | None = None
+    layout: WeightLayout = USUAL
 
     @property
     def size(self) -> int:
@@ -146,12 +150,13 @@ def cap_note(max_sparsity: float, missing: int) -> str:
     )
 
 
-def dimension(target: Target, dim: int, *, min_dims: int, flat: str) -> int:
+def dimension(target: Target, dim: ChannelDim, *, min_dims: int, flat: str) -> int:
     """Return `dim` as a non-negative index.
 
     Args:
         target: the parameter.
-        dim: a dimension of it; negative values count from the last.
+        dim: a dimension of it; negative values count from the last. Or the kind of channels, whose
+            dimension follows from the layout of the parameter.
         min_dims: required number of dimensions: 1 or 2.
         flat: the message if it has fewer, with the fields ``{name}`` and ``{shape}``.
 
@@ -161,6 +166,8 @@ def dimension(target: Target, dim: int, *, min_dims: int, flat: str) -> int:
     dims = len(target.shape)
     if dims < min_dims:
         raise RecipeError(tr(flat, name=target.name, shape=list(target.shape)))
+    if isinstance(dim, str):
+        dim = target.layout.output_dim if dim == "output" else target.layout.input_dim
     if not -dims <= dim < dims:
         raise RecipeError(
             trn(

@@ -64,12 +64,14 @@ def _blocks(method: Block, target: Target) -> Blocks:
         RecipeError: the target has fewer than two dimensions, or its sides are not multiples of
             the block's.
     """
-    rows = target.shape[dimension(target, 0, min_dims=2, flat=FLAT)]
+    dimension(target, 0, min_dims=2, flat=FLAT)  # raises RecipeError if there are too few
+    is_last = 0 < target.layout.output_dim == len(target.shape) - 1
+    rows = target.shape[-1 if is_last else 0]
     columns = target.size // rows
     if method.tail == "refuse" and (rows % method.height or columns % method.width):
         raise RecipeError(
             tr(
-                "{name} is {rows} x {columns} with its later dimensions flattened, and does not "
+                "{name} is {rows} x {columns} with its other dimensions flattened, and does not "
                 "divide into blocks of {height} x {width}. Set tail to keep to leave the remainder "
                 "unpruned, choose another block size, or leave it out of the targets.",
                 name=target.name,
@@ -79,4 +81,6 @@ def _blocks(method: Block, target: Target) -> Blocks:
                 width=method.width,
             )
         )
+    if is_last:
+        return Blocks(columns, rows, method.width, method.height)
     return Blocks(rows, columns, method.height, method.width)

@@ -26,7 +26,7 @@ from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts
 from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.rows import find_row_cuts
+from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import Scores
 
 
@@ -103,12 +103,14 @@ def _cut_one(method: ElementAmount, target: Target, ranking: Ranking) -> Decisio
 
 
 def _cut_rows(method: ElementAmount, target: Target, ranking: Ranking) -> Decision:
-    rows = target.shape[0] if len(target.shape) > 1 else 1
-    columns = target.size // rows
+    shape = RowShape(1, 1, target.size)
+    if len(target.shape) > 1:
+        shape = RowShape(*target.layout.around(target.layout.output_dim, target.shape))
+    columns = shape.columns
     if target.remaining_mask is None:
-        row_remaining = np.full(rows, columns)
+        row_remaining = np.full(shape.rows, columns)
     else:
-        row_remaining = count_per_channel((rows, columns), 0, target.remaining_mask)
+        row_remaining = count_per_channel(shape, 1, target.remaining_mask)
     requested, units = 0, row_remaining.copy()
     for remaining in np.unique(row_remaining):
         k = count_units(
@@ -124,9 +126,9 @@ def _cut_rows(method: ElementAmount, target: Target, ranking: Ranking) -> Decisi
         requested += k * int(equal_rows.sum())
     possible = int(units.sum())
     missing = requested - possible
-    cuts = Lazy(partial(find_row_cuts, ranking, units))
+    cuts = Lazy(partial(find_row_cuts, ranking, units, shape))
     note = cap_note(method.max_sparsity, missing) if missing else ""
-    return Decision(RowCut(ranking, columns, cuts), possible, note)
+    return Decision(RowCut(ranking, shape, cuts), possible, note)
 
 
 def rankings_of(

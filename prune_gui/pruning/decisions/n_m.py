@@ -49,13 +49,15 @@ def _cut(method: NM, target: Target) -> NMCut:
     dim = dimension(target, method.dim, min_dims=1, flat=FLAT)
     after = math.prod(target.shape[dim + 1 :])
     along = target.shape[dim]
-    groups = (
-        NMGroups(method.m, along * after, 1) if method.flatten else NMGroups(method.m, along, after)
-    )
+    flatten = method.flatten
+    if isinstance(method.dim, str):  # groups have no channels of the other kind
+        others = target.layout.input_dim if method.dim == "output" else target.layout.output_dim
+        flatten = flatten and others < dim
+    groups = NMGroups(method.m, along * after, 1) if flatten else NMGroups(method.m, along, after)
     if groups.length % method.m and method.tail == "refuse":
         raise RecipeError(
             tr(
-                UNEVEN_AS_ONE if method.flatten else UNEVEN,
+                UNEVEN_AS_ONE if flatten else UNEVEN,
                 name=target.name,
                 shape=list(target.shape),
                 length=groups.length,

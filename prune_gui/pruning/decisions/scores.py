@@ -26,11 +26,15 @@ def target_scores(method: ScoredMethod, target: Target) -> Scores:
     if method.importance is None:
         return target.weights
     given = target.other(method.importance, "scores")
-    return given if given.shape == target.shape else ScaledColumns(target.weights, given)
+    if given.shape == target.shape:
+        return given
+    return ScaledColumns(target.weights, given, target.layout.input_dim)
 
 
 def row_column_scores(target: Target, formula: Formula) -> Scores:
     """Return weights relative to rows and columns; of fewer than two dimensions, the weights."""
     if len(target.shape) < 2:  # there are no columns
         return target.weights
-    return RowColumnScores(target.weights, target.remaining_mask, formula, target.histogram_cache)
+    return RowColumnScores(
+        target.weights, target.remaining_mask, formula, target.layout, target.histogram_cache
+    )

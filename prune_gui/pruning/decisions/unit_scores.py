@@ -113,8 +113,9 @@ def _given_weights(given: GroupScores, members: Members) -> dict[str, Scores]:
     readers: dict[str, Scores] = {}
     for name, scores in given.weights.items():
         target = members.targets[name]
-        same_shape = scores.shape == target.shape
-        readers[name] = scores if same_shape else ScaledColumns(target.weights, scores)
+        if scores.shape != target.shape:
+            scores = ScaledColumns(target.weights, scores, target.layout.input_dim)
+        readers[name] = scores
     return readers
 
 

@@ -347,21 +347,37 @@ def mark_rows(
     magnitude: np.unsignedinteger[Any],
     thresholds: Bits,
     last_ties: NDArray[np.int64],
-    columns: int,
+    inner: int,
     start: int,
     step: np.uint8,
     codes: Codes,
 ) -> None:
-    """Apply `mark_below` to each row of ``columns`` elements, with a cut per row.
+    """Apply `mark_below` to each row, with a cut per row.
 
-    ``start`` is the flat index of ``codes[0]``.
+    The elements of a row are in runs of ``inner`` consecutive ones, and after a run of the last row
+    follows the next one of the first; ``start`` is the flat index of ``codes[0]``.
     """
-    row, column, begin = start // columns, start % columns, 0
+    offset, row, begin = start % inner, start // inner % thresholds.size, 0
+    first = start // inner // thresholds.size * inner  # the column where the run begins
     while begin < codes.size:
-        end = min(begin + columns - column, codes.size)
-        last_tie = last_ties[row] - column
-        mark_below(bits[begin:end], magnitude, thresholds[row], last_tie, step, codes[begin:end])
-        row, column, begin = row + 1, 0, end
+        if inner == 1:
+            end = min(begin + thresholds.size - row, codes.size)
+            own, ties = thresholds[row : row + end - begin], last_ties[row : row + end - begin]
+            keys, marked = bits[begin:end], codes[begin:end]
+            for i in range(keys.size):
+                key = keys[i] & magnitude
+                below = (key < own[i]) | ((key == own[i]) & (first <= ties[i]))
+                marked[i] = step if below and marked[i] == 0 else marked[i]
+            row = thresholds.size - 1
+        else:
+            end = min(begin + inner - offset, codes.size)
+            last_tie = last_ties[row] - first - offset
+            mark_below(
+                bits[begin:end], magnitude, thresholds[row], last_tie, step, codes[begin:end]
+            )
+        row, offset, begin = row + 1, 0, end
+        if row == thresholds.size:
+            row, first = 0, first + inner
 
 
 def _mark_channels_in_numpy(

@@ -134,32 +134,47 @@ def add_remaining_powers(
 
 @compiled
 def score_by_product(
-    weights: Floats, row_factors: Floats, column_factors: Floats, start: int, scores: Floats
+    weights: Floats,
+    line_factors: Floats,
+    factors: Floats,
+    start: int,
+    are_rows: bool,
+    scores: Floats,
 ) -> None:
     """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order.
 
-    ``start`` is the column of the first weight, whose row has the first of ``row_factors``.
+    Args:
+        weights: consecutive elements.
+        line_factors: the factors of lines, from that of the first weight on.
+        factors: the factors of the elements of a line.
+        start: the position of the first weight in its line.
+        are_rows: whether lines are rows, so that their elements are in columns.
+        scores: the result.
     """
-    columns, row, begin = column_factors.size, 0, 0
+    line, begin = 0, 0
     while begin < weights.size:
-        end = min(begin + columns - start, weights.size)
-        factor, factors = row_factors[row], column_factors[start:]
+        end = min(begin + factors.size - start, weights.size)
+        factor, across = line_factors[line], factors[start:]
         inputs, outputs = weights[begin:end], scores[begin:end]
-        for j in range(inputs.size):
-            outputs[j] = abs(inputs[j]) * factor * factors[j]
-        row, start, begin = row + 1, 0, end
+        if are_rows:
+            for j in range(inputs.size):
+                outputs[j] = abs(inputs[j]) * factor * across[j]
+        else:
+            for j in range(inputs.size):
+                outputs[j] = abs(inputs[j]) * across[j] * factor
+        line, start, begin = line + 1, 0, end
 
 
 @compiled
 def score_by_sum(
-    weights: Floats, row_factors: Floats, column_factors: Floats, start: int, scores: Floats
+    weights: Floats, line_factors: Floats, factors: Floats, start: int, scores: Floats
 ) -> None:
     """Set the scores to ``|weight| * (row factor + column factor)``; see `score_by_product`."""
-    columns, row, begin = column_factors.size, 0, 0
+    line, begin = 0, 0
     while begin < weights.size:
-        end = min(begin + columns - start, weights.size)
-        factor, factors = row_factors[row], column_factors[start:]
+        end = min(begin + factors.size - start, weights.size)
+        factor, across = line_factors[line], factors[start:]
         inputs, outputs = weights[begin:end], scores[begin:end]
         for j in range(inputs.size):
-            outputs[j] = abs(inputs[j]) * (factor + factors[j])
-        row, start, begin = row + 1, 0, end
+            outputs[j] = abs(inputs[j]) * (factor + across[j])
+        line, start, begin = line + 1, 0, end

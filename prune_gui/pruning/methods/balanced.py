@@ -20,8 +20,8 @@ Power = Annotated[float, Field(ge=0.0, le=1.0)]
 class Balanced(AllocatedMethod):
     """Prune the weights that are smallest relative to the other weights of their row and column.
 
-    A weight scores |w| / (r^a * c^b), where r and c are the root mean squares of its row (dimension
-    0) and of its column (dimension 1; of a convolution an input channel with all positions of the
+    A weight scores |w| / (r^a * c^b), where r and c are the root mean squares of its row (an output
+    channel) and of its column (an input channel, of a convolution with all positions of the
     kernel), of the finite weights that earlier steps left. A weight of zero scores 0; a parameter
     of one dimension has no columns, and its weights score |w|. Related scores are RIA, the sum of
     the two shares (Zhang et al., "Plug-and-Play: An Efficient Post-training Pruning Method for

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_se
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import Dim
+from prune_gui.pruning.methods.fields import Dim, torch_dim
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
 from prune_gui.pruning.methods.unit import Unit, count_in_words
@@ -74,7 +74,7 @@ class Channels(Method):
         ),
         FieldText(label=deferred("Channels"), position=2, show=listing_text),
     ]
-    dim: Dim = 0
+    dim: Dim = "output"
 
     @field_serializer("channels", when_used="json")
     def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
@@ -92,6 +92,6 @@ class Channels(Method):
         return [
             f"channels = {pformat(list(self.channels), width=SCRIPT_WIDTH, compact=True)}",
             f"for name in {names}:",
-            f"    mask = without_channels(state[name], {self.dim}, channels)",
+            f"    mask = without_channels(state[name], {torch_dim(self.dim)}, channels)",
             "    prune.custom_from_mask(*parameters[name], mask=mask)",
         ]

@@ -13,6 +13,9 @@ from prune_gui.pruning.amount import AmountOf
 from prune_gui.pruning.methods.field_text import FieldText
 from prune_gui.pruning.methods.unit import count_in_words
 
+ChannelDim = int | Literal["output", "input"]
+"""A dimension, or the one of the output or input channels; which it is depends on the layer."""
+
 
 def _validate_amount(amount: int | float) -> int | float:
     if isinstance(amount, float) and not 0.0 <= amount <= 1.0:
@@ -27,6 +30,11 @@ def _validate_amount(amount: int | float) -> int | float:
 def amount_text(method: Any, amount: int | float) -> str:  # noqa: ANN401 - any method
     """Return an amount for the title of a step: "50 %", "3 units"."""
     return percent(amount) if isinstance(amount, float) else count_in_words(method.unit, amount)
+
+
+def torch_dim(dim: ChannelDim) -> int:
+    """Return a dimension as a number for the layers of torch, whose weights are (out, in, ...)."""
+    return ("output", "input").index(dim) if isinstance(dim, str) else dim
 
 
 def _parse_infinity(n: object) -> object:
@@ -62,8 +70,9 @@ RowScope = Annotated[
     Literal["local", "global", "row"],
     Field(
         description=deferred(
-            "local: each parameter by itself; global: all targets together; row: each output row "
-            "by itself."
+            "local: each parameter by itself; global: all targets together; row: each output "
+            "channel by itself, wherever the layer has them (dimension 0 of torch's Linear and "
+            "Conv)."
         )
     ),
     SCOPE_TEXT,
@@ -104,13 +113,19 @@ Of = Annotated[
     ),
 ]
 Dim = Annotated[
-    StrictInt,
+    StrictInt | Literal["output", "input"],
     Field(
-        description=deferred("The dimension whose channels are pruned; 0 is the output channels.")
+        description=deferred(
+            "The dimension whose channels are pruned: output or input channels, wherever the layer "
+            "has them, or a number; 0 is the output channels of torch's Linear and Conv, 1 those "
+            "of (in, out) weights, as of GPT-2."
+        ),
+        examples=["output", "input", "0", "1"],
     ),
     FieldText(
         label=deferred("D&imension"),
         position=1,
+        values={"output": deferred("output channels"), "input": deferred("input channels")},
         show=lambda _, dim: tr("dim {value}", value=dim),
     ),
 ]
@@ -125,7 +140,10 @@ Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
     BeforeValidator(_parse_infinity),
     PlainSerializer(_write_infinity),
-    Field(description=deferred("The norm's order p: a number, inf, -inf, fro or nuc.")),
+    Field(
+        description=deferred("The norm's order p: a number, inf, -inf, fro or nuc."),
+        examples=["1", "2", "inf", "fro", "nuc"],
+    ),
     FieldText(label=deferred("Norm"), folded=True, show=lambda _, n: tr("n {value}", value=n)),
 ]
 Tail = Annotated[

@@ -42,16 +42,19 @@ class NM(ScoredMethod):
         Dim,
         Field(
             description=deferred(
-                "The dimension along which groups are formed; 1 is the input channels."
+                "The dimension along which groups are formed: input or output channels, wherever "
+                "the layer has them, or a number; 1 is the input channels of torch's Linear and "
+                "Conv."
             )
         ),
-    ] = 1
+    ] = "input"
     flatten: Annotated[
         bool,
         Field(
             description=deferred(
                 "Flatten the dimension and all after it, as a convolution over flattened input "
-                "does; otherwise, form groups along the dimension alone."
+                "does; otherwise, form groups along the dimension alone, as always along the input "
+                "channels of a layer that has its output channels after them."
             )
         ),
         FieldText(

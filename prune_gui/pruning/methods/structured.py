@@ -8,7 +8,7 @@ from typing import ClassVar
 from prune_gui.language import deferred
 from prune_gui.pruning.methods.allocation import AllocatedMethod
 from prune_gui.pruning.methods.base import RankingScope, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed
+from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed, torch_dim
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
@@ -19,7 +19,7 @@ class ChannelMethod(AllocatedMethod):
     unit: ClassVar[Unit] = "channel"
     method_group: ClassVar[MethodGroup] = "channels"
 
-    dim: Dim = 0
+    dim: Dim = "output"
     scope: Scope = "local"
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
@@ -50,7 +50,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
             return []
         order = 2.0 if self.n == "fro" else float(self.n)
         n = f'float("{order}")' if math.isinf(order) else repr(order)
-        call = f"Ln.apply(*parameters[name], {self.amount!r}, {n}, {self.dim})"
+        call = f"Ln.apply(*parameters[name], {self.amount!r}, {n}, {torch_dim(self.dim)})"
         return [f"for name in {names}:", f"    {call}"]
 
 

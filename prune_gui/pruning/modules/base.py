@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from copy import deepcopy
-from typing import Any, Self, TypeGuard, overload
+from typing import Any, TypeGuard, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
+from prune_gui.pruning.modules.computed import MASK, ORIG, make_computed, make_stored
 from prune_gui.pruning.modules.masking import is_binary, keep
-from prune_gui.pruning.modules.reparametrization import MASK, ORIG, PrunedTensor
+from prune_gui.pruning.modules.reparametrization import PrunedTensor
 from prune_gui.pruning.modules.stacking import mask_on_top
 
 
 @reference.BasePruningMethod.register
 class BasePruningMethod(ABC):
-    """A pruning method, and the forward pre-hook that applies its mask.
+    """A pruning method, and a forward pre-hook of the modules that it pruned.
 
     A subclass sets `PRUNING_TYPE` and implements `compute_mask`. It is registered as a virtual
     subclass of torch's `BasePruningMethod`, so that torch's `is_pruned` and `remove` accept it.
     Conversely, a subclass of torch's class is accepted wherever this package takes a method.
-    `copy.deepcopy` can copy a pruned module at any time, unlike one pruned by torch.
+    `copy.deepcopy` can copy a pruned module at any time, unlike one pruned by torch, and the
+    pruned tensor is always that of the present `_orig` and `_mask`, see `modules.computed`.
 
     Attributes:
         PRUNING_TYPE: the part of an already pruned parameter that a step gets: "unstructured", only
@@ -33,7 +34,6 @@ class BasePruningMethod(ABC):
 
     PRUNING_TYPE: str
     _tensor_name: str | None = None
-    _pruned: Tensor | None = None
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -48,24 +48,8 @@ class BasePruningMethod(ABC):
         """
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
-        """Recompute the pruned tensor from `_orig` and `_mask` before the module's forward pass.
-
-        Args:
-            module: a module that this method has pruned.
-            inputs: ignored.
-        """
-        self._pruned = self.apply_mask(module)
-        setattr(module, self._name(module), self._pruned)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # torch refuses to copy a non-leaf tensor, such as the pruned one. A module copies its
-        # hooks before its plain attributes, so it finds this copy in `memo`.
-        if self._pruned is not None:
-            memo[id(self._pruned)] = self._pruned.detach().clone()
-        copy = type(self).__new__(type(self))
-        memo[id(self)] = copy
-        copy.__dict__.update(deepcopy(self.__dict__, memo))
-        return copy
+        """Let the module compute the pruned tensor when it is read, as after `apply`."""
+        make_computed(module, self._name(module))
 
     def apply_mask(self, module: nn.Module) -> Tensor:
         """Return the pruned tensor: `_orig` where the mask is 1, +0 elsewhere.
@@ -118,7 +102,6 @@ class BasePruningMethod(ABC):
         method = cls(*args, **kwargs)
         hook = method.as_hook(tensor)
         tensor.store(method.mask_for(tensor, tensor.values(importance_scores)), hook)
-        forget_pruned(tensor)
         return hook
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
@@ -187,9 +170,9 @@ class BasePruningMethod(ABC):
         name = self._name(module)
         orig: nn.Parameter = getattr(module, name + ORIG)
         pruned = self.apply_mask(module).detach()
-        module.__dict__.pop(name, None)
         del module._parameters[name + ORIG]
         del module._buffers[name + MASK]
+        make_stored(module, name)
         setattr(module, name, orig)
         orig.data = pruned  # last, so that an earlier failure leaves the weights unchanged
 
@@ -246,12 +229,6 @@ class PruningContainer(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask of the last method on top of `default_mask`, see `mask_on_top`."""
         return mask_on_top(self._pruning_methods[-1], t, default_mask)
-
-
-def forget_pruned(tensor: PrunedTensor) -> None:
-    """Free the pruned tensor of a hook that has been replaced by a container."""
-    if isinstance(tensor.hook, BasePruningMethod):
-        tensor.hook._pruned = None
 
 
 def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:

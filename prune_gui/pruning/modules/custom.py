@@ -8,6 +8,7 @@ from torch.nn.utils import prune as reference
 from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.masking import is_binary, mask_product
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
+from prune_gui.pruning.selection.scores import has_values
 
 
 @reference.CustomFromMask.register
@@ -53,6 +54,11 @@ class CustomFromMask(BasePruningMethod):
         if self.mask.shape != t.shape:
             raise AssertionError(
                 f"The mask has shape {tuple(self.mask.shape)}; the parameter has {tuple(t.shape)}."
+            )
+        if has_values(self.mask) and not has_values(t):
+            raise ValueError(
+                f"The mask has values, but the parameter on {t.device} has none. Load its weights "
+                "first."
             )
         return self.mask.to(t.device)
 

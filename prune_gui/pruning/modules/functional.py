@@ -1,8 +1,9 @@
 """Functions that prune one parameter of a module, in place, and return the module.
 
 Each replaces the parameter `<name>` by the parameter `<name>_orig` and the buffer `<name>_mask`.
-`<name>` becomes an attribute that a hook computes from the two before every forward pass. A further
-call prunes among the remaining elements. A call that fails changes nothing.
+`<name>` becomes an attribute that is computed from the two whenever it is read, so that it is never
+that of earlier weights. A further call prunes among the remaining elements. A call that fails
+changes nothing.
 
 They raise the errors of `BasePruningMethod.apply` and of the method.
 """
@@ -14,9 +15,10 @@ from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
 from prune_gui.pruning.modules.base import BasePruningMethod
+from prune_gui.pruning.modules.computed import MASK
 from prune_gui.pruning.modules.custom import CustomFromMask
 from prune_gui.pruning.modules.masking import keep
-from prune_gui.pruning.modules.reparametrization import MASK, pruning_hooks, unchanged_on_error
+from prune_gui.pruning.modules.reparametrization import pruning_hooks, unchanged_on_error
 from prune_gui.pruning.modules.structured import LnStructured, RandomStructured
 from prune_gui.pruning.modules.unstructured import Identity, L1Unstructured, RandomUnstructured
 from prune_gui.pruning.norms.orders import Order

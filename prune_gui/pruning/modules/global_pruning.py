@@ -9,7 +9,7 @@ from operator import and_
 import torch
 from torch import Tensor, nn
 
-from prune_gui.pruning.modules.base import BasePruningMethod, forget_pruned
+from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.custom import CustomFromMask
 from prune_gui.pruning.modules.magnitudes import magnitudes
 from prune_gui.pruning.modules.masking import is_plain, keep
@@ -41,7 +41,7 @@ def global_unstructured(
             elements, or a whole number of them.
 
     Raises:
-        TypeError: `parameters` is not iterable, `importance_scores` not a dictionary, or the method
+        TypeError: `parameters` are no pairs, `importance_scores` not a dictionary, or the method
             not unstructured.
         ValueError: there are no parameters, or fewer elements than `amount`.
         AttributeError, KeyError, AssertionError: as `BasePruningMethod.apply`.
@@ -53,8 +53,7 @@ def global_unstructured(
         >>> sum(int((layer.weight_mask == 0).sum()) for layer in net)
         10
     """
-    if not isinstance(parameters, Iterable):
-        raise TypeError("parameters must be an iterable of pairs of a module and a name.")
+    pairs = _pairs(parameters)
     scores_by_key = {} if importance_scores is None else importance_scores
     if not isinstance(scores_by_key, dict):
         raise TypeError("importance_scores must be a dictionary from (module, name) to a tensor.")
@@ -64,16 +63,49 @@ def global_unstructured(
             f"{pruning_method} is of type {method.PRUNING_TYPE!r}; only unstructured methods can "
             "rank the elements of several parameters together."
         )
-    tied = _find_distinct(parameters)
+    tied = _find_distinct(pairs)
     masks = _masks(method, tied, scores_by_key)
     with unchanged_on_error(*(tensor.module for aliases in tied for tensor in aliases)):
         for aliases, mask in zip(tied, masks, strict=True):
             for tensor in aliases:
                 custom = CustomFromMask(mask.to(tensor.orig.device))
                 tensor.store(tensor.mask_without(custom.mask), custom.as_hook(tensor))
-    for aliases in tied:
-        for tensor in aliases:
-            forget_pruned(tensor)
+
+
+def _pairs(parameters: object) -> list[Key]:
+    """Return what the caller passed as pairs.
+
+    Raises:
+        TypeError: it is something else, such as the parameters themselves.
+    """
+    if isinstance(parameters, Iterable) and not isinstance(parameters, (str, nn.Module, Tensor)):
+        pairs = list(parameters)
+        for pair in pairs:
+            if not (
+                isinstance(pair, (tuple, list))
+                and len(pair) == 2
+                and isinstance(pair[0], nn.Module)
+                and isinstance(pair[1], str)
+            ):
+                break
+        else:
+            return [(module, name) for module, name in pairs]
+        found = f"{_kind(pair)} in a {type(parameters).__name__}"
+    else:
+        found = _kind(parameters)
+    raise TypeError(
+        "parameters must be pairs of a module and the name of a parameter of it, such as "
+        f'[(model.fc1, "weight"), (model.fc2, "weight")], but there is {found}. For all linear '
+        'layers of a model: [(module, "weight") for module in model.modules() if '
+        "isinstance(module, torch.nn.Linear)]."
+    )
+
+
+def _kind(found: object) -> str:
+    """Return the types of an argument in words."""
+    if isinstance(found, (tuple, list)):
+        return f"a {type(found).__name__} of ({', '.join(type(part).__name__ for part in found)})"
+    return f"a {type(found).__name__}"
 
 
 def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:

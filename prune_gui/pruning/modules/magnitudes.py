@@ -11,7 +11,7 @@ from torch import Tensor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import KeySource, RemainingMask, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import Cut, mark, smallest
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores, has_values
 
 
 def magnitudes(t: Tensor) -> Tensor:
@@ -30,8 +30,10 @@ def k_smallest(scores: Tensor, k: int) -> Tensor:
 
     Returns:
         Boolean, True for the k smallest, of the shape and on the device of `scores`. The result is
-        the same on all devices.
+        the same on all devices. Of scores without values, it has no values that mean anything.
     """
+    if not has_values(scores):
+        return torch.zeros_like(scores, dtype=torch.bool)
     on_cpu = magnitudes(scores).to("cpu").contiguous()
     return smallest(on_cpu, k).to(scores.device)
 

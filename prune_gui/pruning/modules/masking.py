@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.selection.scores import has_values
 
 LARGE_BYTES: Final = 1 << 22
 """Size from which tensors are masked by numpy."""
@@ -61,8 +62,8 @@ def mask_like(like: Tensor, kept: Tensor) -> Tensor:
 
 
 def is_binary(mask: Tensor) -> bool:
-    """Return whether a mask holds only 0 and 1."""
-    if mask.dtype == torch.bool:
+    """Return whether a mask holds only 0 and 1, as far as it holds values."""
+    if mask.dtype == torch.bool or not has_values(mask):
         return True
     if mask.device.type != "cpu" or mask.is_complex():
         return bool(((mask == 0) | (mask == 1)).all())

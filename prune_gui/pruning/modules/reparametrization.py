@@ -1,7 +1,7 @@
 """The reparametrization of a pruned parameter in a module.
 
-The parameter `X` becomes the parameter `X_orig` and the buffer `X_mask`; `X` itself becomes a plain
-attribute, which a hook of the module computes from the two before every forward pass.
+The parameter `X` becomes the parameter `X_orig` and the buffer `X_mask`; `X` itself becomes an
+attribute that is computed from the two whenever it is read, by the hook that pruned it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
+from prune_gui.pruning.modules.computed import MASK, ORIG, make_computed
 from prune_gui.pruning.modules.masking import (
     is_binary,
     keep,
     mask_like,
     mask_product,
 )
-
-ORIG, MASK = "_orig", "_mask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +127,9 @@ class PrunedTensor:
             for key in pruning_hooks(module, name):
                 del module._forward_pre_hooks[key]
             module.register_buffer(name + MASK, self._as_buffer(mask))
-            hook(module, ())
             module.register_forward_pre_hook(hook)
+            make_computed(module, name)
+            getattr(module, name)  # raises if the mask cannot be applied
 
     def stored_mask(self) -> Tensor:
         """Return the mask of a parameter that is already pruned."""
@@ -155,7 +155,7 @@ def pruning_hooks(module: nn.Module, name: str) -> dict[int, reference.BasePruni
 
 @contextmanager
 def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
-    """Restore parameters, buffers, hooks and attributes of modules if the block raises.
+    """Restore class, parameters, buffers, hooks and attributes of modules if the block raises.
 
     Lists among the attributes are restored too, since a recurrent module has its weights in one.
     """
@@ -170,6 +170,7 @@ def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
         )
     ]
     before = [dict(table) for table in tables]
+    classes = [(module, type(module)) for module in modules]
     lists = [
         (value, list(value))
         for module in modules
@@ -179,6 +180,8 @@ def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        for module, cls in classes:
+            module.__class__ = cls
         for table, entries in zip(tables, before, strict=True):
             table.clear()
             table.update(entries)

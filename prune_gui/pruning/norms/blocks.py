@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.norms.channels import MIN_SPAN_ELEMENTS, remaining_span
-from prune_gui.pruning.norms.orders import ElementLayout, Order, norm_of_order
+from prune_gui.pruning.norms.orders import ElementLayout, Order, norm_of_order, scaled_powers
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask
@@ -71,10 +72,26 @@ def _band_norms(
         matrices = band.transpose(1, 2).reshape(-1, height, width).to(wide_dtype(scores.dtype))
         norms = _nuclear_norms(matrices).view(-1, across)
     else:
-        norm = norm_of_order(n)
-        norms = norm.finish(norm.accumulate(band.reshape(-1), ElementLayout(*band.shape)))
+        norms = _power_norms(band.reshape(-1), ElementLayout(*band.shape), n)
     monitor.advance(scores.nbytes * (stop - start) // (blocks.rows * blocks.columns))
     return norms.to(wide_dtype(scores.dtype)).numpy()
+
+
+def _power_norms(elements: Tensor, layout: ElementLayout, n: Order) -> Tensor:
+    """Return the norms of blocks of an order other than "nuc", float64 (batch, channels)."""
+    norm = norm_of_order(n)
+    partial = norm.accumulate(elements, layout)
+    norms = norm.finish(partial)
+    doubtful = norm.is_doubtful(partial, layout.outer * layout.inner, elements.dtype)
+    if doubtful.any():
+        maxima = norm_of_order(math.inf).accumulate(elements, layout)
+        doubtful &= (maxima > 0) & np.isfinite(maxima)
+        scales = np.where(doubtful, maxima, 1.0)
+        p = 2.0 if n == "fro" else float(n)
+        sums = torch.from_numpy(scaled_powers(elements, layout, n, scales))
+        exact = torch.from_numpy(scales) * sums.pow(1 / p)
+        norms = exact.where(torch.from_numpy(doubtful), norms)
+    return norms
 
 
 def _nuclear_norms(matrices: Tensor) -> Tensor:

@@ -9,15 +9,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from prune_gui.language import tr
 from prune_gui.memory import shortage
-from prune_gui.monitor import Monitor
-from prune_gui.pruning.norms.orders import ElementLayout, Order, Partial, norm_of_order
+from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.pruning.norms.orders import (
+    ElementLayout,
+    Order,
+    Partial,
+    norm_of_order,
+    scaled_powers,
+)
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
-from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
+from prune_gui.pruning.selection.scores import Scores, TensorScores, has_values, wide_dtype
 
 MIN_TORCH_ROW_ELEMENTS: Final = 256
 """From this row length on, only memory bandwidth limits `torch.linalg.vector_norm`."""
@@ -123,16 +130,63 @@ def _norms(
         and channels
         and inner >= MIN_TORCH_ROW_ELEMENTS
         and n in (2, "fro")
+        and scores.dtype in (torch.float32, torch.float64)
     ):
-        plain = _row_norms(scores, channels, inner, monitor)
-        if plain is not None:
-            return plain
+        norms = _row_norms(scores, channels, inner, monitor)
+        partials = norms.double().square().numpy()
+    else:
+        partials = np.full(channels, norm.initial)
+        read = partial(_read_span, scores, remaining_mask, n)
+        for where, own in spread(read, _spans(outer, channels, inner), monitor):
+            partials[where] = norm.combine(partials[where], own)
+        norms = norm.finish(partials)
+    doubtful = norm.is_doubtful(partials, outer * inner, scores.dtype)
+    if doubtful.any():
+        norms = _rescaled(norms.double(), doubtful, scores, remaining_mask, n, dim)
+    return norms.to(wide_dtype(scores.dtype))
 
-    norms = np.full(channels, norm.initial)
-    read = partial(_read_span, scores, remaining_mask, n)
-    for where, own in spread(read, _spans(outer, channels, inner), monitor):
-        norms[where] = norm.combine(norms[where], own)
-    return norm.finish(norms).to(wide_dtype(scores.dtype))
+
+def _rescaled(
+    norms: Tensor,
+    doubtful: NDArray[np.bool_],
+    scores: Scores,
+    remaining_mask: RemainingMask | None,
+    n: Order,
+    dim: int,
+) -> Tensor:
+    """Return norms of which those of some channels are computed again, relative to the maximum.
+
+    Those of channels of zeros, or with non-finite elements, are right.
+    """
+    maxima = _norms(scores, remaining_mask, math.inf, dim, Monitor()).double().numpy()
+    doubtful = doubtful & (maxima > 0) & np.isfinite(maxima)
+    if not doubtful.any():
+        return norms
+    scales, shape = np.where(doubtful, maxima, 1.0), scores.shape
+    spans = _spans(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+    sums = np.zeros(shape[dim])
+    for where, own in spread(
+        partial(_scale_span, scores, remaining_mask, n, scales), spans, Monitor()
+    ):
+        sums[where] += own
+    p = 2.0 if n == "fro" else float(n)
+    exact = torch.from_numpy(scales) * torch.from_numpy(sums).pow(1 / p)
+    return exact.where(torch.from_numpy(doubtful), norms)
+
+
+def _scale_span(
+    scores: Scores,
+    remaining_mask: RemainingMask | None,
+    n: Order,
+    scales: Partial,
+    span: _Span,
+    _monitor: Monitor,
+) -> tuple[slice, Partial]:
+    """Return which channels a span has, and their sums of `scaled_powers`."""
+    check_cancelled()
+    part = remaining_span(scores, remaining_mask, span.start, span.start + math.prod(span.layout))
+    where = slice(span.channel, span.channel + span.layout.channels)
+    return where, scaled_powers(part, span.layout, n, scales[None, where])[0]
 
 
 def _read_span(
@@ -146,21 +200,16 @@ def _read_span(
     return slice(span.channel, span.channel + len(own)), own
 
 
-def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> Tensor | None:
+def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> Tensor:
     """Return the 2-norms of long rows by torch, which is limited by the memory bandwidth alone.
 
-    torch squares in the type of the elements. The result is None where that is not exact enough:
-    for types other than float32 and float64, and if a sum overflows.
+    torch squares in the type of the elements, float32 or float64.
     """
-    if scores.dtype not in (torch.float32, torch.float64):
-        return None
     norms, rows_per_call = [], max(1, MAX_TORCH_ELEMENTS // inner)
     for first in range(0, channels, rows_per_call):
         last = min(first + rows_per_call, channels)
         rows = scores.part(first * inner, last * inner).view(-1, inner)
         norms.append(torch.linalg.vector_norm(rows, 2, dim=1))
-        if bool(norms[-1].isinf().any()):
-            return None
         monitor.advance(rows.nbytes)
     return torch.cat(norms)
 
@@ -198,8 +247,15 @@ def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
     """Return the norms of a tensor that only torch can read, on its device."""
     norm_of_order(n)  # raises ValueError if there is none
     channels = t.movedim(dim, 0).to(wide_dtype(t.dtype)).reshape(t.shape[dim], -1)
-    norms: Tensor = torch.linalg.vector_norm(channels, 2 if n == "fro" else n, dim=1)
+    p = 2.0 if n == "fro" else float(n)
+    norms: Tensor = torch.linalg.vector_norm(channels, p, dim=1)
     monitor.advance(t.nbytes)
+    if has_values(t):
+        powers = (norms.cpu().double() ** p).numpy()  # mps has no float64
+        if norm_of_order(n).is_doubtful(powers, channels.shape[1], t.dtype).any():
+            maxima = torch.linalg.vector_norm(channels, math.inf, dim=1)
+            scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)
+            norms = torch.linalg.vector_norm(channels / scales[:, None], p, dim=1) * scales
     return norms
 
 

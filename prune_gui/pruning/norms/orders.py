@@ -21,6 +21,9 @@ from prune_gui.pruning.selection.scores import wide_dtype
 Order = float | Literal["fro", "nuc"]
 Partial = NDArray[np.float64]
 """Partial results of channels; `Norm.combine` joins those of two spans."""
+Flags = NDArray[np.bool_]
+MIN_MEAN_POWER: Final = 2.0**16
+"""Powers whose mean is at least this times the smallest normal number lose nothing that counts."""
 
 _COMPILED_DTYPES = frozenset({torch.float64, torch.float32, torch.bfloat16})
 """Types that the compiled loops read; others are widened first."""
@@ -66,6 +69,15 @@ class Norm(Protocol):
 
     def finish(self, partial: Partial) -> Tensor:
         """Return the norms of whole channels as float64."""
+
+    def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
+        """Return which channels may be inexact, because powers are too small or too large.
+
+        Args:
+            partial: the partial results of whole channels.
+            elements: number of elements of each channel.
+            dtype: type of the elements.
+        """
 
 
 def norm_of_order(n: Order) -> Norm:
@@ -113,6 +125,13 @@ class _Powers:
     def finish(self, partial: Partial) -> Tensor:
         return torch.from_numpy(partial).pow(1 / (self.p or 1))
 
+    def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
+        if 0 <= self.p <= 1:  # roots are neither, and sums of values are computed in float64
+            return np.zeros(partial.shape, np.bool_)
+        smallest = torch.finfo(wide_dtype(dtype)).tiny * MIN_MEAN_POWER
+        doubtful: Flags = (partial < elements * smallest) | (partial == np.inf)
+        return doubtful
+
 
 @dataclass(frozen=True, slots=True)
 class _Extreme:
@@ -158,6 +177,25 @@ class _Extreme:
 
     def finish(self, partial: Partial) -> Tensor:
         return torch.from_numpy(partial)
+
+    def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
+        return np.zeros(partial.shape, np.bool_)
+
+
+def scaled_powers(elements: Tensor, layout: ElementLayout, n: Order, maxima: Partial) -> Partial:
+    """Return the sums of |x / maximum|^p of channels, in float64, which are always exact enough.
+
+    Args:
+        elements: as in `Norm.accumulate`.
+        layout: of the elements.
+        n: order of the norm, not infinite.
+        maxima: shape (batch, channels), positive and finite.
+    """
+    p = 2.0 if n == "fro" else float(n)
+    scales = torch.from_numpy(maxima)[:, None, :, None]
+    powers = elements.view(layout).double().abs().div_(scales).pow_(p)
+    sums: Partial = powers.sum((1, 3)).numpy()
+    return sums
 
 
 def _widened(elements: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import (
+    Bits,
     KeySource,
     RemainingMask,
     ScoreKeys,
@@ -24,7 +25,7 @@ from prune_gui.pruning.selection.keys import (
 from prune_gui.pruning.selection.radix_select import Cut, mark_codes
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.row_column_scores import RowColumnScores
-from prune_gui.pruning.selection.rows import RowCuts
+from prune_gui.pruning.selection.rows import RowCuts, RowShape, gathered_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,12 +102,12 @@ class RowCut(Predicate):
 
     Attributes:
         ranking: the ranked elements.
-        columns: elements per row.
+        shape: where the elements of a row are.
         cuts: computed on first use.
     """
 
     ranking: Ranking
-    columns: int
+    shape: RowShape
     cuts: Lazy[RowCuts]
     note: str = ""
 
@@ -120,7 +121,7 @@ class RowCut(Predicate):
             bits.dtype.type(keys.magnitude),
             cuts.thresholds,
             cuts.last_ties,
-            self.columns,
+            self.shape.after,
             start,
             np.uint8(step),
             codes,
@@ -128,13 +129,19 @@ class RowCut(Predicate):
 
     def element_rank(self, flat: int) -> ElementRank:
         """Return the score, cut and rank in its row of the element at a flat index."""
-        cuts, (row, column) = self.cuts(), divmod(flat, self.columns)
-        keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
+        cuts, (row, column) = self.cuts(), self.shape.row_and_column(flat)
+        keys, mask = self.ranking.keys, self.ranking.remaining_mask
+        keys = with_equal_nans(keys, key_at(keys, flat))
         key, threshold = key_at(keys, flat), int(cuts.thresholds[row])
-        first = row * self.columns
-        before, ranked = _count_before(
-            keys, self.ranking.remaining_mask, key, flat, (first, first + self.columns)
-        )
+        if self.shape.before == 1:
+            span = row * self.shape.columns, (row + 1) * self.shape.columns
+            before, ranked = _count_before(keys, mask, key, flat, span)
+        else:
+            bits, kept = gathered_rows(
+                replace(self.ranking, keys=keys), self.shape, slice(row, row + 1)
+            )
+            flags = None if kept is None else kept[0]
+            before, ranked = _count_in(bits[0], keys, flags, key, column)
         last = int(cuts.last_ties[row])
         return ElementRank(
             pruned=key < threshold or (key == threshold and column <= last),
@@ -167,10 +174,16 @@ def _count_before(
 ) -> tuple[int, int]:
     """Count the remaining elements in `span`: those that rank before an element, and all."""
     start, stop = span
-    bits = keys.bits(start, stop)
     mask = None if remaining_mask is None else remaining_mask(start, stop)
+    return _count_in(keys.bits(start, stop), keys, mask, key, flat - start)
+
+
+def _count_in(
+    bits: Bits, keys: KeySource, mask: NDArray[np.bool_] | None, key: int, at: int
+) -> tuple[int, int]:
+    """Count the remaining of some elements: those that rank before the one at `at`, and all."""
     as_key = bits.dtype.type
     before, remaining = key_kernels.count_before(
-        bits, as_key(keys.magnitude), mask, as_key(key), flat - start
+        bits, as_key(keys.magnitude), mask, as_key(key), at
     )
     return int(before), int(remaining)

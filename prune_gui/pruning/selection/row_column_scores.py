@@ -1,9 +1,10 @@
 """Scores that compare each weight with its row and its column.
 
-A tensor is seen as a matrix: its rows are dimension 0, and its columns are dimension 1, each with
-all elements of the later dimensions (of a convolution: an output and an input channel). The sums
-of all rows and columns take one pass. After it the score of any element follows from its weight and
-two factors, so that no score is stored.
+A row is an output channel with all its weights, and a column an input channel with all its weights
+(of a convolution, at all positions of the kernel). The sums of all rows and columns take one pass,
+in which the tensor is seen as a matrix: its *lines* have the channels of the first of the two
+dimensions, and their elements those of the second. After it the score of any element follows from
+its weight and two factors, so that no score is stored.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.lamp_groups import largest_exponent
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import Scores, wide_dtype
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 if TYPE_CHECKING:
     from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -89,12 +91,14 @@ class RowColumnScores:
         weights: two dimensions or more.
         remaining_mask: True at the remaining elements; None if all are.
         formula: the formula.
+        layout: which dimensions are the rows and the columns.
         cache: keeps the factors.
     """
 
     weights: Scores
     remaining_mask: RemainingMask | None
     formula: Formula
+    layout: WeightLayout = USUAL
     cache: HistogramCache | None = field(default=None, compare=False, repr=False)
     _factors: Lazy[tuple[Floats, Floats]] = field(init=False, compare=False, repr=False)
 
@@ -126,22 +130,37 @@ class RowColumnScores:
         weights = self.weights.part(start, stop).to(self.dtype)
         scores = torch.empty_like(weights)
         if start < stop:
-            rows, columns = self._factors()
-            first, column = divmod(start, columns.size)
-            score = kernels.score_by_sum if self.formula.add else kernels.score_by_product
-            score(weights.numpy(), rows[first:], columns, column, scores.numpy())
+            lines, across = self._factors()
+            line, first = divmod(start, across.size)
+            factors = lines[line:], across, first
+            if self.formula.add:
+                kernels.score_by_sum(weights.numpy(), *factors, scores.numpy())
+            else:
+                are_rows = self._lines_are_rows
+                kernels.score_by_product(weights.numpy(), *factors, are_rows, scores.numpy())
         return scores
 
     def factors_at(self, flat: int) -> tuple[float, float]:
         """Return the factors of the row and the column of the element at a flat index."""
-        rows, columns = self._factors()
-        row, column = divmod(flat, columns.size)
-        return float(rows[row]), float(columns[column])
+        lines, across = self._factors()
+        line, at = divmod(flat, across.size)
+        factors = float(lines[line]), float(across[at])
+        return factors if self._lines_are_rows else factors[::-1]
+
+    @property
+    def _lines_are_rows(self) -> bool:
+        return self.layout.output_dim < self.layout.input_dim
+
+    @property
+    def _dims(self) -> tuple[int, int]:
+        """The dimensions with the channels of the lines, and of their elements."""
+        first, second = sorted(self.layout[:2])
+        return first, second
 
     def _cached_factors(self) -> tuple[Floats, Floats]:
-        """Return the factor of each row, and of each element of a row, in `dtype`."""
+        """Return the factor of each line, and of each element of a line, in `dtype`."""
         cache = self.cache.norms if self.cache else None
-        key = self.weights, self.remaining_mask, self.formula
+        key = self.weights, self.remaining_mask, self.formula, self.layout[:2]
         factors = cache.get(key) if cache else None
         if factors is None:
             factors = np.concatenate(list(self._compute_factors()))
@@ -151,13 +170,19 @@ class RowColumnScores:
         dtype = np.dtype(f"f{self.dtype.itemsize}")
         # neither 0 nor infinite, and no sum of two is
         rounded = factors.clip(limits.tiny, limits.max / 2).astype(dtype)
-        rows, columns = np.split(rounded, self.shape[:1])
-        return rows, np.repeat(columns, math.prod(self.shape[2:]))
+        first, second = self._dims
+        lines, across = np.split(rounded, [self.shape[first]])
+        _, _, inner = self.layout.around(first, self.shape[:second])
+        before = math.prod(self.shape[:first])
+        return np.tile(np.repeat(lines, inner), before), np.repeat(
+            across, math.prod(self.shape[second + 1 :])
+        )
 
     def _compute_factors(self) -> Iterator[NDArray[np.float64]]:
-        """Yield the factor of each row, and of each column."""
+        """Yield the factor of each channel of the lines, and of each of their elements."""
         exponent = largest_exponent(Ranking(ScoreKeys.of(self.weights), self.remaining_mask))
         powers = self.formula.row_power, self.formula.column_power
+        powers = powers if self._lines_are_rows else powers[::-1]
         for (sums, counts), power in zip(self._sums(2.0**-exponent), powers, strict=True):
             sizes = np.sqrt(sums / np.maximum(counts, 1)) if self.formula.mean_square else sums
             with np.errstate(over="ignore"):  # near the smallest and the largest float64
@@ -166,11 +191,12 @@ class RowColumnScores:
                 yield 1.0 / (np.sqrt(sizes) if power == 0.5 else sizes**power)
 
     def _sums(self, scale: float) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Return sums and numbers of elements: of each row, and of each column.
+        """Return sums and numbers of elements: of each channel of the lines, and of the others.
 
         The elements are absolute weights, or their squares, times `scale`.
         """
-        rows, columns = self.shape[0], math.prod(self.shape[1:])
+        first, second = self._dims
+        rows, columns = math.prod(self.shape[:second]), math.prod(self.shape[second:])
         height = max(1, BLOCK_ELEMENTS // max(columns, 1))
         row_sums, row_counts = np.zeros(rows), np.zeros(rows, np.int64)
         sums, counts = np.zeros(columns), np.zeros(columns, np.int64)
@@ -178,16 +204,26 @@ class RowColumnScores:
             slice(row, min(row + height, rows)) for row in range(0, rows if columns else 0, height)
         ]
         block_sums = partial(
-            _block_sums, self.weights, self.remaining_mask, self.formula.mean_square, scale
+            _block_sums, self.weights, self.remaining_mask, self.formula.mean_square, scale, columns
         )
         for block, own in zip(blocks, spread(block_sums, blocks, Monitor()), strict=True):
             row_sums[block], row_counts[block] = own.row_sums, own.row_counts
             sums += own.sums
             counts += own.counts
-        per_channel = self.shape[1], math.prod(self.shape[2:])
-        if per_channel[1] > 1:  # cumsum adds in order, sum in pairs
-            sums, counts = (own.reshape(per_channel).cumsum(1)[:, -1] for own in (sums, counts))
-        return [(row_sums, row_counts), (sums, counts)]
+        lines, across = (self.shape[:second], first), (self.shape[second:], 0)
+        return [
+            (_of_channels(row_sums, *lines), _of_channels(row_counts, *lines)),
+            (_of_channels(sums, *across), _of_channels(counts, *across)),
+        ]
+
+
+def _of_channels(sums: NDArray[Any], shape: tuple[int, ...], dim: int) -> NDArray[Any]:
+    """Return sums over all dimensions but one, added in order."""
+    if len(sums) == shape[dim]:
+        return sums
+    by_channel = np.moveaxis(sums.reshape(shape), dim, 0).reshape(shape[dim], -1)
+    total: NDArray[Any] = by_channel.cumsum(1)[:, -1]  # cumsum adds in order, sum in pairs
+    return total
 
 
 class _BlockSums(NamedTuple):
@@ -211,12 +247,13 @@ def _block_sums(
     remaining_mask: RemainingMask | None,
     square: bool,
     scale: float,
+    columns: int,
     block: slice,
     _monitor: Monitor,
 ) -> _BlockSums:
     """Return the sums of absolute weights, or of their squares, times `scale`."""
     check_cancelled()
-    columns, height = math.prod(weights.shape[1:]), block.stop - block.start
+    height = block.stop - block.start
     row_sums, row_counts = np.zeros(height), np.zeros(height, np.int64)
     start, stop = block.start * columns, block.stop * columns
     rows = weights.part(start, stop).to(wide_dtype(weights.dtype)).view(-1, columns).numpy()

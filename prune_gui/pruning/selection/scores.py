@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype to compute in for weights of `dtype`: float64 for float64, else float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def has_values(t: torch.Tensor) -> bool:
+    """Return whether a tensor holds values, unlike those on `meta` and fake ones."""
+    return not (t.is_meta or isinstance(t, FakeTensor))
 
 
 class Scores(Protocol):
@@ -117,12 +123,14 @@ class ScaledColumns:
     Large Language Models", 2023, where c_j is the norm of the input activations).
 
     Attributes:
-        weights: of shape (rows, columns, ...).
+        weights: of two dimensions or more.
         factors: c, of shape (columns,).
+        dim: the dimension of the columns.
     """
 
     weights: Scores
     factors: Scores
+    dim: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -141,7 +149,7 @@ class ScaledColumns:
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
-        columns, inner = self.shape[1], math.prod(self.shape[2:])
+        columns, inner = self.shape[self.dim], math.prod(self.shape[self.dim + 1 :])
         column = torch.arange(start, stop) // inner % columns
         factors = self.factors.part(0, columns).to(self.dtype)
         return self.weights.part(start, stop).to(self.dtype).abs() * factors[column]

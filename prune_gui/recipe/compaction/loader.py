@@ -6,7 +6,7 @@ from string import Template
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.recipe.loader import import_lines, reading_lines, root_in
+from prune_gui.recipe.loader import FILLING, import_lines, reading_lines, root_in
 from prune_gui.recipe.target import OutputPath
 
 LOADER: Final = Template('''\
@@ -42,7 +42,7 @@ ${reading}
         if name not in saved:  # the model computes it; earlier versions of it were saved with it
             state.pop(name, None)
     resize_layers(model, state)
-    model.load_state_dict(state)
+    fill(model, state)
     return model
 
 
@@ -150,7 +150,7 @@ SIZES = {
     "BatchNorm3d": resize_batch_norm,
 }
 """By the class of a module, the function that sets its attributes to a new shape of the weight."""
-''')
+${filling}''')
 
 
 def compact_loader_text(checkpoint: Checkpoint, target: OutputPath) -> str:
@@ -160,4 +160,5 @@ def compact_loader_text(checkpoint: Checkpoint, target: OutputPath) -> str:
         reading="\n".join(
             f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
         ),
+        filling=FILLING,
     )

@@ -13,6 +13,7 @@ from prune_gui.gui.views.axes import (
     dim_names,
     layout_labels,
 )
+from prune_gui.pruning.weight_layout import WeightLayout
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,6 @@ from prune_gui.gui.views.axes import (
     [
         ("Linear", "fc.weight", (4, 3), ("output channel", "input channel")),
         ("Linear", "fc.bias", (4,), ("output channel",)),
-        ("Conv1D", "c_attn.weight", (3, 4), ("input channel", "output channel")),
         ("Embedding", "wte.weight", (9, 4), ("token", "feature")),
         ("Embedding", "position_embeddings.weight", (9, 4), ("position", "feature")),
         ("LayerNorm", "norm.weight", (4,), ("feature",)),
@@ -34,12 +34,6 @@ from prune_gui.gui.views.axes import (
             (4, 3, 2, 2),
             ("output channel", "input channel", "kernel row", "kernel column"),
         ),
-        (
-            "ConvTranspose1d",
-            "up.weight",
-            (4, 3, 2),
-            ("input channel", "output channel", "kernel position"),
-        ),
         ("LSTM", "rnn.weight_ih_l0", (16, 3), (f"gate {SHAPE_SEPARATOR} hidden unit", "input")),
         (
             "LSTM",
@@ -51,6 +45,24 @@ from prune_gui.gui.views.axes import (
 )
 def test_dimensions_are_named_by_module_type_and_parameter_name(kind, name, shape, expected):
     assert dim_names(kind, name, shape) == expected
+
+
+IN, OUT = "input channel", "output channel"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "dims", "expected"),
+    [
+        ("Conv1D", (3, 4), (1, 0), (IN, OUT)),
+        ("", (3, 4), (1, 0), (IN, OUT)),
+        ("ConvTranspose1d", (4, 3, 2), (1, 0), (IN, OUT, "kernel position")),
+        ("", (2, 2, 3, 4), (3, 2), ("kernel row", "kernel column", IN, OUT)),
+        ("", (2, 2, 4, 1), (2, 3), ("kernel row", "kernel column", OUT, IN)),
+        ("", (1, 1, 1, 1, 3, 4), (5, 4), ("dim 0", "dim 1", "dim 2", "dim 3", IN, OUT)),
+    ],
+)
+def test_dimensions_are_named_by_the_layout_of_the_weight(kind, shape, dims, expected):
+    assert dim_names(kind, "up.weight", shape, WeightLayout(*dims, "known")) == expected
 
 
 CONV = ("output channel", "input channel", "kernel row", "kernel column")
@@ -92,7 +104,7 @@ def test_a_wrapped_kernel_grid_counts_the_first_channel_of_each_row():
 
 
 def test_a_dimension_label_has_its_number_and_name():
-    names = dim_names("ConvTranspose1d", "up.weight", (4, 3, 2))
+    names = dim_names("ConvTranspose1d", "up.weight", (4, 3, 2), WeightLayout(1, 0, "known"))
     assert dim_labels(names) == [
         "dim 0: input channel",
         "dim 1: output channel",

@@ -367,7 +367,7 @@ def test_a_new_amount_reads_the_rows_and_columns_from_the_cache():
 
     weights = TensorScores(read, tuple(tensor.shape), tensor.dtype)
     cache = HistogramCache()
-    both = [RowColumnScores(weights, None, balanced(), cache) for _ in range(2)]
+    both = [RowColumnScores(weights, None, balanced(), cache=cache) for _ in range(2)]
     first, second = (scores.part(0, 600) for scores in both)
     assert torch.equal(first, second)
     assert len(passes) == 3  # one for the rows and columns, and one for each result

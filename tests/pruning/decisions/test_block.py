@@ -114,6 +114,15 @@ def test_max_sparsity_limits_the_blocks_of_every_target(seed, amount, most):
     assert sum(pruned) == min(round(amount * 28), sum(capped))
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e20, 1e30])
+@pytest.mark.parametrize("n", [0.5, 1, 2, 3, 5, "fro"])
+def test_blocks_of_tiny_and_huge_weights_are_ranked(scale, n):
+    tensor = torch.rand(8, 12, generator=torch.Generator().manual_seed(0)) + 0.1
+    [expected] = decide(target(tensor), height=2, width=3, n=n, amount=7)
+    [found] = decide(target(tensor * scale), height=2, width=3, n=n, amount=7)
+    assert np.array_equal(pruned_mask(found, 0, 96), pruned_mask(expected, 0, 96))
+
+
 def test_the_nuclear_norm_ranks_blocks_as_matrices():
     # Both have the same 2-norm, but the first has rank 1.
     weights = torch.tensor([[1.0, 1.0, math.sqrt(2), 0.0], [1.0, 1.0, 0.0, math.sqrt(2)]])

@@ -157,6 +157,33 @@ def test_invalid_arguments_are_refused(parameters, method, scores, error):
         pruning.global_unstructured(parameters, method, importance_scores=scores, amount=1)
 
 
+LAYER = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [
+        (LAYER.parameters(), "a Parameter in a generator"),
+        (LAYER.named_parameters(), r"a tuple of \(str, Parameter\) in a generator"),
+        (LAYER.state_dict(), "a str in a OrderedDict"),
+        (LAYER, "a Linear"),
+        (nn.Sequential(LAYER), "a Sequential"),
+        (LAYER.weight, "a Parameter"),
+        ("weight", "a str"),
+        (7, "a int"),
+        ([LAYER], "a Linear in a list"),
+        ([(LAYER, "weight"), ("bias", LAYER)], r"a tuple of \(str, Linear\) in a list"),
+        ([(LAYER,)], r"a tuple of \(Linear\) in a list"),
+        ((LAYER, "weight"), "a Linear in a tuple"),
+    ],
+)
+def test_what_is_no_pair_of_module_and_name_is_refused_with_an_example(parameters, found):
+    before = dict(LAYER.named_parameters())
+    with pytest.raises(TypeError, match=rf'\[\(model\.fc1, "weight"\).*there is {found}\.'):
+        pruning.global_unstructured(parameters, pruning.L1Unstructured, amount=1)
+    assert dict(LAYER.named_parameters()) == before
+
+
 def test_a_method_written_for_torch_is_accepted():
     class First(reference.BasePruningMethod):
         PRUNING_TYPE = "unstructured"

@@ -99,3 +99,14 @@ def test_narrow_dtypes_can_be_pruned_by_channels_after_elements(dtype):
     pruning.random_structured(layer, "weight", 1, dim=0)
     assert layer.weight_mask.dtype == dtype
     assert len(pruned_rows(layer)) >= 3
+
+
+@pytest.mark.parametrize("n", [0.5, 2, 3, "fro"])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_channels_of_tiny_and_huge_weights_are_ranked(n, scale):
+    layer, scaled = nn.Linear(7, 9), nn.Linear(7, 9)
+    scaled.weight = nn.Parameter(layer.weight.detach() * scale)
+    for one in (layer, scaled):
+        pruning.ln_structured(one, "weight", 4, n=n, dim=0)
+        pruning.ln_structured(one, "weight", 2, n=n, dim=1)
+    assert torch.equal(scaled.weight_mask, layer.weight_mask)

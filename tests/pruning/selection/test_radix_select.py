@@ -32,9 +32,10 @@ from prune_gui.pruning.selection.radix_select import (
     smallest,
 )
 from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.rows import find_row_cuts
+from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 
+ONE_ROW = RowShape(1, 1, 6)
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 dtypes = st.sampled_from(DTYPES)
 # Few distinct values, so that ties are common; both zeros, infinities and NaN among them.
@@ -167,9 +168,10 @@ def test_nans_of_different_bits_rank_equal(dtype, k):
     element_ranks = [predicate.element_rank(i) for i in range(6)]
     assert [element_rank.rank for element_rank in element_ranks] == [2, 3, 4, 5, 1, 0]
     assert [element_rank.pruned for element_rank in element_ranks] == smallest(scores, k).tolist()
-    rows = find_row_cuts(Ranking(keys_of(scores)), np.array([k]))
+    rows = find_row_cuts(Ranking(keys_of(scores)), np.array([k]), ONE_ROW)
     assert np.array_equal(
-        RowCut(Ranking(keys_of(scores)), 6, Lazy.of_value(rows)).prunes(0, 6), smallest(scores, k)
+        RowCut(Ranking(keys_of(scores)), ONE_ROW, Lazy.of_value(rows)).prunes(0, 6),
+        smallest(scores, k),
     )
 
 

@@ -260,6 +260,7 @@ def test_the_loader_script_gives_each_layer_its_width_and_is_strict(tmp_path):
     )
     x = torch.randn(4, 6)
     torch.testing.assert_close(model(x), masked(x))
+    assert torch.equal(load(Mlp().to("meta"))(x), model(x))
     with pytest.raises(RuntimeError, match=r"Missing key.*layers\.3"):
         load(Mlp(widths=(8, 8, 8, 8)))
     odd = Mlp()

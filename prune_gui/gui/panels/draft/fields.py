@@ -351,7 +351,7 @@ def plain_field(field_info: FieldInfo) -> Field:
     if alternatives == [str]:
         return TextField((), str)
     if words:
-        return TextField(("1", "2", "inf", *map(str, words)), number_or_text)
+        return TextField(tuple(map(str, field_info.examples or words)), number_or_text)
     if any(get_origin(kind) is tuple for kind in alternatives):
         return LineField(str, _ranges)
     return LineField(number_or_text, as_typed)

@@ -342,6 +342,8 @@ class TreeModel(QAbstractItemModel):
         node = self._node(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
+        if node.tensor is not None and (layout := self._module_index.layouts().get(node.path)):
+            lines.insert(2, layout.describe(node.tensor.shape))
         if isinstance(node, UnitNode) and node.units:
             pruned = self._pruned_units.get(_number(index), 0)
             lines.append(tr("{units}, {pruned:,} pruned", units=_units(node), pruned=pruned))

@@ -23,7 +23,7 @@ from prune_gui.audit.rendering.tiles import Pixels, TileGrid
 from prune_gui.audit.view_data.element_text import describe_sides
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.dialogs.questions import ask_checkpoint
-from prune_gui.gui.views.axes import dim_names, layout_labels
+from prune_gui.gui.views.axes import dim_names_of, layout_labels
 from prune_gui.gui.views.compare.compared_tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.modes import ARRANGEMENTS, Mode, mode_switch
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
@@ -311,8 +311,7 @@ class CompareView(View[Subject]):
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
         """Show another parameter, or another layout of it."""
         self._set_cursor(None)
-        module_type = self._workbench.module_type_of(subject.name)
-        names = dim_names(module_type, subject.name, subject.info.shape)
+        names = dim_names_of(self._workbench, subject)
         labels = layout_labels(names, layout, self._layout_chooser.dims)
         for plot in reversed(self._pair.plots):
             plot.show_layout(layout, labels)

@@ -15,7 +15,7 @@ from prune_gui.audit.rendering.tile_render import RenderedView
 from prune_gui.audit.rendering.tiles import Pixels, TileGrid
 from prune_gui.audit.view_data.legend_text import SEPARATOR
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
+from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names_of, layout_labels
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent
 from prune_gui.gui.views.maps.cell_texts import CellTextWriter
 from prune_gui.gui.views.maps.element_reader import ElementReader
@@ -281,9 +281,7 @@ class MapView(View[Subject]):
         if previous is None or extent(layout) != extent(previous):
             self._elements.forget_cursor()
         self._plot.take(layout)
-        names = dim_names(
-            self._workbench.module_type_of(subject.name), subject.name, subject.info.shape
-        )
+        names = dim_names_of(self._workbench, subject)
         labels = layout_labels(names, layout, self._chooser.dims)
         for side, text, (scale, end) in zip(
             ("left", "bottom"), labels, axis_scales(layout), strict=True

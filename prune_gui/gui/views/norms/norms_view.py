@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 from superqt import QFlowLayout
 
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.audit.rendering.stacked_bars import channel_bars, in_order
 from prune_gui.audit.view_data.channel_data import (
     ChannelData,
@@ -30,7 +31,7 @@ from prune_gui.audit.view_data.channel_data import (
 )
 from prune_gui.audit.view_data.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.views.axes import dim_labels, dim_names
+from prune_gui.gui.views.axes import dim_labels, dim_names_of
 from prune_gui.gui.views.norms.channel_plot import (
     ChannelPlot,
     ChannelRow,
@@ -172,12 +173,12 @@ class NormsView(View[Subject]):
                 self._dim_box.clear()
                 for dim, label in enumerate(labels):
                     self._dim_box.addItem(label, dim)
+                checkpoint = subject.resolution.checkpoint
+                self._dim_box.setCurrentIndex(weight_layout(checkpoint, subject.name).output_dim)
 
     def _dims(self, subject: Subject) -> list[str]:
         """Return a label of the channels along each dimension."""
-        module_type = self._workbench.module_type_of(subject.name)
-        names = dim_names(module_type, subject.name, subject.info.shape)
-        return dim_labels(names) or [tr("single element")]
+        return dim_labels(dim_names_of(self._workbench, subject)) or [tr("single element")]
 
     def _in_sight(self, channels: int) -> range:
         low, high = self._plot.view.viewRange()[0]

@@ -346,7 +346,7 @@ def test_every_change_of_a_field_emits_changed(form, qtbot):
     form.use(METHODS["ln_structured"])
     for field, change in {
         "amount": lambda f: f.findChild(QSlider).setValue(200),
-        "dim": lambda f: f._box.setValue(1),
+        "dim": lambda f: f._box.setEditText("1"),
         "n": lambda f: f._box.setEditText("inf"),
         "importance": lambda f: f._line.setText("scores.pt"),
         "amount_of": lambda f: f._box.activated.emit(0),

@@ -135,7 +135,7 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
     workbench.choose("features.conv2.weight")
     draft.change(ChannelRequest(0, frozenset([1, 5])))
     settle()
-    assert draft.form.method() == METHODS["channels"](channels=(1, 5))
+    assert draft.form.method() == METHODS["channels"](channels=(1, 5), dim=0)
     if lose == "follow":
         tree = demo_window.tree
         tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
@@ -342,7 +342,7 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     for _ in range(2):
         workbench.edit(lambda s: s.add(make_step("ln_structured", "*.conv1.weight", dim=9)))
     draft.edit(0)
-    draft.form._fields["dim"]._box.setValue(0)
+    draft.form._fields["dim"]._box.setEditText("0")
     settle()
     assert draft.commit.isEnabled()
     assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()

@@ -144,5 +144,5 @@ def _storages(state: State) -> set[int]:
     return {
         tensor.untyped_storage().data_ptr()
         for _, tensor in tensors_of(state)
-        if tensor.layout == torch.strided and tensor.numel()
+        if tensor.layout == torch.strided and tensor.numel() and not tensor.is_meta
     }

@@ -17,6 +17,7 @@ import torch
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.sizes import sizes
 
 HALF = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
 
@@ -200,3 +201,13 @@ def test_moments_whose_values_need_code_are_refused_in_one_line(tmp_path):
         resolution = resolve(Recipe.model_validate({"version": 1, "steps": [HALF]}), checkpoint)
         with pytest.raises(CheckpointError, match="the values of some need code to read"):
             export(resolution, tmp_path / "out.pt", zero_moments=True)
+
+
+def test_tensors_without_values_are_not_said_to_be_shared(tmp_path):
+    path = tmp_path / "in.pt"
+    part = Distributed(random(2, 3))
+    torch.save({"a": {"w": random(4, 3), "d": part}, "b": {"v": random(4), "d": part}}, path)
+    with open_checkpoint(path) as checkpoint:
+        note = sizes(resolve(Recipe(), checkpoint), tmp_path / "out.pt")["finalized"].note
+    assert "byte for byte" in note
+    assert "same values" not in note

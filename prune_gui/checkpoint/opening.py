@@ -16,6 +16,7 @@ from prune_gui.checkpoint.folder import find_checkpoint
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.pipeline import find_component
+from prune_gui.checkpoint.refusal import refusing
 from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
@@ -48,24 +49,8 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     if "\0" in str(path):
         raise CheckpointError(tr("{path!r} is not a valid path. Check its name.", path=str(path)))
     try:
-        if url_of(path) is not None:
-            from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
-
-            fetch_surroundings(path)
-        component = find_component(path, state)
-        remarks: tuple[str, ...] = ()
-        if component is not None:
-            if component.folder == path and state is None:
-                remarks = component.remarks
-            path, state = component.path, None
-        if path.is_dir():
-            path, variants = find_checkpoint(path)
-            remarks += variants
-        surroundings = look_around(path, remarks, component)
-        if not is_index(path):
-            return _open_file(path, state, surroundings)
-        _check_state(path, state, has_states=False)
-        return ShardedCheckpoint(path, _open_file, surroundings)
+        with refusing(path):
+            return _open(path, state)
     except FileNotFoundError:
         raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
     except OSError as error:
@@ -78,6 +63,28 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         ) from error
 
 
+def _open(path: Path, state: str | None) -> Checkpoint:
+    """Open what is at a path; see `open_checkpoint`."""
+    if url_of(path) is not None:
+        from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
+
+        fetch_surroundings(path)
+    component = find_component(path, state)
+    remarks: tuple[str, ...] = ()
+    if component is not None:
+        if component.folder == path and state is None:
+            remarks = component.remarks
+        path, state = component.path, None
+    if path.is_dir():
+        path, variants = find_checkpoint(path)
+        remarks += variants
+    surroundings = look_around(path, remarks, component)
+    if not is_index(path):
+        return _open_file(path, state, surroundings)
+    _check_state(path, state, has_states=False)
+    return ShardedCheckpoint(path, _open_file, surroundings)
+
+
 @gc_paused()
 def _open_file(
     path: Path, state: str | None = None, surroundings: Surroundings = NO_SURROUNDINGS
@@ -85,9 +92,10 @@ def _open_file(
     """Open a single file, once."""
     source = _source(path)
     try:
-        file_format = _format_of(source)
-        _check_state(path, state, has_states=file_format.has_states)
-        return file_format.open(source, state, surroundings)
+        with refusing(path):
+            file_format = _format_of(source)
+            _check_state(path, state, has_states=file_format.has_states)
+            return file_format.open(source, state, surroundings)
     except BaseException:
         source.close()
         raise

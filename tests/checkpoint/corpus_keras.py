@@ -10,6 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 from corpus_forms import Bad, Harmless, file
+from corpus_npz import not_text
 
 
 def hdf5_bytes(add: Callable[[h5py.File], object] = lambda _: None) -> bytes:
@@ -70,6 +71,16 @@ KERAS: dict[str, Bad | Harmless] = {
     "external": Bad("values in other files", hdf5(add_external)),
     "cycle": Bad("a group in itself", hdf5(add_cycle)),
     "archive-compressed": Bad("is compressed", file(keras_bytes(compression=8), "m.keras")),
+    "archive-name-not-text": Bad(
+        "damaged zip", file(not_text(keras_bytes(), b"config.json"), "m.keras")
+    ),
+    "archive-config-changed": Bad(
+        "Bad CRC-32 for file 'config.json'", file(keras_bytes().replace(b"{}", b"[]"), "m.keras")
+    ),
+    "archive-value-changed": Bad(
+        "Bad CRC-32 for file 'model.weights.h5'",
+        file(keras_bytes().replace(b"\0\0\x80?", b"\0\0\x80@", 1), "m.keras"),
+    ),
     "archive-cut-off": Bad("damaged zip", file(keras_bytes()[:-30], "m.keras")),
     "harmless-special": Harmless(hdf5(add_everything_special)),
 }

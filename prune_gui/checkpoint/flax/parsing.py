@@ -186,7 +186,9 @@ class FlaxParser:
             raise FalseClaimError(deferred("it holds too many values"))
         head = self._unchecked_head()
         if head.size > self._size - self._file.tell():
-            raise FalseClaimError(deferred("it ends in the middle of a value"))
+            raise FalseClaimError(
+                deferred("it ends in the middle of a value (a partial download?)")
+            )
         if head.kind == "number" and head.size:
             number = int.from_bytes(self._file.read(head.size), "big")
             return _Head("number", 0, number if head.code in UNSIGNED else -1)
@@ -221,7 +223,9 @@ class FlaxParser:
     def _number(self, nbytes: int) -> int:
         octets = self._file.read(nbytes)
         if len(octets) < nbytes:
-            raise FalseClaimError(deferred("it ends in the middle of a value"))
+            raise FalseClaimError(
+                deferred("it ends in the middle of a value (a partial download?)")
+            )
         return int.from_bytes(octets, "big")
 
 

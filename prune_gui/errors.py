@@ -114,6 +114,14 @@ def one_line(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     return _elide_middle("".join(_escape(text)), limit)
 
 
+def valid_text(text: str) -> str:
+    r"""Return a text with escapes, as in "\ud800", in place of lone surrogates.
+
+    JSON and pickles can hold these, files of text cannot. In JSON, the escape means the surrogate.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _elide_middle(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text

@@ -21,7 +21,7 @@ from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
-from prune_gui.errors import CheckpointError, one_line
+from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
@@ -142,7 +142,8 @@ class Checkpoint(ABC):
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
         self.keys = tuple(raw)
-        self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata))
+        valid = {valid_text(key): valid_text(value) for key, value in metadata.items()}
+        self.metadata: Mapping[str, str] = MappingProxyType(valid)
         all_remarks = map(one_line, (*warnings, *remarks, *surroundings.remarks))
         self.warnings = tuple(dict.fromkeys(all_remarks))
         self.candidates = candidates

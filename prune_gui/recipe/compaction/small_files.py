@@ -23,7 +23,7 @@ from prune_gui.checkpoint.small_files import (
     is_small_file_name,
 )
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
-from prune_gui.errors import CheckpointError
+from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.compaction.source import Json
 from prune_gui.regular_files import read_regular
@@ -58,7 +58,7 @@ def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
 
 
 def _config_bytes(config: Json) -> bytes:
-    return f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode()
+    return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()
 
 
 def left_out_folders(checkpoint: Checkpoint) -> list[str]:

@@ -36,7 +36,7 @@ from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -247,6 +247,7 @@ class _Record(NamedTuple):
         url, own_id, overwrite, main, names, since = json.loads(path.read_bytes())
         return cls(Destination(url, own_id, overwrite), main, names, datetime.fromisoformat(since))
 
+    @not_cancelled()
     def try_to_clean(self) -> bool:
         """Remove what is left of the upload, unless it is complete, and the record.
 

@@ -20,8 +20,8 @@ from upload_proxy import upload_proxy
 
 import prune_gui
 from prune_gui.checkpoint.remote import destination, uploads
+from prune_gui.checkpoint.remote.buckets import located
 from prune_gui.checkpoint.remote.destination import remove_interrupted
-from prune_gui.checkpoint.remote.stores import located
 from prune_gui.checkpoint.remote.uploads import upload_file
 from prune_gui.checkpoint.sharded import writing
 from prune_gui.errors import Cancelled, CheckpointError

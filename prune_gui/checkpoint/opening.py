@@ -17,7 +17,7 @@ from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recog
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.pipeline import find_component
 from prune_gui.checkpoint.refusal import refusing
-from prune_gui.checkpoint.remote.locations import location_path, url_of
+from prune_gui.checkpoint.remote.locations import location, location_path, url_of
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
@@ -52,12 +52,14 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         with refusing(path):
             return _open(path, state)
     except FileNotFoundError:
-        raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
+        raise CheckpointError(
+            tr("{path} does not exist. Check its name.", path=location(path))
+        ) from None
     except OSError as error:
         raise CheckpointError(
             tr(
                 "{path} cannot be read: {reason}. Check its name and permissions.",
-                path=path,
+                path=location(path),
                 reason=error.strerror or error,
             )
         ) from error

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
-from pathlib import Path
+from socket import gaierror
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -259,7 +259,8 @@ def _may_pass(error: Exception) -> bool:
     from obstore.exceptions import GenericError  # optional
 
     if isinstance(error, WebError):
-        passing = isinstance(error.__cause__, (OSError, HTTPException))
+        cause = error.__cause__
+        passing = isinstance(cause, (OSError, HTTPException)) and not isinstance(cause, gaierror)
         return passing or str(error).startswith(PASSING_STATUS)
     return isinstance(error, GenericError)
 

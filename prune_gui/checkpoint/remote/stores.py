@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
+from pathlib import Path
 from socket import gaierror
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -26,6 +27,7 @@ from prune_gui.checkpoint.remote.web import (
     UNTRUSTED,
     Answer,
     Patience,
+    RangesIgnoredError,
     TooLargeError,
     TooSlowError,
     WebError,
@@ -96,10 +98,6 @@ class MissingError(CheckpointError):
 
     def __init__(self, url: str) -> None:
         super().__init__(tr("{url} does not exist. Check the URL.", url=url))
-
-
-class RangesIgnoredError(WebError):
-    """A web server sends a whole file instead of a part."""
 
 
 class DeniedError(CheckpointError):

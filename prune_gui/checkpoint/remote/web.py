@@ -57,6 +57,10 @@ class TooSlowError(WebError):
     """A server sends too slowly."""
 
 
+class RangesIgnoredError(WebError):
+    """A server sends a whole file instead of a part."""
+
+
 class Answer(NamedTuple):
     """What a server answered.
 

@@ -11,7 +11,12 @@ from typing import Any, BinaryIO, Final, cast
 from prune_gui.checkpoint.base import Surroundings
 from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
-from prune_gui.checkpoint.keras.listing import ListingError, is_installed, list_datasets
+from prune_gui.checkpoint.keras.listing import (
+    UNUSUAL,
+    ListingError,
+    is_installed,
+    list_datasets,
+)
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
@@ -192,6 +197,10 @@ def _tensors(datasets: list[dict[str, Any]], start: int, stop: int) -> dict[str,
 
 def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
     dtype, shape = DTYPES.get(dataset["dtype"]), dataset["shape"]
+    if dataset["dtype"] == UNUSUAL:
+        raise FalseClaimError(
+            deferred("the numbers of {key!r} have a form that NumPy does not know", key=key)
+        )
     if dtype is None or shape is None:
         special = deferred("HDF5 type {dtype}", dtype=one_line(dataset["dtype"], 40))
         return SpanTensor(RawTensor((), "uint8", special=special))

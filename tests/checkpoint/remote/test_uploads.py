@@ -14,6 +14,7 @@ import boto3
 import obstore
 import pytest
 import torch
+from filelock import FileLock
 from object_stores import forget_connections, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
 from upload_proxy import upload_proxy
@@ -419,3 +420,12 @@ def test_ctrl_c_removes_what_was_uploaded(store, path):
     assert process.returncode == 130
     assert "Traceback" not in message
     assert left(store) == ([], [])
+
+
+def test_a_lock_that_a_killed_process_left_without_a_record_is_removed(cache):
+    folder = cache / "uploads"
+    folder.mkdir(parents=True)
+    with FileLock(folder / "running.lock"):
+        (folder / "killed.lock").touch()
+        assert remove_interrupted() == []
+        assert [path.name for path in folder.iterdir()] == ["running.lock"]

@@ -203,6 +203,21 @@ def flax(octets: bytes) -> None:
                 ), key
 
 
+def config(octets: bytes) -> None:
+    """Open a checkpoint beside a config.json, and as a model of a pipeline."""
+    with file_of(octets, "config.json") as path:
+        (path.parent / "model_index.json").write_bytes(octets)
+        safetensors.torch.save_file(CONFIGURED, path.parent / "m.safetensors")
+        for opened_as in (path.parent / "m.safetensors", path.parent):
+            try:
+                with open_checkpoint(opened_as) as checkpoint:
+                    assert checkpoint.description.isprintable()
+                    assert checkpoint.module_types
+                    assert all(type(size) is int for size in checkpoint.hf_config.values())
+            except CheckpointError as error:
+                check_refusal(error)
+
+
 def index(octets: bytes) -> None:
     """Read an index of shards."""
     with file_of(octets, "m.safetensors.index.json") as path:
@@ -301,6 +316,12 @@ def _indexes() -> list[bytes]:
     return [json.dumps(text).encode()]
 
 
+CONFIGURED = {"model.layers.0.mlp.up_proj.weight": torch.ones(4, 2)}
+CONFIGS = (
+    {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "intermediate_size": 4},
+    {"model_type": "x", "text_config": {"model_type": "llama", "hidden_size": 2}},
+    {"_class_name": "Pipeline", "unet": ["diffusers", "UNet2DConditionModel"], "_x": [None, None]},
+)
 LINES = [b"encoder.*.weight, !*norm*", b"type:Linear dims>1 size>=1M sparsity<50%", b"[!a]? b"]
 
 TARGETS = {
@@ -311,6 +332,7 @@ TARGETS = {
     "pickle": Target(pickle, _pickles),
     "npz": Target(npz, _archives_of_numpy),
     "flax": Target(flax, _files_of_flax),
+    "config": Target(config, lambda: [json.dumps(each).encode() for each in CONFIGS]),
     "index": Target(index, _indexes),
     "recipe": Target(recipe, _recipes),
     "conditions": Target(conditions, lambda: list(LINES)),

@@ -79,6 +79,11 @@ def url_of(path: Path) -> str | None:
     return f"{scheme}://{unquote(authority)}/{inner}".removesuffix("/")
 
 
+def quoted(path: str) -> str:
+    """Return the path of a URL of which some parts are quoted, all quoted."""
+    return quote(unquote(path), safe=PLAIN)
+
+
 def location(path: Path) -> str:
     """Return what to show for the path of a checkpoint: its URL if it is remote."""
     return url_of(path) or str(path)

@@ -22,6 +22,7 @@ from prune_gui.checkpoint.remote.buckets import (
     check_installed,
     located,
 )
+from prune_gui.checkpoint.remote.locations import quoted
 from prune_gui.checkpoint.remote.web import (
     PIECE_BYTES,
     UNTRUSTED,
@@ -466,11 +467,12 @@ def _web(url: str) -> tuple[str, str] | None:
         name, _, inner = parts.path.strip("/").partition("/")
         name, _, revision = name.partition("@")
         path = f"{parts.netloc}/{name}/resolve/{revision or 'main'}/{inner}".rstrip("/")
-        return f"{_hub()}/{path}", _hub_token()
+        return f"{_hub()}/{quoted(path)}", _hub_token()
     if parts.scheme not in ("http", "https"):
         return None
     check_installed()
-    return url, _hub_token() if f"{parts.scheme}://{parts.netloc}" == _hub() else ""
+    origin = f"{parts.scheme}://{parts.netloc}"
+    return origin + quoted(parts.path), _hub_token() if origin == _hub() else ""
 
 
 def _hub() -> str:

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping
 from email.message import Message
 from functools import lru_cache, partial
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final, NamedTuple
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 from prune_gui.monitor import check_cancelled
@@ -40,6 +41,8 @@ MAX_IDLE: Final = 16
 """Connections that are kept for further requests."""
 FILE: Final = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT)
 REDIRECTS: Final = (301, 302, 303, 307, 308)
+AS_IT_IS: Final = "%/?:@!$&'()*+,;=[]~"
+"""What redirects may contain; other characters are quoted."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 UNTRUSTED: Final = "InvalidCertificate"
 """What is in the text of an error if the certificate of the server is not trusted."""
@@ -186,7 +189,8 @@ def _exchange(
     connection = _idle.take(origin) or _Connection(origin)
     connection.patience = Patience(MAX_HEADER_BYTES + MAX_OVERHEAD * limit)
     try:
-        target = connection.prefix + urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        target = quote(urlunsplit(("", "", parts.path or "/", parts.query, "")), safe=AS_IT_IS)
+        target = connection.prefix + target
         connection.request(method, target, headers={**headers, **connection.proxy_login})
         response = connection.getresponse()
         octets = _body(response, limit) if response.status == status else b""
@@ -403,5 +407,13 @@ class _Idle:
                 oldest = next(each for each in self._connections.values() if each)
                 oldest.pop(0).close()
 
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock:
+            for connection in chain.from_iterable(self._connections.values()):
+                connection.close()
+            self._connections.clear()
+
 
 _idle: Final = _Idle()
+close_idle: Final = _idle.close

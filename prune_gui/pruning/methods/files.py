@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -48,6 +47,10 @@ class FilePath(str):
         return self if FilePath.of(self.written, folder) == self else self.in_full
 
 
+def _written(path: str) -> str:
+    return path.written if isinstance(path, FilePath) else path
+
+
 def _validate_path(
     given: Any,  # noqa: ANN401 - not validated yet
     handler: ValidatorFunctionWrapHandler,
@@ -73,7 +76,7 @@ def _validate_path(
 FileName = Annotated[
     str,
     WrapValidator(_validate_path),
-    PlainSerializer(attrgetter("written"), return_type=str, when_used="json"),
+    PlainSerializer(_written, return_type=str, when_used="json"),
 ]
 """The type of a field that names a file: a `FilePath`; JSON has its `written` form."""
 
@@ -88,10 +91,6 @@ def _validate_scores(
     info: ValidationInfo,
 ) -> str:
     return OPTIMIZER if given == OPTIMIZER else _validate_path(given, handler, info)
-
-
-def _written(path: str) -> str:
-    return path.written if isinstance(path, FilePath) else path
 
 
 ScoresName = Annotated[

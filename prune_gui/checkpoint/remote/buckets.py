@@ -27,6 +27,9 @@ Found = TypeVar("Found")
 FIRST_PAUSE_S: Final = 0.2
 """Pause before the second attempt; it doubles each time."""
 MAX_ANSWER_BYTES: Final = 8_000_000
+STALL_S: Final = 120
+"""See `Patience`. It is longer than a request to a web server waits, because `obstore` reports only
+large pieces of an answer, and makes requests again itself."""
 
 
 def client_options() -> ClientConfig:
@@ -64,7 +67,7 @@ def awaited(work: Callable[[Patience], Awaitable[Found]], limit: int = MAX_ANSWE
         WebError: it takes too long, or the work counts more bytes than the limit.
         Cancelled: the user cancels.
     """
-    patience = Patience(limit)
+    patience = Patience(limit, STALL_S)
 
     async def watch() -> Found:
         task = asyncio.ensure_future(work(patience))

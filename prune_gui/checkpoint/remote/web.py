@@ -83,10 +83,11 @@ class Patience:
 
     Args:
         budget: the bytes that may arrive.
+        stall_s: in so many seconds, `STALL_BYTES` have to arrive; `STALL_S` if None.
     """
 
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
+    def __init__(self, budget: int, stall_s: float | None = None) -> None:
+        self._budget, self._stall_s = budget, STALL_S if stall_s is None else stall_s
         self._restart()
 
     def advance(self, nbytes: int) -> None:
@@ -116,7 +117,7 @@ class Patience:
             raise TooSlowError
 
     def _restart(self) -> None:
-        self._end, self._missing = time.monotonic() + STALL_S, STALL_BYTES
+        self._end, self._missing = time.monotonic() + self._stall_s, STALL_BYTES
 
 
 def request(

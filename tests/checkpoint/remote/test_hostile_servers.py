@@ -10,10 +10,11 @@ import threading
 import time
 
 import pytest
+from object_stores import forget_connections
 from raw_server import dripping, endless, endless_chunks, serving_raw
 
 import prune_gui
-from prune_gui.checkpoint.remote import stores, web
+from prune_gui.checkpoint.remote import buckets, stores, web
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -210,3 +211,28 @@ def test_a_name_in_a_listing_that_no_file_has_is_left_out(server, monkeypatch, n
     server.contents = {"api/models/o/n/tree/main": listed}
     with pytest.raises(CheckpointError, match="hf://o/n is a folder without a checkpoint"):
         prune_gui.open_checkpoint("hf://o/n")
+
+
+@pytest.mark.parametrize(
+    ("stall_s", "error", "words"),
+    [(0.5, CheckpointError, "sends too slowly"), (100, Cancelled, "Cancelled")],
+)
+def test_a_slow_object_store_is_abandoned(monkeypatch, tmp_path, stall_s, error, words):
+    monkeypatch.setattr(buckets, "STALL_S", stall_s)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "REGION"):
+        monkeypatch.setenv(f"AWS_{name}", "eu-central-1")
+    dated = f"{OK}Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Length: 99\r\n\r\n"
+    cancel = threading.Event()
+    with serving_raw(dripping(dated, bytes(99), 0.2)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        forget_connections()
+        timer = threading.Timer(0.5, cancel.set)
+        if error is Cancelled:
+            timer.start()
+        started = time.monotonic()
+        with pytest.raises(error, match=words), Monitor(cancel=cancel).in_charge():
+            stores.read_small("s3://bucket/config.json", 1000)
+        assert time.monotonic() - started < 5
+        timer.cancel()
+    forget_connections()

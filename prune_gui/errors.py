@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from prune_gui.language import tr
+from prune_gui.redaction import redacted
 
 MAX_MESSAGE_CHARS: Final = 590
 """Maximum number of characters of a message, including names from files."""
@@ -101,14 +102,24 @@ def one_line(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     - invisible characters (`INVISIBLE`);
     - combining marks beyond `MAX_MARKS` on one letter.
 
+    Passwords and signatures in URLs are hidden (see `redacted`).
+
     Args:
         text: from a file, a user or a library.
         limit: maximum number of characters to return; the middle of a longer text is omitted.
     """
-    text = _elide_middle(text, limit)
+    text = _elide_middle(redacted(text), limit)
     if text.isascii() and text.isprintable():
         return text
     return _elide_middle("".join(_escape(text)), limit)
+
+
+def valid_text(text: str) -> str:
+    r"""Return a text with escapes, as in "\ud800", in place of lone surrogates.
+
+    JSON and pickles can hold these, files of text cannot. In JSON, the escape means the surrogate.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _elide_middle(text: str, limit: int) -> str:

@@ -37,6 +37,16 @@ def check_cancelled() -> None:
         raise Cancelled
 
 
+@contextmanager
+def not_cancelled() -> Iterator[None]:
+    """Let no `check_cancelled` within a block raise: what it does has to be completed."""
+    token = _cancel.set(None)
+    try:
+        yield
+    finally:
+        _cancel.reset(token)
+
+
 class Monitor:
     """Sums the work done by any number of threads and reports it.
 

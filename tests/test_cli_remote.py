@@ -52,6 +52,8 @@ def test_a_remote_checkpoint_is_inspected_and_pruned(server, tmp_path):
     [
         (["inspect", "URL/other.safetensors"], 1, "other.safetensors does not exist"),
         (["inspect", "https://me:secret@host/model.pt"], 1, "carries a password"),
+        (["inspect", "https:/me:secret@host/model.pt"], 1, "carries a password"),
+        (["open", " s3:/me:secret@host/model.pt"], 1, "carries a password"),
         (["apply", "RECIPE", "URL/a.pt", "-o", "https://host/a.pt"], 1, "into an object store"),
         (["apply", "https://host/a.yaml", "URL/model.safetensors", "-o", "a.pt"], 2, "is a URL"),
     ],

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 Cell = str | int | float | bool | None
 
 
-FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
-"""The beginning of a text that a spreadsheet runs as a formula, also after apostrophes."""
+SIGNS: Final = r"=+\-@\t\r\n＝＋－＠﹦﹢﹣﹫⁼⁺⁻₌₊₋−"  # noqa: RUF001 - these are meant
+IGNORED: Final = r"\s'\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+FORMULA: Final = re.compile(f"[{IGNORED}]*[{SIGNS}]")
+"""The beginning of a text that a spreadsheet runs as a formula, maybe after it has normalized the
+text: replaced other forms of the signs, and removed what is invisible and apostrophes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,9 +51,10 @@ class Table:
     def to_csv(self, separator: Literal[",", "\t"] = ",") -> str:
         """Return the table as CSV (RFC 4180), headings first; doubles as Python's `repr`.
 
-        A text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a
-        carriage return) gets a leading apostrophe. So does a text that begins with apostrophes
-        followed by such a character: removing the first apostrophe always restores the text.
+        A text that a spreadsheet may run as a formula (it begins with =, +, -, @, another form of
+        these, or a line break) gets a leading apostrophe. So does a text that begins with spaces
+        and apostrophes followed by such a character: removing the first apostrophe always restores
+        the text.
         """
         text = io.StringIO()
         writer = csv.writer(text, delimiter=separator)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final, Self
 from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
-from prune_gui.errors import CheckpointError, one_line
+from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 CHUNK_ELEMENTS: Final = 1 << 20
 UNASKED_FETCH_BYTES: Final = 1 << 24
+PARSING: Final = frozenset(
+    ("read_key", "view_key", "view_key_span", "view_keys", "nbytes_outside", "has_moments"),
+)
+"""The methods of formats that may parse what opening a file has left."""
 
 Read = Callable[[str], Iterator[memoryview]]
 """A function that yields the bytes of a dense tensor by its raw key, at most 4 MiB at a time."""
@@ -94,6 +99,11 @@ class Checkpoint(ABC):
     is_part = False
     """Whether this is one file of several that open together."""
 
+    def __init_subclass__(cls) -> None:
+        """Refuse a file that one of `PARSING` does not expect; see `refusing`."""
+        for name in PARSING & vars(cls).keys():
+            setattr(cls, name, refusing_read(vars(cls)[name]))
+
     def __init__(
         self,
         path: Path,
@@ -134,7 +144,8 @@ class Checkpoint(ABC):
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
         self.keys = tuple(raw)
-        self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata))
+        valid = {valid_text(key): valid_text(value) for key, value in metadata.items()}
+        self.metadata: Mapping[str, str] = MappingProxyType(valid)
         all_remarks = map(one_line, (*warnings, *remarks, *surroundings.remarks))
         self.warnings = tuple(dict.fromkeys(all_remarks))
         self.candidates = candidates
@@ -238,7 +249,8 @@ class Checkpoint(ABC):
         They are the names of their classes if the file contains them, and else inferred from names
         and shapes.
         """
-        return module_types_around(module_tree(self.tensors.values(), self.module_classes))
+        with refusing(self.path):
+            return module_types_around(module_tree(self.tensors.values(), self.module_classes))
 
     @abstractmethod
     def read_key(self, key: str) -> torch.Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint import formats
+from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.sharded.index import index_pattern, is_index
 from prune_gui.checkpoint.sharded.split import part_names
 from prune_gui.errors import CheckpointError
@@ -41,7 +42,7 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
             raise CheckpointError(
                 tr(
                     "{folder} holds several checkpoints. Open one of them: {names}.",
-                    folder=folder,
+                    folder=location(folder),
                     names=listed(candidates),
                 )
             )
@@ -49,7 +50,7 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
         tr(
             "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a "
             "checkpoint.",
-            folder=folder,
+            folder=location(folder),
             suffixes=", ".join(formats.known_suffixes()),
         )
     )

@@ -17,7 +17,8 @@ from prune_gui.checkpoint.folder import find_checkpoint
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.pipeline import find_component
-from prune_gui.checkpoint.remote.locations import location_path, url_of
+from prune_gui.checkpoint.refusal import refusing
+from prune_gui.checkpoint.remote.locations import location, location_path, url_of
 from prune_gui.checkpoint.sharded.index import is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.sharded.split import split_index
@@ -51,41 +52,49 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     if "\0" in str(path):
         raise CheckpointError(tr("{path!r} is not a valid path. Check its name.", path=str(path)))
     try:
-        if url_of(path) is not None:
-            from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
-
-            fetch_surroundings(path)
-        component = find_component(path, state)
-        remarks: tuple[str, ...] = ()
-        if component is not None:
-            if component.folder == path and state is None:
-                remarks = component.remarks
-            path, state = component.path, None
-        if path.is_dir():
-            path, variants = find_checkpoint(path)
-            remarks += variants
-        surroundings = look_around(path, remarks, component)
-        if is_index(path):
-            _check_state(path, state, has_states=False)
-            return ShardedCheckpoint(read_index(path), open_file, surroundings)
-        opened = open_file(path, state, surroundings)
-        with ExitStack() as whole:
-            whole.enter_context(opened)
-            index = split_index(opened)
-            if index is None:
-                whole.pop_all()
-                return opened
-        return ShardedCheckpoint(index, open_file, surroundings)
+        with refusing(path):
+            return _open(path, state)
     except FileNotFoundError:
-        raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
+        raise CheckpointError(
+            tr("{path} does not exist. Check its name.", path=location(path))
+        ) from None
     except OSError as error:
         raise CheckpointError(
             tr(
                 "{path} cannot be read: {reason}. Check its name and permissions.",
-                path=path,
+                path=location(path),
                 reason=error.strerror or error,
             )
         ) from error
+
+
+def _open(path: Path, state: str | None) -> Checkpoint:
+    """Open what is at a path; see `open_checkpoint`."""
+    if url_of(path) is not None:
+        from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
+
+        fetch_surroundings(path)
+    component = find_component(path, state)
+    remarks: tuple[str, ...] = ()
+    if component is not None:
+        if component.folder == path and state is None:
+            remarks = component.remarks
+        path, state = component.path, None
+    if path.is_dir():
+        path, variants = find_checkpoint(path)
+        remarks += variants
+    surroundings = look_around(path, remarks, component)
+    if is_index(path):
+        _check_state(path, state, has_states=False)
+        return ShardedCheckpoint(read_index(path), open_file, surroundings)
+    opened = open_file(path, state, surroundings)
+    with ExitStack() as whole:
+        whole.enter_context(opened)
+        index = split_index(opened)
+        if index is None:
+            whole.pop_all()
+            return opened
+    return ShardedCheckpoint(index, open_file, surroundings)
 
 
 @gc_paused()
@@ -100,9 +109,10 @@ def open_file(
     """
     source = _source(path)
     try:
-        file_format = _format_of(source)
-        _check_state(path, state, has_states=file_format.has_states)
-        return file_format.open(source, state, surroundings)
+        with refusing(path):
+            file_format = _format_of(source)
+            _check_state(path, state, has_states=file_format.has_states)
+            return file_format.open(source, state, surroundings)
     except BaseException:
         source.close()
         raise

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import click
 
 from prune_gui.byte_counts import parse_bytes
-from prune_gui.checkpoint.remote.locations import is_url, path_of
+from prune_gui.checkpoint.remote.locations import check_path, is_url, path_of
 from prune_gui.cli.printing import print_line
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -34,12 +34,14 @@ class _NonEmptyPath(click.Path):
         Raises:
             click.BadParameter: the path is empty, for `Path("")` would be the working folder, or is
                 a URL that is not allowed here.
+            CheckpointError: the path is a mistyped URL with credentials.
         """
         if not os.fspath(value):
             self.fail("The path is empty.", param, ctx)
         text = os.fspath(value)
         if is_url(text):
             return self._of_url(text, param, ctx)
+        check_path(text)
         return super().convert(value, param, ctx)
 
     def _of_url(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
+from prune_gui.monitor import Monitor
 from prune_gui.session.end_signals import end_signals
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None,
 
     with end_signals(interrupt):
         try:
-            with _progress_bar(title) if with_bar else nullcontext() as progress:
+            with (
+                _progress_bar(title) if with_bar else nullcontext() as progress,
+                Monitor(cancel=stop).in_charge(),
+            ):
                 yield progress, stop
         except (Cancelled, KeyboardInterrupt):
             raise Interrupted(code, str(Cancelled())) from None

@@ -76,6 +76,28 @@ FLAX: dict[str, Bad | Harmless] = {
     "harmless-chunks-without-a-name": Harmless(
         packed({"__msgpack_chunked_array__": True, "shape": {"0": 2}, "chunks": {"0": array()}})
     ),
-    "harmless-dtype-unknown": Harmless(packed({"w": array(dtype="int4")})),
+    "chunks-not-flat": Bad("'w' is damaged", chunked({"0": 2, "1": 2}, array((2, 1)), array())),
+    "chunks-after-another-key": Bad(
+        "'w' is damaged",
+        packed({"w": {"shape": {}, "__msgpack_chunked_array__": True, "chunks": {}}}),
+    ),
+    "text-not-utf-8": Bad("texts is not UTF-8", file(b"\x81\xa1a\xa1\xff", "m.msgpack")),
+    "text-not-utf-8-in-a-list": Bad(
+        "texts is not UTF-8", file(b"\x81\xa1a\x91\xd9\x02a\xc3", "m.msgpack")
+    ),
+    "dtype-none": Bad("'w' is damaged", packed({"w": array(dtype="float3r")})),
+    "dtype-none-in-bytes": Bad("'w' is damaged", packed({"w": array(dtype=b"float32\0")})),
+    "dtype-of-objects": Bad("'w' is damaged", packed({"w": array((1,), dtype="O")})),
+    "dtype-of-no-bytes": Bad("'w' is damaged", packed({"w": array(dtype="S0")})),
+    "dtype-other-does-not-fit": Bad("'w' is damaged", packed({"w": array((3,), dtype="<f4")})),
+    "dtype-other-cut-off": Bad("'w' is damaged", packed({"w": array((1,), ">f8", bytes(9))})),
+    "values-a-text": Bad("'w' is damaged", packed({"w": array(octets="12345678")})),
+    "complex-of-three": Bad("'c' is damaged", packed({"c": msgpack.ExtType(2, b"\x93\1\1\1")})),
+    "complex-of-texts": Bad("'c' is damaged", packed({"c": msgpack.ExtType(2, b"\x92\xa1a\1")})),
+    "complex-and-more": Bad("'c' is damaged", packed({"c": msgpack.ExtType(2, b"\x92\1\1\1")})),
+    "harmless-dtype-of-ml-dtypes": Harmless(packed({"w": array((8,), dtype="int4")})),
+    "harmless-dtype-of-numpy": Harmless(packed({"w": array(dtype=">f4")})),
+    "harmless-complex": Harmless(packed({"c": msgpack.ExtType(2, b"\x92\1\1")})),
+    "harmless-bytes-as-key": Harmless(packed({b"w": array()})),
     "harmless-nothing": Harmless(packed({"step": 3})),
 }  # fmt: skip

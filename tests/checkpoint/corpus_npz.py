@@ -38,6 +38,22 @@ def edited(old: bytes, new: bytes) -> Callable[[Path], Path]:
     return file(archive_bytes(npy()).replace(old, new), "m.npz")
 
 
+def not_text(octets: bytes, name: bytes) -> bytes:
+    """Return an archive in which a name starts with a byte that is not text, declared as UTF-8.
+
+    The name is changed wherever it is: in the local header, in the directory, or in both.
+    """
+    changed = bytearray(octets)
+    for magic, flags, name_start in ((b"PK\x03\x04", 7, 30), (b"PK\x01\x02", 9, 46)):
+        start = octets.find(name)
+        while start >= 0:
+            header = start - name_start
+            if octets[header : header + 4] == magic:
+                changed[start], changed[header + flags] = 0xFF, 8
+            start = octets.find(name, start + 1)
+    return bytes(changed)
+
+
 def objects() -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, np.array([None, print], dtype=object), allow_pickle=True)
@@ -48,6 +64,12 @@ NPZ: dict[str, Bad | Harmless] = {
     "no-header": Bad("header of its array 'a'", archive(b"abc")),
     "header-of-code": Bad("header of its array 'a'", archive(npy("(exit(),)"))),
     "header-nested": Bad("header of its array 'a'", archive(npy("(" * 9000 + ")" * 9000))),
+    "header-unclosed": Bad("header of its array 'a'", archive(npy().replace(b"}\n", b" \n"))),
+    "header-unclosed-text": Bad("header of its array 'a'", archive(npy(descr="'''<f4'"))),
+    "name-not-text": Bad("damaged zip", file(not_text(archive_bytes(npy()), b"a.npy"), "m.npz")),
+    "larger-by-7": Bad(
+        "larger than its archive declares, by 7", file(archive_bytes(npy()) + bytes(7), "m.npz")
+    ),
     "header-too-long": Bad("header of its array 'a'", archive(npy("(" + "1," * 20000 + ")"))),
     "dtype-unknown": Bad("header of its array 'a'", archive(npy(descr="'q99'"))),
     "shape-negative": Bad("impossible shape", archive(npy("(-2,)"))),

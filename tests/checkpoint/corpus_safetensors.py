@@ -169,8 +169,10 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
     "hole-at-the-start": Bad(
         "does not start", file_of({"a": ENTRY | {"data_offsets": [1, 3]}}, b"abc")
     ),
-    "trailing-bytes": Bad("tensors end at byte", file_of({"a": ENTRY}, b"abc")),
-    "trailing-bytes-alone": Bad("tensors end at byte", file_of({})),
+    "trailing-bytes": Bad(
+        "larger than its header declares, by one byte", file_of({"a": ENTRY}, b"abc")
+    ),
+    "trailing-bytes-alone": Bad("larger than its header declares, by 2 bytes", file_of({})),
     "name-with-a-lone-surrogate": Bad("is not valid text", file_of({"\ud800": ENTRY})),
     "metadata-a-number": Bad("metadata 'k' is not text", file_of({"__metadata__": {"k": 1}}, b"")),
     "metadata-a-list": Bad("metadata is not a JSON object", file_of({"__metadata__": []}, b"")),

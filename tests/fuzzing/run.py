@@ -7,6 +7,7 @@ are passed to libFuzzer. An input that makes a target fail is written to the wor
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "checkpoint")]
-TARGETS = ("header", "gguf", "archive", "legacy", "pickle", "index", "recipe", "conditions")
+TARGETS = (
+    *("header", "gguf", "archive", "legacy", "pickle", "npz", "flax", "config"),
+    *("index", "recipe", "conditions"),
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -28,12 +32,21 @@ def main(arguments: list[str]) -> int:
         return max(abs(run.returncode) for run in runs)
 
 
+class RaisingHandler(logging.Handler):
+    """Raises what a parser did not expect, which is refused and logged as an error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1]:
+            raise record.exc_info[1]
+
+
 def fuzz(name: str, options: list[str]) -> int:
     """Fuzz one target in this process, which libFuzzer ends."""
     import atheris
 
     with atheris.instrument_imports(include=["prune_gui.checkpoint", "prune_gui.recipe"]):
         from fuzzing.targets import TARGETS as ALL
+    logging.getLogger().addHandler(RaisingHandler())
     target = ALL[name]
     with tempfile.TemporaryDirectory() as seeds:
         for number, octets in enumerate(target.seeds()):

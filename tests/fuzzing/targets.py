@@ -23,6 +23,7 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from flax_reference import leaves_of_flax
 from gguf import GGUFReader
 from gguf_files import write_gguf
 from same_values import same
@@ -192,12 +193,35 @@ def npz(octets: bytes) -> None:
 
 
 def flax(octets: bytes) -> None:
-    """Open a msgpack file; if it opens, msgpack unpacks it, and the arrays are read."""
+    """Open a msgpack file; if it opens, compare it with what flax reads."""
     with opened(octets, "m.msgpack") as (_, checkpoint):
-        if checkpoint is not None and checkpoint.format == "flax":
-            for key, raw in checkpoint.raw.items():
-                assert raw.special or checkpoint.read_key(key).shape == raw.shape
-            msgpack.unpackb(octets, strict_map_key=False, unicode_errors="replace")
+        if checkpoint is None or checkpoint.format != "flax":
+            return
+        expected = dict(leaves_of_flax(octets))
+        for key, raw in checkpoint.raw.items():
+            if raw.special is None:
+                read = checkpoint.read_key(key)
+                assert any(
+                    read.shape == values.shape
+                    and read.reshape(-1).view(torch.uint8).numpy().tobytes() == values.tobytes()
+                    for path, values in expected.items()
+                    if path in (tuple(key.split("/")), tuple(key.split(".")))
+                ), key
+
+
+def config(octets: bytes) -> None:
+    """Open a checkpoint beside a config.json, and as a model of a pipeline."""
+    with file_of(octets, "config.json") as path:
+        (path.parent / "model_index.json").write_bytes(octets)
+        safetensors.torch.save_file(CONFIGURED, path.parent / "m.safetensors")
+        for opened_as in (path.parent / "m.safetensors", path.parent):
+            try:
+                with open_checkpoint(opened_as) as checkpoint:
+                    assert checkpoint.description.isprintable()
+                    assert checkpoint.module_types
+                    assert all(type(size) is int for size in checkpoint.hf_config.values())
+            except CheckpointError as error:
+                check_refusal(error)
 
 
 def index(octets: bytes) -> None:
@@ -298,6 +322,12 @@ def _indexes() -> list[bytes]:
     return [json.dumps(text).encode()]
 
 
+CONFIGURED = {"model.layers.0.mlp.up_proj.weight": torch.ones(4, 2)}
+CONFIGS = (
+    {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "intermediate_size": 4},
+    {"model_type": "x", "text_config": {"model_type": "llama", "hidden_size": 2}},
+    {"_class_name": "Pipeline", "unet": ["diffusers", "UNet2DConditionModel"], "_x": [None, None]},
+)
 LINES = [b"encoder.*.weight, !*norm*", b"type:Linear dims>1 size>=1M sparsity<50%", b"[!a]? b"]
 
 TARGETS = {
@@ -308,6 +338,7 @@ TARGETS = {
     "pickle": Target(pickle, _pickles),
     "npz": Target(npz, _archives_of_numpy),
     "flax": Target(flax, _files_of_flax),
+    "config": Target(config, lambda: [json.dumps(each).encode() for each in CONFIGS]),
     "index": Target(index, _indexes),
     "recipe": Target(recipe, _recipes),
     "conditions": Target(conditions, lambda: list(LINES)),

@@ -8,6 +8,8 @@ https://github.com/msgpack/msgpack/blob/master/spec.md describes the bytes.
 
 from __future__ import annotations
 
+import math
+from codecs import getincrementaldecoder
 from typing import BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.parameters import RawTensor
@@ -22,6 +24,7 @@ MAX_VALUES: Final = 1 << 21
 """The limit for the values of a file; a checkpoint has about ten per tensor."""
 MAX_TEXT_BYTES: Final = 1 << 16
 ARRAY_TYPES: Final = (1, 3)
+COMPLEX_TYPE: Final = 2
 MAX_TYPE: Final = 127
 CHUNKED: Final = "__msgpack_chunked_array__"
 CHUNKED_MEMBERS: Final = 3
@@ -32,6 +35,14 @@ DTYPES: Final = frozenset(
     if bits >= 8 and not dtype.startswith("q") and dtype not in ("complex32", "float4_e2m1fn_x2")
 )
 """The dtypes whose names in NumPy and ml_dtypes are those in torch."""
+BYTE_DTYPES: Final = frozenset(
+    (
+        *("int2", "int4", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
+        *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"),
+    )
+)
+"""Further dtypes of ml_dtypes, of one byte each, which torch does not have."""
+DECODED_BYTES: Final = 1 << 20
 NUMBERS: Final = {
     **dict.fromkeys((0xC0, 0xC2, 0xC3), 0),
     **dict.fromkeys((0xCC, 0xD0), 1),
@@ -45,7 +56,8 @@ FIXED_EXTENSIONS: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 LENGTHS: Final = {
     first: (kind, nbytes)
     for kind, firsts in {
-        "text": {0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC4: 1, 0xC5: 2, 0xC6: 4},
+        "text": {0xD9: 1, 0xDA: 2, 0xDB: 4},
+        "bytes": {0xC4: 1, 0xC5: 2, 0xC6: 4},
         "extension": {0xC7: 1, 0xC8: 2, 0xC9: 4},
         "array": {0xDC: 2, 0xDD: 4},
         "map": {0xDE: 2, 0xDF: 4},
@@ -59,7 +71,7 @@ class _Head(NamedTuple):
     """The first bytes of a value.
 
     Attributes:
-        kind: "map", "array", "extension", "text" (or bytes), or "number" (or nil, or a boolean).
+        kind: "map", "array", "extension", "text", "bytes", or "number" (or nil, or a boolean).
         size: the members of a map or an array; else the bytes that follow.
         code: the type of an extension, or a small whole number; else -1.
     """
@@ -104,6 +116,10 @@ class FlaxParser:
                 self._value((*path, str(index)))
         elif head.kind == "extension" and head.code in ARRAY_TYPES:
             self.arrays[path] = self._array("/".join(path), head.size)
+        elif head.kind == "extension" and head.code == COMPLEX_TYPE:
+            self._complex("/".join(path), head.size)
+        elif head.kind == "text":
+            self._check_text(head.size)
         else:
             self._file.seek(head.size, 1)
 
@@ -115,8 +131,8 @@ class FlaxParser:
                 raise FalseClaimError(deferred("{key!r} appears more than once", key=key))
             keys.add(key)
             self._value((*path, key))
-            if key == CHUNKED and index == 0:
-                if size != CHUNKED_MEMBERS:
+            if key == CHUNKED:
+                if size != CHUNKED_MEMBERS or index:
                     raise _damaged("/".join(path))
                 self.arrays[path] = self._chunked("/".join(path))
                 return
@@ -138,7 +154,8 @@ class FlaxParser:
                 raise _damaged(key)
             parts.append(self._array(key, self._expected("extension", key).size))
         dtypes = {part.raw.dtype for part in parts}
-        if len(dtypes) != 1 or any(part.raw.special for part in parts):
+        flat = all(len(part.raw.shape) == 1 and part.raw.special is None for part in parts)
+        if len(dtypes) != 1 or not flat:
             raise _damaged(key)
         spans = tuple(span for part in parts for span in part.spans)
         return _tensor(key, shape, dtypes.pop(), spans)
@@ -153,15 +170,37 @@ class FlaxParser:
             raise FalseClaimError(deferred("{key!r} has an impossible shape", key=key))
         shape = [self._expected("number", key).code for _ in range(dims)]
         dtype = self._text()
-        octets = self._expected("text", key).size
+        octets = self._expected("bytes", key).size
         start = self._file.tell()
         if start + octets != end:
             raise _damaged(key)
         self._file.seek(end)
         if dtype not in DTYPES:
+            if checked_nbytes(key, shape, "uint8") != _number_of_others(key, dtype, octets):
+                raise _damaged(key)
             special = deferred("NumPy dtype {dtype}", dtype=one_line(dtype, 40))
             return SpanTensor(RawTensor((octets,), "uint8", special=special))
         return _tensor(key, shape, dtype, ((start, end),) if octets else ())
+
+    def _complex(self, key: str, nbytes: int) -> None:
+        """Check a complex number: an array of two numbers."""
+        end = self._file.tell() + nbytes
+        if self._expected("array", key).size != 2:
+            raise _damaged(key)
+        for _ in range(2):
+            self._expected("number", key)
+        if self._file.tell() != end:
+            raise _damaged(key)
+
+    def _check_text(self, nbytes: int) -> None:
+        decoder = getincrementaldecoder("utf-8")()
+        try:
+            while nbytes:
+                part = self._file.read(min(nbytes, DECODED_BYTES))
+                nbytes -= len(part)
+                decoder.decode(part, final=not nbytes)
+        except UnicodeDecodeError:
+            raise FalseClaimError(deferred("one of its texts is not UTF-8")) from None
 
     def _expected(self, kind: str, key: str) -> _Head:
         head = self._head()
@@ -172,7 +211,7 @@ class FlaxParser:
     def _text(self) -> str:
         """Read a text: the key of a map, or the name of a dtype."""
         head = self._head()
-        if head.kind != "text" or head.size > MAX_TEXT_BYTES:
+        if head.kind not in ("text", "bytes") or head.size > MAX_TEXT_BYTES:
             raise FalseClaimError(deferred("one of its names is not a text"))
         try:
             return self._file.read(head.size).decode()
@@ -186,7 +225,9 @@ class FlaxParser:
             raise FalseClaimError(deferred("it holds too many values"))
         head = self._unchecked_head()
         if head.size > self._size - self._file.tell():
-            raise FalseClaimError(deferred("it ends in the middle of a value"))
+            raise FalseClaimError(
+                deferred("it ends in the middle of a value (a partial download?)")
+            )
         if head.kind == "number" and head.size:
             number = int.from_bytes(self._file.read(head.size), "big")
             return _Head("number", 0, number if head.code in UNSIGNED else -1)
@@ -221,8 +262,29 @@ class FlaxParser:
     def _number(self, nbytes: int) -> int:
         octets = self._file.read(nbytes)
         if len(octets) < nbytes:
-            raise FalseClaimError(deferred("it ends in the middle of a value"))
+            raise FalseClaimError(
+                deferred("it ends in the middle of a value (a partial download?)")
+            )
         return int.from_bytes(octets, "big")
+
+
+def _number_of_others(key: str, dtype: str, nbytes: int) -> int:
+    """Return the number of elements of a dtype of NumPy that torch does not have.
+
+    Raises:
+        FalseClaimError: NumPy does not have it either, or the bytes are not those of such elements.
+    """
+    if dtype in BYTE_DTYPES:
+        return nbytes
+    import numpy as np  # slow to import
+
+    try:
+        found = np.dtype(dtype)
+        if found.hasobject or nbytes % found.itemsize:
+            raise _damaged(key)
+    except (TypeError, ValueError, SyntaxError, ArithmeticError) as error:
+        raise _damaged(key) from error
+    return nbytes // found.itemsize * math.prod(found.shape)
 
 
 def _damaged(key: str) -> FalseClaimError:

@@ -12,6 +12,7 @@ from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.torch.zip_layout import ZIP_ERRORS
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.monitor import Monitor
@@ -29,7 +30,7 @@ def _recognizes_archive(start: bytes, file: BinaryIO) -> bool:
         return False
     try:
         return WEIGHTS_RECORD in zipfile.ZipFile(file).namelist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+    except ZIP_ERRORS:
         return False
 
 

@@ -17,12 +17,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import numpy as np
+
 from prune_gui.checkpoint.span_file import SpanFile
 
 MAX_MEMORY_BYTES: Final = 4 << 30
 MAX_DATASETS: Final = 1 << 18
 MAX_DEPTH: Final = 64
 TIMEOUT_S: Final = 60
+UNUSUAL: Final = "unusual"
+"""The dtype of numbers that are stored in another form than NumPy's."""
 START_CODE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from prune_gui.checkpoint.keras.listing import main; main()"
@@ -116,13 +120,17 @@ def _dataset(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - h5py has no type
     layout = properties.get_layout()
     if properties.get_external_count() or layout == h5py.h5d.VIRTUAL:
         raise ListingError("link")
+    stored = dataset.id.get_type()
     try:
         dtype = dataset.dtype
         kind = dtype.str
-        if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
+        is_opaque = stored.get_class() == h5py.h5t.OPAQUE
+        if is_opaque and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
             kind = "bfloat16"
-        elif h5py.check_enum_dtype(dtype) is not None and dtype.base.str == "|i1":
-            kind = "|b1" if set(h5py.check_enum_dtype(dtype)) == {"FALSE", "TRUE"} else "enum"
+        elif h5py.check_enum_dtype(dtype) is not None:
+            kind = "enum"
+        elif dtype.kind in "biufc" and not _is_usual(stored, dtype):
+            kind = UNUSUAL
     except TypeError:
         kind = "?"
     contiguous = layout == h5py.h5d.CONTIGUOUS
@@ -132,3 +140,14 @@ def _dataset(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - h5py has no type
         "start": dataset.id.get_offset() if contiguous else None,
         "contiguous": contiguous,
     }
+
+
+def _is_usual(stored: Any, dtype: np.dtype[Any]) -> bool:  # noqa: ANN401 - h5py has no types
+    """Return whether numbers are stored as NumPy has them: precision, exponent, padding, order."""
+    from h5py import h5t  # an optional package
+
+    usual = [h5t.py_create(dtype)]
+    if dtype.kind == "c":  # HDF5 2 has a type for them
+        order = "BE" if dtype.byteorder == ">" else "LE"
+        usual.append(getattr(h5t, f"COMPLEX_IEEE_F{4 * dtype.itemsize}{order}", usual[0]))
+    return any(stored.equal(each) for each in usual)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, cast
 
 from prune_gui.checkpoint.base import Surroundings
+from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
-from prune_gui.checkpoint.keras.listing import ListingError, is_installed, list_datasets
+from prune_gui.checkpoint.keras.listing import (
+    UNUSUAL,
+    ListingError,
+    is_installed,
+    list_datasets,
+)
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
@@ -26,6 +31,7 @@ from prune_gui.checkpoint.spans import (
 )
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
+    ZIP_ERRORS,
     check_end,
     check_entries,
     damaged_zip_error,
@@ -33,6 +39,7 @@ from prune_gui.checkpoint.torch.zip_layout import (
 )
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import check_cancelled
 
 OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
 """Top groups with the state of the optimizer, which is kept and not shown."""
@@ -57,7 +64,7 @@ DTYPES: Final = {
     "|b1": "bool",
 }
 FAULTS: Final = {
-    "damaged": deferred("the HDF5 library cannot read it"),
+    "damaged": deferred("the HDF5 library cannot read it (a partial download?)"),
     "link": deferred("it has links, or values in other files"),
     "nested": deferred("it has too many groups, or a group in itself"),
 }
@@ -96,7 +103,7 @@ class KerasCheckpoint(SpanCheckpoint):
             raise invalid_file(source.path, claim, "Keras") from None
         except FalseClaimError as claim:
             raise invalid_file(source.path, claim, "Keras") from None
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        except ZIP_ERRORS as error:
             raise damaged_zip_error(name, error) from error
         self.format = KERAS_NAME if self.archive else HDF5_NAME
         super().__init__(source, tensors, metadata, surroundings)
@@ -123,9 +130,23 @@ class KerasCheckpoint(SpanCheckpoint):
             raise FalseClaimError(deferred("its archive has no {name}", name=WEIGHTS_RECORD))
         check_entries(named, source.size)
         start = record_starts(entries, file, source.size)[weights.header_offset]
+        for entry in entries:
+            _check_record(self.archive, entry)
         if weights.compress_type != zipfile.ZIP_STORED:
             raise FalseClaimError(deferred("{name} in it is compressed", name=WEIGHTS_RECORD))
         return start, start + weights.file_size
+
+
+def _check_record(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Read a record, which compares it with its checksum, as Keras does.
+
+    Raises:
+        zipfile.BadZipFile: it is damaged.
+        Cancelled: the user cancels.
+    """
+    with archive.open(entry) as record:
+        while record.read(CHUNK_BYTES):
+            check_cancelled()
 
 
 def _without_trailer(source: Source, span: Span) -> tuple[Span, dict[str, str]]:
@@ -176,6 +197,10 @@ def _tensors(datasets: list[dict[str, Any]], start: int, stop: int) -> dict[str,
 
 def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
     dtype, shape = DTYPES.get(dataset["dtype"]), dataset["shape"]
+    if dataset["dtype"] == UNUSUAL:
+        raise FalseClaimError(
+            deferred("the numbers of {key!r} have a form that NumPy does not know", key=key)
+        )
     if dtype is None or shape is None:
         special = deferred("HDF5 type {dtype}", dtype=one_line(dataset["dtype"], 40))
         return SpanTensor(RawTensor((), "uint8", special=special))

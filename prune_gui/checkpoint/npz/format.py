@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.torch.zip_layout import ZIP_ERRORS
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.monitor import Monitor
@@ -23,7 +24,7 @@ def _recognizes(start: bytes, file: BinaryIO) -> bool:
         return False
     try:
         names = zipfile.ZipFile(file).namelist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+    except ZIP_ERRORS:
         return False
     of_torch = any(name.rpartition("/")[2].lower() in TORCH_RECORDS for name in names)
     return not of_torch and any(name.endswith(".npy") for name in names)

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -29,6 +28,7 @@ from prune_gui.checkpoint.spans import (
 )
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
+    ZIP_ERRORS,
     check_end,
     check_entries,
     damaged_zip_error,
@@ -115,7 +115,7 @@ class NpzCheckpoint(SpanCheckpoint):
             own = self._read_directory(source)
         except FalseClaimError as claim:
             raise invalid_file(source.path, claim, "numpy.savez") from None
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        except ZIP_ERRORS as error:
             raise damaged_zip_error(source.path.name, error) from error
         tensors = {key: SpanTensor(each.raw, each.mapped) for key, each in self.members.items()}
         super().__init__(source, tensors, own.metadata, surroundings, own.remarks)
@@ -158,7 +158,7 @@ class NpzCheckpoint(SpanCheckpoint):
                     return _special(entry, "structured")
                 shape, fortran, dtype = read_header(file)
                 header_nbytes = file.tell()
-            except (ValueError, TypeError, SyntaxError, MemoryError, OverflowError) as error:
+            except Exception as error:  # NumPy evaluates it as an expression of Python
                 raise FalseClaimError(
                     deferred("the header of its array {key!r} is invalid", key=path)
                 ) from error
@@ -207,7 +207,7 @@ class NpzCheckpoint(SpanCheckpoint):
                     octets[done : done + len(part)] = part
                     done += len(chunk)
                 complete = done == len(octets)
-        except (zipfile.BadZipFile, zlib.error, EOFError):
+        except ZIP_ERRORS:
             complete = False
         if not complete:
             claim = FalseClaimError(deferred("its record {name!r} is damaged", name=key))

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 
@@ -25,7 +23,7 @@ from prune_gui.checkpoint.remote.locations import cache_folder
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import check_cancelled
+from prune_gui.monitor import Monitor, check_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -207,11 +205,9 @@ class Blocks:
         if len(requests) == 1:
             self._fetch_blocks(*requests[0])
             return
+        stop = threading.Event()
         with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-fetch") as pool:
-            futures = {
-                pool.submit(copy_context().run, partial(self._fetch_blocks, *each))
-                for each in requests
-            }
+            futures = {pool.submit(self._fetch_until, stop, *each) for each in requests}
             try:
                 while futures:
                     done, futures = wait(futures, WAIT_S)
@@ -219,7 +215,12 @@ class Blocks:
                     for future in done:
                         future.result()
             finally:
+                stop.set()  # after an interruption or an error, nobody waits for the rest
                 pool.shutdown(cancel_futures=True)
+
+    def _fetch_until(self, stop: threading.Event, first: int, last: int) -> None:
+        with Monitor(cancel=stop).in_charge():
+            self._fetch_blocks(first, last)
 
     def _fetch_blocks(self, first: int, last: int) -> None:
         """Fetch the blocks in [first, last)."""

@@ -36,12 +36,14 @@ from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
 
 RECORD_SUFFIX: Final = ".json"
 LOCK_SUFFIX: Final = ".lock"
+LOCK_S: Final = 10
+"""How long an upload waits for its own lock, which another program may be removing."""
 
 
 class Destination(NamedTuple):
@@ -198,7 +200,7 @@ def uploading(out: Path, main: str, *, is_folder: bool, overwrite: bool) -> Iter
         check_absent(f"{folder_url}/{main}", destination.id)
     with destination.local_folder() as folder:
         upload = Upload(destination, main, folder)
-        with _locked(upload.record.path):
+        with _locked(upload.record.path, LOCK_S):
             try:
                 yield upload
             except BaseException:
@@ -247,6 +249,7 @@ class _Record(NamedTuple):
         url, own_id, overwrite, main, names, since = json.loads(path.read_bytes())
         return cls(Destination(url, own_id, overwrite), main, names, datetime.fromisoformat(since))
 
+    @not_cancelled()
     def try_to_clean(self) -> bool:
         """Remove what is left of the upload, unless it is complete, and the record.
 
@@ -273,9 +276,11 @@ class _Record(NamedTuple):
 
 
 def remove_interrupted() -> list[str]:
-    """Remove what killed processes uploaded, and return the URL of the main file of each upload."""
+    """Remove what killed processes left, and return the URL of the main file of each upload."""
     removed = []
-    for path in uploads_folder().glob(f"*{RECORD_SUFFIX}"):
+    folder = uploads_folder()
+    locks = {path.with_suffix(RECORD_SUFFIX) for path in folder.glob(f"*{LOCK_SUFFIX}")}
+    for path in locks.union(folder.glob(f"*{RECORD_SUFFIX}")):
         with suppress(Timeout, OSError), _locked(path):
             try:
                 record = _Record.load(path)
@@ -289,14 +294,14 @@ def remove_interrupted() -> list[str]:
 
 
 @contextmanager
-def _locked(record: Path) -> Iterator[None]:
-    """Lock a record during the block.
+def _locked(record: Path, timeout_s: float = 0) -> Iterator[None]:
+    """Lock a record during the block, also one that does not exist yet.
 
     Raises:
         Timeout: another process or thread has locked it.
     """
     path = record.with_suffix(LOCK_SUFFIX)
-    with FileLock(path, blocking=False, thread_local=False):
+    with FileLock(path, timeout_s, thread_local=False):
         try:
             yield
         finally:

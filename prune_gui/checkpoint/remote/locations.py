@@ -17,6 +17,7 @@ from platformdirs import user_cache_path
 
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.redaction import redacted_url
 
 SCHEMES: Final = ("https", "http", "s3", "gs", "az", "hf")
 """hf://OWNER/NAME[@REVISION]/FILE is a file of a model on the Hugging Face Hub."""
@@ -58,17 +59,9 @@ def path_of(url: str) -> Path:
         [unquote(segment) for segment in parts.path.split("/") if segment] if is_valid else []
     )
     if not (is_valid and len(url) <= MAX_URL_CHARS and all(map(is_plain_name, segments))):
-        raise CheckpointError(
-            tr("{url!r} is not a valid URL. Check it.", url=_without_secrets(url))
-        )
-    if "@" in parts.netloc or parts.query not in ("", DOWNLOAD_QUERY):
-        raise CheckpointError(
-            tr(
-                "{url!r} carries a password or a signature. Set credentials in the environment "
-                "instead, and open the URL without them.",
-                url=_without_secrets(url),
-            )
-        )
+        raise CheckpointError(tr("{url!r} is not a valid URL. Check it.", url=redacted_url(url)))
+    if "@" in parts.netloc or parts.query not in ("", DOWNLOAD_QUERY) or parts.fragment:
+        raise _secret_error(url)
     host = parts.netloc.lower() if parts.scheme in ("http", "https") else parts.netloc
     return cache_folder().joinpath(parts.scheme, quote(host, safe=""), *segments)
 
@@ -86,6 +79,11 @@ def url_of(path: Path) -> str | None:
     return f"{scheme}://{unquote(authority)}/{inner}".removesuffix("/")
 
 
+def quoted(path: str) -> str:
+    """Return the path of a URL of which some parts are quoted, all quoted."""
+    return quote(unquote(path), safe=PLAIN)
+
+
 def location(path: Path) -> str:
     """Return what to show for the path of a checkpoint: its URL if it is remote."""
     return url_of(path) or str(path)
@@ -95,9 +93,33 @@ def location_path(text: str | os.PathLike[str]) -> Path:
     """Return the path for a path or a URL.
 
     Raises:
-        CheckpointError: see `path_of`.
+        CheckpointError: see `path_of` and `check_path`.
     """
-    return path_of(text) if isinstance(text, str) and is_url(text) else Path(text)
+    if isinstance(text, str) and is_url(text):
+        return path_of(text)
+    check_path(text)
+    return Path(text)
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Check that a path is not a mistyped URL with credentials, which would be stored and shown.
+
+    Raises:
+        CheckpointError: it is.
+    """
+    text = os.fsdecode(path)
+    if redacted_url(text) != text and not os.path.lexists(text):
+        raise _secret_error(text)
+
+
+def _secret_error(url: str) -> CheckpointError:
+    return CheckpointError(
+        tr(
+            "{url!r} carries a password or a signature. Set credentials in the environment "
+            "instead, and open the URL without them.",
+            url=redacted_url(url),
+        )
+    )
 
 
 def local_folder(path: Path) -> Path:
@@ -109,11 +131,3 @@ def is_plain_name(segment: str) -> bool:
     """Return whether a text is the name of one file or folder."""
     separators = {"/", "\\", "\0"}
     return segment.isprintable() and segment not in (".", "..") and separators.isdisjoint(segment)
-
-
-def _without_secrets(url: str) -> str:
-    """Return the URL without its query, fragment, and what comes before the host."""
-    scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    plain = path.partition("?")[0].partition("#")[0]
-    return f"{scheme}://{authority.rpartition('@')[2].partition('?')[0]}{slash}{plain}"

@@ -16,7 +16,7 @@ from http.client import responses
 from os.path import commonprefix
 from typing import Any, Final
 
-from prune_gui.checkpoint.remote.stores import s3_endpoint
+from prune_gui.checkpoint.remote.buckets import s3_endpoint
 
 MAX_REQUESTS: Final = 8
 """Parts that are uploaded at once."""

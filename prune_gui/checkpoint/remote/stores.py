@@ -2,65 +2,66 @@
 
 from __future__ import annotations
 
-import configparser
-import importlib.util
 import json
 import logging
 import os
 import re
 import time
 from contextlib import suppress
-from datetime import timedelta
-from functools import lru_cache
+from functools import partial
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from socket import gaierror
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from prune_gui.errors import CheckpointError
+from prune_gui.checkpoint.remote.buckets import (
+    FIRST_PAUSE_S,
+    awaited,
+    check_installed,
+    located,
+)
+from prune_gui.checkpoint.remote.locations import quoted
+from prune_gui.checkpoint.remote.web import (
+    PIECE_BYTES,
+    UNTRUSTED,
+    Answer,
+    Patience,
+    RangesIgnoredError,
+    TooLargeError,
+    TooSlowError,
+    WebError,
+    request,
+)
+from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
-    from obstore import Bytes, GetOptions
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore import GetOptions
 
 log = logging.getLogger(__name__)
+Found = TypeVar("Found")
 
 TRIES: Final = 5
-"""Attempts for a range whose answer was cut off or wrong."""
-FIRST_PAUSE_S: Final = 0.2
-"""Pause before the second attempt; it doubles each time."""
+"""Attempts for a request whose answer was cut off or wrong."""
+TRIES_S: Final = 60
+"""No further attempt begins after so many seconds."""
 STATUS: Final = re.compile(r"\b[45]\d\d\b [A-Z][A-Za-z ]+")
 """The status in an error message of `obstore`. The rest may hold signed URLs, and is not shown."""
 DENIED: Final = ("401 ", "403 ")
 """How that status starts if permission is missing, which `obstore` does not say of a listing."""
-UNTRUSTED: Final = "InvalidCertificate"
-"""What is in an error message of `obstore` if the certificate of the server is not trusted."""
+MISSING: Final = ("404 ", "410 ")
+CHANGED: Final = "412 "
+PASSING_STATUS: Final = ("5", "408 ", "429 ")
+"""How the status starts if a file is missing, was changed, or can be asked for again later."""
+CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
+WHOLE_NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
 MAX_LISTING_BYTES: Final = 8_000_000
-
-
-def client_options() -> ClientConfig:
-    """Return the options of all connections."""
-    return {
-        "allow_http": True,
-        "connect_timeout": timedelta(seconds=10),
-        "read_timeout": timedelta(seconds=30),
-        "timeout": timedelta(minutes=10),
-    }
-
-
-def retry_config() -> RetryConfig:
-    """Return how often and when a request is made again after a refused connection or a 5xx."""
-    return {
-        "backoff": {
-            "init_backoff": timedelta(seconds=FIRST_PAUSE_S),
-            "max_backoff": timedelta(seconds=5),
-        },
-        "max_retries": 6,
-        "retry_timeout": timedelta(minutes=1),
-    }
+MAX_FILE_BYTES: Final = 1 << 62
 
 
 class FileState(NamedTuple):
@@ -93,6 +94,13 @@ class ChangedError(CheckpointError):
         super().__init__(tr("{file} was changed since it was opened. Open it again.", file=url))
 
 
+class MissingError(CheckpointError):
+    """A remote file does not exist."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(tr("{url} does not exist. Check the URL.", url=url))
+
+
 class DeniedError(CheckpointError):
     """A remote file or folder cannot be read without permission."""
 
@@ -109,50 +117,47 @@ class Listing(NamedTuple):
     folders: list[str]
 
 
+class Part(NamedTuple):
+    """Bytes of a remote file, as they were answered.
+
+    Attributes:
+        state: of the whole file.
+        span: which bytes they are, as (start, stop).
+        octets: the bytes.
+    """
+
+    state: FileState
+    span: tuple[int, int]
+    octets: bytes
+
+
 def file_state(url: str) -> FileState:
     """Return the state of a remote file.
 
     Raises:
         CheckpointError: the file does not exist or cannot be reached.
+        Cancelled: the user cancels.
     """
-    import obstore  # optional
-
-    store, path = located(url)
-    try:
-        return FileState.of(obstore.head(store, path))
-    except Exception as error:
-        raise _explained(url, error) from error
+    ask = partial(_web_state, *web) if (web := _web(url)) else partial(_stored_state, url)
+    return _asked(url, ask)
 
 
-def read_range(url: str, start: int, stop: int, state: FileState) -> Bytes:
+def read_range(url: str, start: int, stop: int, state: FileState) -> bytes:
     """Return the bytes from `start` to `stop` of a remote file.
 
     Raises:
         CheckpointError: the file was changed, or cannot be read.
         Cancelled: the user cancels.
     """
-    import obstore  # optional
+    read = partial(_web_part, *web) if (web := _web(url)) else partial(_stored_part, url)
 
-    store, path = located(url)
-    problem: Exception | None = None
-    for pause in _pauses():
-        try:
-            answer = obstore.get(store, path, options=state.options(start, stop))
-            octets = answer.bytes()
-        except obstore.exceptions.PreconditionError as error:
-            raise ChangedError(url) from error
-        except obstore.exceptions.GenericError as error:
-            problem = error
-        except Exception as error:
-            raise _explained(url, error) from error
-        else:
-            if FileState.of(answer.meta) != state:
-                raise ChangedError(url)
-            if answer.range == (start, stop) and len(octets) == stop - start:
-                return octets
-        log.info("Bytes %d to %d of %s are read again.", start, stop, url)
-        _sleep(pause)
-    raise _explained(url, problem) from problem
+    def ask() -> bytes | None:
+        part = read(stop - start, (start, stop), state)
+        if part.state != state:
+            raise ChangedError(url)
+        return part.octets if part.span == (start, stop) and _is_complete(part) else None
+
+    return _asked(url, ask)
 
 
 def read_small(url: str, limit: int) -> bytes | None:
@@ -160,30 +165,135 @@ def read_small(url: str, limit: int) -> bytes | None:
 
     Raises:
         CheckpointError: the file is larger than `limit` bytes, or cannot be read.
+        Cancelled: the user cancels.
     """
+    read = partial(_web_part, *web) if (web := _web(url)) else partial(_stored_part, url)
+
+    def ask() -> bytes | None:
+        part = read(limit, None, None)
+        return part.octets if _is_complete(part) else None
+
+    try:
+        return _asked(url, ask)
+    except MissingError:
+        return None
+
+
+def _web_state(url: str, token: str) -> FileState:
+    """Return the state of a file on a web server."""
+    return _state_of(request("HEAD", url, token, {}, HTTPStatus.OK, 0), 0)
+
+
+def _web_part(
+    url: str, token: str, limit: int, span: tuple[int, int] | None, state: FileState | None
+) -> Part:
+    """Return bytes of a file on a web server, all of them if there is no span."""
+    if span is None or state is None:
+        answer = request("GET", url, token, {}, HTTPStatus.OK, limit)
+        nbytes = len(answer.octets)
+        found = _state_of(answer, nbytes)
+        return Part(found, (0, found.size), answer.octets)
+    headers = {"range": f"bytes={span[0]}-{span[1] - 1}"}
+    if state.tag.startswith('"'):
+        headers["if-match"] = state.tag
+    answer = request("GET", url, token, headers, HTTPStatus.PARTIAL_CONTENT, limit)
+    if answer.status != HTTPStatus.PARTIAL_CONTENT:
+        raise RangesIgnoredError
+    sent = CONTENT_RANGE.fullmatch(answer.headers["Content-Range"] or "")
+    if sent is None:
+        raise WebError
+    first, last, size = (int(number[:20]) for number in sent.groups())
+    return Part(FileState(size, _tag_of(answer)), (first, last + 1), answer.octets)
+
+
+def _state_of(answer: Answer, nbytes: int) -> FileState:
+    """Return the state in an answer, which may not tell the size if its body was read."""
+    size = answer.headers["Content-Length"]
+    if size is None and nbytes:
+        return FileState(nbytes, "")
+    if not WHOLE_NUMBER.fullmatch(size or ""):
+        raise WebError
+    return FileState(int(size), _tag_of(answer))
+
+
+def _tag_of(answer: Answer) -> str:
+    tag = answer.headers["ETag"] or answer.headers["Last-Modified"]
+    if not tag:
+        raise WebError
+    return str(tag)
+
+
+def _stored_state(url: str) -> FileState:
+    """Return the state of an object."""
     import obstore  # optional
 
     store, path = located(url)
+    return FileState.of(awaited(lambda _: obstore.head_async(store, path)))
+
+
+def _stored_part(
+    url: str, limit: int, span: tuple[int, int] | None, state: FileState | None
+) -> Part:
+    """Return bytes of an object, all of them if there is no span."""
+    import obstore  # optional
+
+    store, path = located(url)
+
+    async def read(patience: Patience) -> Part:
+        options = state.options(*span) if span and state else None
+        answer = await obstore.get_async(store, path, options=options)
+        octets = bytearray()
+        if answer.range[1] - answer.range[0] > limit:
+            raise TooLargeError
+        async for piece in answer.stream(PIECE_BYTES):
+            patience.advance(len(piece))
+            octets += memoryview(piece)
+        return Part(FileState.of(answer.meta), answer.range, bytes(octets))
+
+    return awaited(read, limit)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether a request that failed may succeed when it is made again."""
+    from obstore.exceptions import GenericError  # optional
+
+    if isinstance(error, WebError):
+        cause = error.__cause__
+        passing = isinstance(cause, (OSError, HTTPException)) and not isinstance(cause, gaierror)
+        return passing or str(error).startswith(PASSING_STATUS)
+    return isinstance(error, GenericError)
+
+
+def _is_complete(part: Part) -> bool:
+    start, stop = part.span
+    return len(part.octets) == stop - start
+
+
+def _asked(url: str, ask: Callable[[], Found | None]) -> Found:
+    """Return the answer to a request, which is repeated while it is None or fails for a while.
+
+    Raises:
+        CheckpointError: it fails for good.
+        Cancelled: the user cancels.
+    """
+    end = time.monotonic() + TRIES_S
+    pause_s = FIRST_PAUSE_S
     problem: Exception | None = None
-    for pause in _pauses():
+    for attempt in range(TRIES):
         try:
-            answer = obstore.get(store, path)
-            size = answer.meta["size"]
-            octets = b"" if size > limit else bytes(answer.bytes())
-        except FileNotFoundError:
-            return None
-        except obstore.exceptions.GenericError as error:
-            problem = error
+            if (found := ask()) is not None:
+                return found
+        except PruneGuiError:
+            raise
         except Exception as error:
-            raise _explained(url, error) from error
-        else:
-            if len(octets) == size:
-                return octets
-            if size > limit:
-                raise CheckpointError(
-                    tr("{file} is larger than {limit:,} bytes.", file=_shown(url), limit=limit)
-                )
-        _sleep(pause)
+            if not _may_pass(error):
+                raise _explained(url, error) from error
+            problem = error
+        if attempt == TRIES - 1 or time.monotonic() > end:
+            break
+        log.info("%s is asked again.", url)
+        _sleep(pause_s)
+        pause_s *= 2
     raise _explained(url, problem) from problem
 
 
@@ -193,16 +303,21 @@ def listing(url: str) -> Listing | None:
     Raises:
         CheckpointError: the folder cannot be reached.
     """
-    import obstore  # optional
-
     match urlsplit(url).scheme:
         case "http" | "https":
             return None
         case "hf":
-            return _hub_content(read_small(_hub_listing(url), MAX_LISTING_BYTES) or b"[]")
+            octets = read_small(_hub_listing(url), MAX_LISTING_BYTES)
+            return _hub_content(url, b"[]" if octets is None else octets)
+    import obstore  # optional
+
     store, path = located(url)
     try:
-        listed = obstore.list_with_delimiter(store, f"{path}/" if path else None)
+        listed = awaited(
+            lambda _: obstore.list_with_delimiter_async(store, f"{path}/" if path else None)
+        )
+    except PruneGuiError:
+        raise
     except Exception as error:
         raise _explained(url, error) from error
     folders = [_last(each) for each in listed["common_prefixes"]]
@@ -229,14 +344,28 @@ def stored_nbytes(url: str) -> int:
         raise _explained(url, error) from error
 
 
-def _hub_content(answer: bytes) -> Listing:
+def _hub_content(url: str, answer: bytes) -> Listing:
+    """Return the content of a folder from the answer of the Hugging Face Hub.
+
+    Raises:
+        CheckpointError: it is not a list of files and folders.
+    """
     try:
         entries = [
-            (each["type"], _last(each["path"]), int(each.get("size", 0)))
-            for each in json.loads(answer)
+            (each["type"], _last(each["path"]), each.get("size", 0)) for each in json.loads(answer)
         ]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        entries = []
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        entries = [("", "", -1)]
+    names = [name for _, name, _ in entries]
+    if len(set(names)) < len(names) or not all(
+        type(size) is int and 0 <= size < MAX_FILE_BYTES for _, _, size in entries
+    ):
+        raise CheckpointError(
+            tr(
+                "{url} cannot be opened: the list of its files is invalid. Open the URL of a file.",
+                url=url,
+            )
+        )
     files = {name: size for kind, name, size in entries if kind == "file"}
     return Listing(files, [name for kind, name, _ in entries if kind == "directory"])
 
@@ -244,10 +373,6 @@ def _hub_content(answer: bytes) -> Listing:
 def _last(path: str) -> str:
     """Return the name of a file or folder from its path."""
     return path.rstrip("/").rpartition("/")[2]
-
-
-def _pauses() -> Iterator[float]:
-    return (FIRST_PAUSE_S * 2**attempt for attempt in range(TRIES))
 
 
 def _sleep(duration_s: float) -> None:
@@ -272,15 +397,33 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
 
     name, status = _shown(url), STATUS.search(str(error))
     match error:
+        case exceptions.PreconditionError():
+            return ChangedError(name)
         case FileNotFoundError() | exceptions.NotFoundError():
-            return CheckpointError(tr("{url} does not exist. Check the URL.", url=name))
-        case exceptions.NotSupportedError():
+            return MissingError(name)
+        case TooLargeError():
+            return CheckpointError(
+                tr("{url} is larger than it declares, or than it may be. Check the URL.", url=name)
+            )
+        case TooSlowError():
+            return CheckpointError(
+                tr(
+                    "{url} cannot be read: the server sends too slowly. Try again later, or "
+                    "download the file.",
+                    url=name,
+                )
+            )
+        case exceptions.NotSupportedError() | RangesIgnoredError():
             return CheckpointError(
                 tr(
                     "{url} cannot be read in parts: the server ignores ranges. Download the file.",
                     url=name,
                 )
             )
+    if status and status[0].startswith(MISSING):
+        return MissingError(name)
+    if status and status[0].startswith(CHANGED):
+        return ChangedError(name)
     if is_denied(error):
         return DeniedError(
             tr(
@@ -312,119 +455,24 @@ def _shown(url: str) -> str:
     return unquote(url.partition("?")[0])
 
 
-def located(url: str) -> tuple[ObjectStore, str]:
-    """Return the store of a URL, and the path in it."""
+def _web(url: str) -> tuple[str, str] | None:
+    """Return the URL on a web server, and the token for it or ""; None for an object store.
+
+    Raises:
+        CheckpointError: the package for remote files is not installed.
+    """
     parts = urlsplit(url)
-    path = unquote(parts.path).strip("/")
     if parts.scheme == "hf":
-        name, _, inner = path.partition("/")
+        check_installed()
+        name, _, inner = parts.path.strip("/").partition("/")
         name, _, revision = name.partition("@")
         path = f"{parts.netloc}/{name}/resolve/{revision or 'main'}/{inner}".rstrip("/")
-        return web_store(_hub(), _hub_token()), path
-    if parts.scheme in ("http", "https"):
-        origin = f"{parts.scheme}://{parts.netloc}"
-        return web_store(origin, _hub_token() if origin == _hub() else ""), path
-    return bucket_store(parts.scheme, parts.netloc), path
-
-
-def check_installed() -> None:
-    """Check that the package for remote files is installed.
-
-    Raises:
-        CheckpointError: it is not.
-    """
-    if importlib.util.find_spec("obstore") is None:
-        raise CheckpointError(
-            tr(
-                "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
-                package="obstore",
-                extra="remote",
-            )
-        )
-
-
-@lru_cache(maxsize=16)
-def web_store(origin: str, token: str) -> ObjectStore:
-    """Return the connections to a web server; `token` is sent with each request if not empty.
-
-    Raises:
-        CheckpointError: the package for it is not installed.
-    """
+        return f"{_hub()}/{quoted(path)}", _hub_token()
+    if parts.scheme not in ("http", "https"):
+        return None
     check_installed()
-    from obstore.store import HTTPStore  # optional
-
-    options = client_options()
-    if token:
-        options["default_headers"] = {"Authorization": f"Bearer {token}"}
-    return HTTPStore(origin, client_options=options, retry_config=retry_config())
-
-
-@lru_cache(maxsize=16)
-def bucket_store(scheme: str, bucket: str) -> ObjectStore:
-    """Return the connections to a bucket, with the credentials of its provider.
-
-    Raises:
-        CheckpointError: the package for it is not installed, or its settings are not complete.
-    """
-    check_installed()
-    from obstore.exceptions import BaseError  # optional
-    from obstore.store import from_url
-
-    url = f"{scheme}://{bucket}"
-    config: Any = _aws_config() if scheme == "s3" else {}
-    try:
-        return from_url(
-            url, config=config, client_options=client_options(), retry_config=retry_config()
-        )
-    except BaseError as error:  # its text may hold a part of a key
-        raise CheckpointError(
-            tr(
-                "{url} cannot be reached: the account or the credentials are missing or invalid. "
-                "Set them in the environment or in the files of the provider, and try again.",
-                url=url,
-            )
-        ) from error
-
-
-def s3_endpoint() -> str | None:
-    """Return the URL of the server of S3, from the environment or a file; None for Amazon's."""
-    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-    found = next(filter(None, map(os.environ.get, variables)), None)
-    return found or _aws_profile().get("endpoint_url")
-
-
-def _aws_config() -> dict[str, str]:
-    """Return what the files of the AWS command line say and the environment does not."""
-    environment = os.environ
-    profile = _aws_profile()
-    config: dict[str, str] = {}
-    if "AWS_ACCESS_KEY_ID" not in environment:
-        keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        config = {key: profile[key] for key in keys if key in profile}
-    if "region" in profile and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & environment.keys():
-        config["aws_region"] = profile["region"]
-    if endpoint := s3_endpoint():
-        config["aws_endpoint"] = endpoint
-    return config
-
-
-def _aws_profile() -> dict[str, str]:
-    """Return the settings of the chosen profile in the files of the AWS command line."""
-    environment = os.environ
-    profile = environment.get("AWS_PROFILE", "default")
-    home = Path.home() / ".aws"
-    found: dict[str, str] = {}
-    for variable, name, section in (
-        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile),
-        ("AWS_CONFIG_FILE", "config", profile if profile == "default" else f"profile {profile}"),
-    ):
-        file = configparser.ConfigParser(interpolation=None)
-        try:
-            file.read(environment.get(variable) or home / name, encoding="utf-8")
-        except (configparser.Error, OSError, UnicodeDecodeError):
-            log.warning("The %s file of AWS cannot be read.", name)
-        found |= dict(file[section]) if file.has_section(section) else {}
-    return found
+    origin = f"{parts.scheme}://{parts.netloc}"
+    return origin + quoted(parts.path), _hub_token() if origin == _hub() else ""
 
 
 def _hub() -> str:

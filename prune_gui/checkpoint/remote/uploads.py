@@ -14,19 +14,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from prune_gui.checkpoint.remote import s3_uploads
+from prune_gui.checkpoint.remote.buckets import awaited, check_installed, located
 from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.checkpoint.remote.s3_uploads import ObjectExistsError, S3Error
-from prune_gui.checkpoint.remote.stores import (
-    STATUS,
-    check_installed,
-    file_state,
-    is_denied,
-    located,
-    read_range,
-)
+from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, read_range
+from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +64,7 @@ def upload_id(url: str) -> str | None:
     store, key = located(url)
     with _explained(url):
         try:
-            found = obstore.get(store, key, options={"head": True})
+            found = awaited(lambda _: obstore.get_async(store, key, options={"head": True}))
         except FileNotFoundError:
             return None
         return str(found.attributes.get(ID_ATTRIBUTE, ""))
@@ -218,7 +213,8 @@ def _put_and_copy(
         obstore.copy(store, other_key, key, overwrite=overwrite)
     finally:
         try:
-            remove_object(unfinished)
+            with not_cancelled():
+                remove_object(unfinished)
         except CheckpointError as error:
             log.warning("%s could not be removed: %s", unfinished, error)
     return ""
@@ -247,7 +243,7 @@ def remove_object(url: str) -> None:
     store, key = located(url)
     with _explained(url):
         try:
-            obstore.delete(store, key)
+            awaited(lambda _: obstore.delete_async(store, key))
         except FileNotFoundError:
             return
 
@@ -277,6 +273,7 @@ def remove_parts(urls: Sequence[str], since: datetime) -> int:
     return count
 
 
+@not_cancelled()
 def _read_back(url: str, file: _PartedFile) -> None:
     """Compare an object with the parts of its file.
 
@@ -318,7 +315,7 @@ def _explained(url: str) -> Iterator[None]:
         yield
     except (AlreadyExistsError, ObjectExistsError):
         raise
-    except (BaseError, FileNotFoundError, PermissionError, S3Error) as error:
+    except (BaseError, FileNotFoundError, PermissionError, S3Error, WebError) as error:
         raise _unwritable(url, error) from error
 
 

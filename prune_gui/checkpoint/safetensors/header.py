@@ -18,7 +18,7 @@ from prune_gui.checkpoint.mapped import Header
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import tr
+from prune_gui.language import tr, trn
 
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
@@ -338,7 +338,15 @@ def _check_cover(spans: Mapping[str, tuple[int, int]], data_start: int, size: in
                 tr("{key!r} does not start where the tensor before it ends", key=key)
             )
         position = stop
-    if position != size:
+    if position < size:
+        raise _HeaderError(
+            trn(
+                "it is larger than its header declares, by one byte",
+                "it is larger than its header declares, by {count:,} bytes",
+                size - position,
+            )
+        )
+    if position > size:
         raise _HeaderError(
             tr(
                 "its tensors end at byte {stop:,}, and the file at byte {size:,} "

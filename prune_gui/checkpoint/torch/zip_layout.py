@@ -6,6 +6,7 @@ name ends, where a record starts. An archive is accepted only if it is unambiguo
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,12 @@ MAX_GROWTH: Final = 100
 """The limit for the compression ratio of an archive; that of zeros is about 1000."""
 MAX_SMALL_BYTES: Final = 1 << 20
 CHUNK_BYTES: Final = 1 << 20
+ZIP_ERRORS: Final = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError),
+    *(RuntimeError, ValueError, OverflowError, struct.error),
+)
+"""What `zipfile` raises for archives that are damaged, or that it cannot read: also for names that
+are not the text that they are declared to be."""
 
 
 NO_END: Final = deferred("the directory of its archive does not end where it is declared to")
@@ -159,7 +166,7 @@ class TorchLayout:
                     part = chunk[: max(0, len(out) - done)]
                     out[done : done + len(part)] = part
                     done += len(chunk)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except ZIP_ERRORS as error:
             raise FalseClaimError(deferred("its record {name!r} is damaged", name=name)) from error
         if done != record.nbytes:
             raise FalseClaimError(deferred("its record {name!r} is damaged", name=name))
@@ -189,8 +196,13 @@ def check_end(file: BinaryIO, size: int) -> None:
     if end_start < 0 or len(tail) - end_start < END_BYTES:
         raise zipfile.BadZipFile("File is not a zip file")
     end = tail[end_start:]
-    if end_start + END_BYTES + _number(end, 20, 2) != len(tail):
+    surplus = len(end) - END_BYTES - _number(end, 20, 2)
+    if surplus < 0:
         raise zipfile.BadZipFile("its end is not at the end of the file")
+    if surplus:
+        raise FalseClaimError(
+            deferred("it is larger than its archive declares, by {nbytes:,} bytes", nbytes=surplus)
+        )
     end_offset = size - reach + end_start
     numbers = _number(end, 8, 2), _number(end, 10, 2), _number(end, 12, 4), _number(end, 16, 4)
     disks = _number(end, 4, 2), _number(end, 6, 2)

@@ -58,8 +58,13 @@ def fingerprint_beside(
         return
     left = Event()
     with ThreadPoolExecutor(1, "prune-gui-fingerprint") as pool:
-        future = pool.submit(checkpoint.fingerprint, monitor.stopped_by(left))
+        future = pool.submit(_fingerprint, checkpoint, monitor.stopped_by(left))
         try:
             yield LateText(ANY_FINGERPRINT, future.result)
         finally:
             left.set()
+
+
+def _fingerprint(checkpoint: Checkpoint, monitor: Monitor) -> str:
+    with monitor.in_charge():
+        return checkpoint.fingerprint(monitor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
@@ -19,8 +21,9 @@ def prefetch(items: Iterable[T]) -> Generator[T, None, None]:
     Close the generator when leaving early, so that the thread ends.
     """
     iterator, end = iter(items), object()
+    compute_next = partial(copy_context().run, next, iterator, end)
     with ThreadPoolExecutor(1, "prune-gui-prefetch") as pool:
-        futures = deque(pool.submit(next, iterator, end) for _ in range(MAX_PREFETCHED))
+        futures = deque(pool.submit(compute_next) for _ in range(MAX_PREFETCHED))
         while (item := futures.popleft().result()) is not end:
-            futures.append(pool.submit(next, iterator, end))
+            futures.append(pool.submit(compute_next))
             yield cast("T", item)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prune_gui.checkpoint.remote.uploads import exists
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.errors import valid_text
 from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.compaction.source import Json
 
@@ -33,4 +34,4 @@ def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
 
 
 def _config_bytes(config: Json) -> bytes:
-    return f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode()
+    return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import RecipeError, valid_text
 from prune_gui.recipe.vocabulary.encoding import verify
 from prune_gui.recipe.vocabulary.token_ids import Json, new_id, renumber
 from prune_gui.recipe.vocabulary.vocabulary import (
@@ -75,7 +75,7 @@ def without_tokens(
     verify(vocabulary, content, removed, new_ids, texts)
     files: dict[str, bytes | None] = {}
     if vocabulary.file_name == TOKENIZER:
-        files[TOKENIZER] = json.dumps(content, ensure_ascii=False).encode()
+        files[TOKENIZER] = valid_text(json.dumps(content, ensure_ascii=False)).encode()
     change = _Change(vocabulary.ids, removed, new_ids)
     for name, rewritten in REWRITERS.items():
         path = vocabulary.folder / name

@@ -28,7 +28,7 @@ import boto3
 import obstore
 import pytest
 
-from prune_gui.checkpoint.remote import stores
+from prune_gui.checkpoint.remote import buckets
 
 START_S = 60
 S3_KEY, S3_SECRET = "an-access-key", "a-secret-key"
@@ -145,12 +145,12 @@ def use_azure(url: str, container: str, monkeypatch: pytest.MonkeyPatch) -> Buck
 
 
 def _put(scheme: str, bucket: str, name: str, content: bytes | Path) -> None:
-    obstore.put(stores.bucket_store(scheme, bucket), name, content)
+    obstore.put(buckets.bucket_store(scheme, bucket), name, content)
 
 
 def forget_connections() -> None:
     """Let the next request use the environment as it is then."""
-    stores.bucket_store.cache_clear()
+    buckets.bucket_store.cache_clear()
 
 
 def _free_port() -> int:

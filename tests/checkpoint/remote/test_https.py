@@ -51,10 +51,8 @@ def certificate(tmp_path):
 @pytest.fixture
 def secure_server(folder, certificate):
     """Return a server of `folder` by https."""
-    stores.web_store.cache_clear()
     with serving(folder, certificate) as server:
         yield server
-    stores.web_store.cache_clear()
 
 
 def test_a_file_is_read_by_https(secure_server, certificate, local, monkeypatch):

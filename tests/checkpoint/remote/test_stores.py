@@ -11,7 +11,7 @@ from object_stores import AZURE_KEY, S3_KEY, S3_SECRET, forget_connections
 from safetensors.torch import load_file, save_file
 
 import prune_gui
-from prune_gui.checkpoint.remote import stores, uploads
+from prune_gui.checkpoint.remote import buckets, stores, uploads
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -119,7 +119,7 @@ def test_the_files_of_the_provider_are_used(filled, local, monkeypatch, tmp_path
     )
     monkeypatch.setenv("AWS_PROFILE", "mine")
     forget_connections()
-    assert stores._aws_config() == {
+    assert buckets._aws_config() == {
         "aws_access_key_id": S3_KEY,
         "aws_secret_access_key": S3_SECRET,
         "aws_region": "eu-central-1",
@@ -178,6 +178,5 @@ def test_missing_or_wrong_settings_are_one_message(url, variable, text, monkeypa
 
 def test_without_the_package_one_line_says_what_to_install(server, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    stores.web_store.cache_clear()
     with pytest.raises(CheckpointError, match=r"Install prune-gui\[remote\] to use them"):
         prune_gui.open_checkpoint(f"{server.url}/model.safetensors")

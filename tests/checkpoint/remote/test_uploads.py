@@ -14,6 +14,7 @@ import boto3
 import obstore
 import pytest
 import torch
+from filelock import FileLock
 from gguf_files import write_gguf
 from object_stores import forget_connections, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
@@ -21,8 +22,8 @@ from upload_proxy import upload_proxy
 
 import prune_gui
 from prune_gui.checkpoint.remote import destination, uploads
+from prune_gui.checkpoint.remote.buckets import located
 from prune_gui.checkpoint.remote.destination import remove_interrupted
-from prune_gui.checkpoint.remote.stores import located
 from prune_gui.checkpoint.remote.uploads import upload_file
 from prune_gui.checkpoint.sharded import writing
 from prune_gui.errors import Cancelled, CheckpointError
@@ -431,3 +432,12 @@ def test_ctrl_c_removes_what_was_uploaded(store, path):
     assert process.returncode == 130
     assert "Traceback" not in message
     assert left(store) == ([], [])
+
+
+def test_a_lock_that_a_killed_process_left_without_a_record_is_removed(cache):
+    folder = cache / "uploads"
+    folder.mkdir(parents=True)
+    with FileLock(folder / "running.lock"):
+        (folder / "killed.lock").touch()
+        assert remove_interrupted() == []
+        assert [path.name for path in folder.iterdir()] == ["running.lock"]

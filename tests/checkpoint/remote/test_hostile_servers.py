@@ -1,0 +1,238 @@
+"""Servers that send too much, too slowly, or nonsense: one line, quickly, in little memory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from object_stores import forget_connections
+from raw_server import dripping, endless, endless_chunks, serving_raw
+
+import prune_gui
+from prune_gui.checkpoint.remote import buckets, stores, web
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
+
+OK = 'HTTP/1.1 200 OK\r\nETag: "x"\r\n'
+PART = 'HTTP/1.1 206 Partial Content\r\nETag: "x"\r\nContent-Range: bytes 0-9/10\r\n'
+STATE = stores.FileState(10, '"x"')
+MAX_SENT_BYTES = 50_000_000
+"""What a server may send before it notices, mostly into the buffers of the system."""
+REQUESTS = {
+    "small": lambda url: stores.read_small(url, 1000),
+    "head": stores.file_state,
+    "range": lambda url: stores.read_range(url, 0, 10, STATE),
+}
+ENDLESS = {
+    "declares-10": endless(f"{OK}Content-Length: 10\r\n\r\n"),
+    "declares-10-in-chunks": endless_chunks(f"{OK}Content-Length: 10\r\n"),
+    "chunks": endless_chunks(OK),
+    "no-length": endless(f"{OK}\r\n"),
+    "too-long": endless(f"{OK}Content-Length: {10**30}\r\n\r\n"),
+    "negative": endless(f"{OK}Content-Length: -5\r\n\r\n"),
+    "part-in-chunks": endless_chunks(PART),
+    "part-of-2**70": endless(PART.replace("0-9/10", f"0-9/{2**70}") + "\r\n"),
+    "missing": endless_chunks("HTTP/1.1 404 Not Found\r\n"),
+    "denied": endless_chunks("HTTP/1.1 403 Forbidden\r\n"),
+    "fault": endless_chunks("HTTP/1.1 503 Slow Down\r\n"),
+    "strange-status": endless("HTTP/1.1 999 \x1b[31m\r\n\r\n"),
+    "redirect": endless_chunks("HTTP/1.1 302 Found\r\nLocation: /x\r\n"),
+    "redirect-elsewhere": endless_chunks("HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n"),
+    "redirect-nowhere": endless_chunks("HTTP/1.1 302 Found\r\nLocation: http://[::1\r\n"),
+    "status-line": endless("HTTP/1.1 200 "),
+    "header": endless(f"{OK}X: "),
+    "headers": lambda _: iter(lambda: b"X: y\r\n" * 1000, b""),
+    "continue": lambda _: iter(lambda: b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, b""),
+    "trailers": lambda _: _trailers(),
+    "tiny-chunks": lambda _: _tiny_chunks(),
+}
+
+
+def _trailers():
+    yield f"{OK}Transfer-Encoding: chunked\r\n\r\n0\r\n".encode()
+    while True:
+        yield b"X: y\r\n" * 1000
+
+
+def _tiny_chunks():
+    yield f"{OK}Transfer-Encoding: chunked\r\n\r\n".encode()
+    while True:
+        yield b"1;" + b"x" * 1000 + b"\r\na\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
+
+
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_answer_without_end_is_read_up_to_a_limit(name, request_of):
+    started = time.monotonic()
+    with serving_raw(ENDLESS[name]) as server:
+        try:
+            found = request_of(f"{server.url}/config.json")
+        except CheckpointError as error:
+            found = str(error)
+        if isinstance(found, str):
+            assert found.isprintable()
+            assert server.url in found
+        else:
+            assert found in (None, STATE, bytes(10))
+        assert server.sent < MAX_SENT_BYTES
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("body_of", [dripping, None])
+@pytest.mark.parametrize("request_of", [REQUESTS["small"], REQUESTS["range"]])
+def test_a_server_that_sends_a_byte_now_and_then_gives_a_message(monkeypatch, body_of, request_of):
+    monkeypatch.setattr(web, "STALL_S", 0.5)
+    head = OK if request_of is REQUESTS["small"] else PART
+    answer = dripping(f"{head}Content-Length: 10\r\n\r\n", bytes(10), 0.2)
+    if body_of is None:
+        answer = dripping("", f"{head}Content-Length: 10\r\n\r\n".encode(), 0.1)
+    with (
+        serving_raw(answer) as server,
+        pytest.raises(CheckpointError, match="the server sends too slowly"),
+    ):
+        request_of(f"{server.url}/config.json")
+
+
+def test_a_slow_link_that_goes_on_is_waited_for(monkeypatch):
+    monkeypatch.setattr(web, "STALL_S", 0.5)
+    monkeypatch.setattr(web, "STALL_BYTES", 10)
+    answer = dripping(f"{OK}Content-Length: 100\r\n\r\n", bytes(100), 0.1, nbytes=10)
+    with serving_raw(answer) as server:
+        assert stores.read_small(f"{server.url}/config.json", 1000) == bytes(100)
+
+
+@pytest.mark.parametrize("nbytes", [10, 5 * (1 << 23)], ids=["one-request", "several-requests"])
+def test_a_request_is_abandoned_when_the_user_cancels(nbytes):
+    size = max(nbytes, 1 << 18)
+    state = f'HTTP/1.1 206 OK\r\nETag: "x"\r\nContent-Range: bytes 0-9/{size}\r\n'
+
+    def answer(request):
+        if request.startswith("HEAD"):
+            return [f"{OK}Content-Length: {size}\r\n\r\n".encode()]
+        return dripping(f"{state}Content-Length: 100\r\n\r\n", bytes(100), 0.1)(request)
+
+    cancel = threading.Event()
+    with serving_raw(answer) as server:
+        timer = threading.Timer(0.5, cancel.set)
+        timer.start()
+        started = time.monotonic()
+        with pytest.raises(Cancelled), Monitor(cancel=cancel).in_charge():
+            prune_gui.open_checkpoint(f"{server.url}/model.safetensors")
+        assert time.monotonic() - started < 2
+        timer.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("command", ["inspect", "diff", "apply"])
+def test_a_signal_ends_the_program_while_a_server_is_slow(tmp_path, command, number, code):
+    recipe = tmp_path / "half.yaml"
+    recipe.write_text("version: 1\nsteps: []\n")
+    with serving_raw(dripping(f"{OK}Content-Length: 1000\r\n\r\n", bytes(1000), 2)) as server:
+        url = f"{server.url}/model.safetensors"
+        arguments = {
+            "inspect": [url],
+            "diff": [url, url],
+            "apply": [str(recipe), url, "-o", str(tmp_path / "out.safetensors")],
+        }[command]
+        program = subprocess.Popen(
+            [sys.executable, "-m", "prune_gui", command, *arguments], stderr=subprocess.DEVNULL
+        )
+        while not server.requests:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        started = time.monotonic()
+        program.send_signal(number)
+        assert program.wait(20) == code
+        assert time.monotonic() - started < 3
+
+
+def test_a_token_is_not_sent_to_where_a_server_redirects(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "a-token")
+    with serving_raw(lambda _: [f"{OK}Content-Length: 2\r\n\r\n{{}}".encode()]) as other:
+        found = f"HTTP/1.1 302 Found\r\nLocation: {other.url}/x\r\nContent-Length: 0\r\n\r\n"
+        with serving_raw(lambda _: [found.encode()]) as hub:
+            monkeypatch.setenv("HF_ENDPOINT", hub.url)
+            assert stores.read_small("hf://owner/net/config.json", 1000) == b"{}"
+        assert "Bearer a-token" in hub.requests[0]
+        assert "a-token" not in other.requests[0]
+
+
+FILE = {"type": "file", "path": "m.safetensors", "size": 5}
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        json.dumps([{**FILE, "size": float("inf")}]),
+        json.dumps([{**FILE, "size": float("-inf")}]),
+        json.dumps([{**FILE, "size": float("nan")}]),
+        json.dumps([{**FILE, "size": -5}]),
+        json.dumps([{**FILE, "size": True}]),
+        json.dumps([{**FILE, "size": "5"}]),
+        json.dumps([{**FILE, "size": 10**400}]),
+        b'[{"type": "file", "path": "m.pt", "size": ' + b"9" * 5000 + b"}]",
+        json.dumps([{**FILE, "path": 5}]),
+        json.dumps([FILE, FILE]),
+        json.dumps([1, None]),
+        json.dumps({"a": 1}),
+        b"null",
+        b"",
+        b"\xff\xfe\0",
+    ],
+)
+def test_a_listing_of_the_hub_that_is_none_is_refused(server, monkeypatch, listed):
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    server.contents = {
+        "api/models/o/n/tree/main": listed.encode() if isinstance(listed, str) else listed
+    }
+    with pytest.raises(CheckpointError, match="hf://o/n cannot be opened: the list of its files"):
+        prune_gui.open_checkpoint("hf://o/n")
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "a\n\x1b[31m.pt", "a\0.pt", "\ud800.pt", "", "/", "a\\b.pt"]
+)
+def test_a_name_in_a_listing_that_no_file_has_is_left_out(server, monkeypatch, name):
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    listed = json.dumps([{**FILE, "path": name}]).encode()
+    server.contents = {"api/models/o/n/tree/main": listed}
+    with pytest.raises(CheckpointError, match="hf://o/n is a folder without a checkpoint"):
+        prune_gui.open_checkpoint("hf://o/n")
+
+
+@pytest.mark.parametrize(
+    ("stall_s", "error", "words"),
+    [(0.5, CheckpointError, "sends too slowly"), (100, Cancelled, "Cancelled")],
+)
+def test_a_slow_object_store_is_abandoned(monkeypatch, tmp_path, stall_s, error, words):
+    monkeypatch.setattr(buckets, "STALL_S", stall_s)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "REGION"):
+        monkeypatch.setenv(f"AWS_{name}", "eu-central-1")
+    dated = f"{OK}Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Length: 99\r\n\r\n"
+    cancel = threading.Event()
+    with serving_raw(dripping(dated, bytes(99), 0.2)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        forget_connections()
+        timer = threading.Timer(0.5, cancel.set)
+        if error is Cancelled:
+            timer.start()
+        started = time.monotonic()
+        with pytest.raises(error, match=words), Monitor(cancel=cancel).in_charge():
+            stores.read_small("s3://bucket/config.json", 1000)
+        assert time.monotonic() - started < 5
+        timer.cancel()
+    forget_connections()

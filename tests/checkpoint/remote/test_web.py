@@ -1,0 +1,89 @@
+"""Requests to web servers: names, connections that are used again, proxies."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import prune_gui
+from prune_gui.checkpoint.remote import stores, web
+from prune_gui.errors import CheckpointError
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers each request with the same bytes, and keeps the connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        self.server.connections += 1
+        super().setup()
+
+    def do_GET(self):
+        self.server.seen.append((self.command, self.path, self.headers["proxy-authorization"]))
+        self.send_response(200 if self.command == "GET" else 502)
+        self.send_header("Content-Length", "5")
+        self.send_header("ETag", '"x"')
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    do_CONNECT = do_GET  # noqa: N815 - the name of http.server
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def keeping():
+    """Return a server that keeps connections."""
+    with keeping_server() as server:
+        yield server
+
+
+@contextmanager
+def keeping_server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        server.connections, server.seen = 0, []
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        web.close_idle()
+        server.shutdown()
+        thread.join()
+
+
+def test_a_connection_is_used_again(keeping):
+    for _ in range(5):
+        assert stores.read_small(f"{keeping.url}/a.json", 100) == b"hello"
+    assert keeping.connections == 1
+    assert len(keeping.seen) == 5
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_of_the_environment_is_used(keeping, monkeypatch, scheme):
+    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setenv(f"{scheme}_proxy", keeping.url.replace("//", "//user:p%40ss@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    if scheme == "http":
+        assert stores.read_small("http://host.test/a.json", 100) == b"hello"
+        assert keeping.seen == [("GET", "http://host.test:80/a.json", "Basic dXNlcjpwQHNz")]
+    else:
+        with pytest.raises(CheckpointError, match="no complete answer"):
+            stores.read_small("https://host.test/a.json", 100)
+        assert keeping.seen[0] == ("CONNECT", "host.test:443", "Basic dXNlcjpwQHNz")
+
+
+@pytest.mark.parametrize("name", ["a b (1).safetensors", "ä.safetensors", "100%.safetensors"])
+def test_a_file_may_have_any_name(server, folder, name):
+    save_file({"w": np.ones(3, np.float32)}, folder / name)
+    index = folder / "m.safetensors.index.json"
+    index.write_text(f'{{"weight_map": {{"w": "{name}"}}}}')
+    with prune_gui.open_checkpoint(f"{server.url}/{index.name}") as opened:
+        assert opened.read("w").tolist() == [1, 1, 1]

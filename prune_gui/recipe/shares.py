@@ -41,7 +41,7 @@ MAX_PARTS: Final = 999_999
 MAX_JOB_BYTES: Final = 1 << 24
 SHARDS_NAME: Final = "shards"
 OLD_SHARES: Final = "stage-*.pickle"
-"""The shares of versions before 0.2."""
+"""The names that shares had before they were plain data."""
 MISFITS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),

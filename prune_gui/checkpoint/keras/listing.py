@@ -66,8 +66,13 @@ def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]
 def _is_dataset(answer: object) -> bool:
     """Return whether a part of an answer is as from `_dataset`: a file may rule the library."""
     match answer:
-        case {"path": str(), "dtype": str(), "contiguous": bool(), "shape": list() | None as shape}:
-            start = answer.get("start")
+        case {
+            "path": str(),
+            "dtype": str(),
+            "contiguous": bool(),
+            "shape": list() | None as shape,
+            "start": start,
+        }:
             numbers = [*(shape or ()), 0 if start is None else start]
             return all(type(number) is int and number >= 0 for number in numbers)
     return False

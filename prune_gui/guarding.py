@@ -39,17 +39,17 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def confine(guard: int) -> None:
-    """Prepare this process, a child of the process `guard`, for the code of others.
+def confine(parent: int) -> None:
+    """Prepare this process, a child of the process `parent`, for the code of others.
 
-    It ends with its guard, it and its descendants cannot send signals to any other process, and if
+    It ends with its parent, it and its descendants cannot send signals to any other process, and if
     memory runs out, the system ends it first. Programs that it starts gain no privileges.
     """
     if sys.platform != "linux":
         return
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    _on_end_of(guard, signal.SIGKILL)
+    _on_end_of(parent, signal.SIGKILL)
     libc = ctypes.CDLL(None)
     attributes = struct.pack("=QQQ", 0, 0, LANDLOCK_SCOPE_SIGNAL)
     rules = libc.syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)

@@ -29,7 +29,7 @@ LANDLOCK_CREATE_RULESET: Final = 444
 LANDLOCK_RESTRICT_SELF: Final = 446
 """Numbers of system calls, equal on all processors."""
 LANDLOCK_SCOPE_SIGNAL: Final = 1 << 1
-KILL_TIMEOUT_S: Final = 3.0
+KILL_TIMEOUT_S: Final = 30.0
 KILL_INTERVAL_S: Final = 0.001
 
 
@@ -97,13 +97,14 @@ def guard(run: Callable[[], None], above: int, passed: Sequence[int]) -> NoRetur
     os._exit(exit_code)
 
 
-def kill_descendants(spared: Collection[int] = ()) -> None:
+def kill_descendants(spared: Collection[int] = (), timeout_s: float = KILL_TIMEOUT_S) -> None:
     """Kill all processes that descend from this one, including those that are started meanwhile.
 
     Args:
         spared: pids of children that stay, with their descendants.
+        timeout_s: limit of the time; those that are left are for the guard above.
     """
-    deadline = time.monotonic() + KILL_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         found = False
         for pid in _children():

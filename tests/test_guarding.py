@@ -163,7 +163,7 @@ def test_no_process_outlives_the_code_that_started_it(tmp_path, kind, end):
                 assert program.stdout.readline() == "ended\n"
                 assert left(marker) == [] or (kind, end) == ("plug-in", "the code returns")
             program.kill()
-            wait_until(lambda: not any(map(runs, outer)), 10)
+            wait_until(lambda: not any(map(runs, outer)), 40)
             assert left(marker) == []
         finally:
             program.kill()

@@ -13,7 +13,7 @@ import signal
 import socket
 import warnings
 from contextlib import suppress
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from prune_gui.guarding import adopt_orphans, guard, kill_descendants
 from prune_gui.pruning.plugins.messages import (
@@ -26,6 +26,9 @@ from prune_gui.pruning.plugins.messages import (
     UNKNOWN,
 )
 from prune_gui.pruning.plugins.worker import serve
+
+REPLY_LIMIT_S: Final = 3.0
+"""How long the program may wait while processes are killed."""
 
 
 class ForkServer:
@@ -103,14 +106,14 @@ class ForkServer:
                     self._exit_codes[found[0]] = os.waitstatus_to_exitcode(found[1])
                     ended = True
         if ended:
-            kill_descendants(self._running_pids)
+            kill_descendants(self._running_pids, REPLY_LIMIT_S)
 
     def _kill(self, pid: int) -> int:
         exit_code = self._poll(pid)
         if exit_code == RUNS:
             exit_code = -signal.SIGKILL
             self._running_pids.discard(pid)
-            kill_descendants(self._running_pids)
+            kill_descendants(self._running_pids, REPLY_LIMIT_S)
             self._reap()
         return exit_code
 

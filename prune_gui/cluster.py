@@ -23,7 +23,7 @@ from prune_gui.monitor import CancelFlag, Monitor, check_cancelled
 
 if TYPE_CHECKING:
     from distributed import Client as Client
-    from distributed import Future, LocalCluster
+    from distributed import Future, LocalCluster, Security
 
 LOCAL: Final = "local:"
 """Begins the name of a cluster of processes on this machine: "local:4" has four workers."""
@@ -99,13 +99,17 @@ def open_cluster(where: str, cancel: CancelFlag | None = None) -> Iterator[Clien
     distributed = _distributed()
     logging.getLogger(distributed.__name__).setLevel(logging.WARNING)  # not each connection
     if not where.startswith(LOCAL):
-        with _connected(distributed, where, cancel) as client:
+        with _connected(distributed, where, cancel, distributed.Security()) as client:
             yield client
         return
     check_address(where)
+    try:
+        security = distributed.Security.temporary()  # no other user of this machine can connect
+    except ImportError as error:  # it needs cryptography
+        raise _not_installed() from error
     with (
-        _local_cluster(distributed, int(where.removeprefix(LOCAL))) as cluster,
-        _connected(distributed, cluster.scheduler_address, cancel) as client,
+        _local_cluster(distributed, int(where.removeprefix(LOCAL)), security) as cluster,
+        _connected(distributed, cluster.scheduler_address, cancel, security) as client,
     ):
         yield client
 
@@ -302,7 +306,7 @@ def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Excepti
         return error, 0
 
 
-def _local_cluster(distributed: ModuleType, workers: int) -> LocalCluster:
+def _local_cluster(distributed: ModuleType, workers: int, security: Security) -> LocalCluster:
     """Start worker processes on this machine."""
     threads = max(1, (os.cpu_count() or 1) // workers)
     try:
@@ -312,6 +316,7 @@ def _local_cluster(distributed: ModuleType, workers: int) -> LocalCluster:
             dashboard_address="127.0.0.1:0",  # any free port
             silence_logs=logging.CRITICAL,
             preload=[IGNORE_CTRL_C],
+            security=security,
         )
     except (OSError, RuntimeError) as error:  # TimeoutError is an OSError
         raise ClusterError(
@@ -321,14 +326,16 @@ def _local_cluster(distributed: ModuleType, workers: int) -> LocalCluster:
 
 @contextmanager
 def _connected(
-    distributed: ModuleType, address: str, cancel: CancelFlag | None
+    distributed: ModuleType, address: str, cancel: CancelFlag | None, security: Security
 ) -> Iterator[Client]:
     from distributed.utils import LoopRunner
 
     try:
         # A client that cannot connect leaves a thread.
-        LoopRunner().run_sync(_reach, address, cancel)
-        client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+        LoopRunner().run_sync(_reach, address, cancel, security)
+        client = distributed.Client(
+            address, timeout=CONNECT_TIMEOUT_S, set_as_default=False, security=security
+        )
     except (OSError, ValueError) as error:
         raise ClusterError(
             tr(
@@ -344,14 +351,13 @@ def _connected(
         client._loop_runner.stop()  # a client that gave up its lost scheduler left it running
 
 
-async def _reach(address: str, cancel: CancelFlag | None) -> None:
+async def _reach(address: str, cancel: CancelFlag | None, security: Security) -> None:
     """Open a connection to a scheduler, and close it."""
     import asyncio  # slow to import
 
-    from distributed import Security
     from distributed.comm import connect
 
-    arguments = Security().get_connection_args("client")
+    arguments = security.get_connection_args("client")
     attempt = asyncio.ensure_future(connect(address, timeout=CONNECT_TIMEOUT_S, **arguments))
     while not attempt.done():
         await asyncio.wait([attempt], timeout=POLL_S)

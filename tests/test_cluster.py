@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import math
@@ -17,7 +18,8 @@ import cloudpickle
 import numpy as np
 import pytest
 import torch
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
+from distributed.comm import CommClosedError, connect
 from file_server import serving
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
@@ -456,3 +458,21 @@ def test_figures_on_the_command_line_are_the_same(
     assert printed[0] == printed[1]
     assert messages
     assert max(messages) < MAX_MESSAGE_BYTES
+
+
+@pytest.mark.slow
+def test_programs_without_the_certificate_cannot_connect_to_a_local_cluster():
+    async def connect_to(address: str, security: Security) -> None:
+        comm = await connect(address, timeout=3, **security.get_connection_args("client"))
+        await comm.write({"op": "identity"})
+        await comm.read()
+
+    with cluster.open_cluster("local:1") as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://")
+        for way, security in (
+            (address, Security.temporary()),
+            (address.replace("tls", "tcp"), Security()),
+        ):
+            with pytest.raises((OSError, CommClosedError)):
+                asyncio.run(connect_to(way, security))

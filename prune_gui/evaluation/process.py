@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -172,7 +173,6 @@ class ProcessTree:
         weakref.finalize(self, _close, self._control, self._supervisor)
         self.exit_code: int | None = None
         self.peak = 0
-        self._known: dict[int, psutil.Process] = {}
 
     def watch(
         self,
@@ -249,10 +249,10 @@ class ProcessTree:
         """Return the resident memory of all processes of the command, in bytes."""
         total = 0
         with suppress(psutil.Error):
-            for process in psutil.Process(self._supervisor.pid).children(recursive=True):
-                with suppress(psutil.Error):
-                    total += process.memory_info().rss
-                    self._known[process.pid] = process
+            for guard in psutil.Process(self._supervisor.pid).children():
+                for process in guard.children(recursive=True):
+                    with suppress(psutil.Error):
+                        total += process.memory_info().rss
         self.peak = max(self.peak, total)
         return total
 
@@ -260,6 +260,7 @@ class ProcessTree:
         """Kill all processes of the command, and wait until they have ended."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
+            self._supervisor.send_signal(signal.SIGCONT)  # the command may have stopped it
         deadline = time.monotonic() + END_TIMEOUT_S
         while not self.has_ended and time.monotonic() < deadline:
             self.wait()
@@ -269,9 +270,6 @@ class ProcessTree:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
-        for process in self._known.values():  # those that outlive a killed supervisor
-            with suppress(psutil.Error):
-                process.kill()
         self.exit_code = -9 if self.exit_code is None else self.exit_code
 
     def read_rest(self) -> None:

@@ -1,41 +1,40 @@
-"""The files of shares: pickles of arrays and of a few classes, and of nothing else.
+"""The files of shares: arrays in the safetensors format, and all else as JSON in its metadata.
 
-A work folder may come from elsewhere, so reading a file must not run code: names that are not in
-`ALLOWED` are refused.
+A work folder may come from elsewhere, so a file is only data: its JSON can name no classes but
+those of `_RECORDS`, and the types, lengths and ranges of their fields are checked. A digest at the
+beginning finds accidental damage.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-import struct
+import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.language import tr
+from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.row_column_scores import BlockSums
+from prune_gui.pruning.selection.rows import RowCuts
+from prune_gui.regular_files import open_regular
 
-ALLOWED: Final = frozenset(
-    {
-        ("builtins", "slice"),
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
-        ("prune_gui.pruning.predicates.channels", "PrunedUnits"),
-        ("prune_gui.pruning.selection.histogram_cache", "DigitHistogram"),
-        ("prune_gui.pruning.selection.radix_select", "Cut"),
-        ("prune_gui.pruning.selection.row_column_scores", "_BlockSums"),
-        ("prune_gui.pruning.selection.rows", "RowCuts"),
-    }
-)
-"""The modules and names of all classes and functions in a file."""
-_DAMAGED: Final = (
-    *(pickle.UnpicklingError, struct.error, EOFError, MemoryError),
-    *(AttributeError, ImportError, LookupError, TypeError, ValueError, OverflowError),
-)
+MAGIC: Final = b"prune-gui share\n"
+DIGEST_BYTES: Final = hashlib.sha256().digest_size
+LENGTH_BYTES: Final = 8
+"""The length of the header of a safetensors file, before the header."""
+KEY: Final = "share"
+"""Of the JSON in the metadata."""
+INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
 class JobError(PruneGuiError):
@@ -62,7 +61,10 @@ def write_share(path: Path, share: Share) -> None:
     Raises:
         CheckpointError: the file cannot be written.
     """
-    replace_bytes(path, pickle.dumps(tuple(share), pickle.HIGHEST_PROTOCOL))
+    arrays: dict[str, NDArray[Any]] = {}
+    text = json.dumps(_plain(tuple(share), arrays))
+    octets = safetensors.numpy.save(arrays, {KEY: text})
+    replace_bytes(path, MAGIC + hashlib.sha256(octets).digest() + octets)
 
 
 def read_share(path: Path) -> Share:
@@ -72,10 +74,14 @@ def read_share(path: Path) -> Share:
         JobError: the file is damaged, or has other things than the results of a part.
     """
     try:
-        share = Share(*_Unpickler(io.BytesIO(path.read_bytes())).load())
-        if isinstance(share.results, list) and {type(share.tasks), type(share.nbytes)} == {int}:
-            return share
-    except _DAMAGED as error:
+        with open_regular(path) as file:
+            magic, digest, octets = file.read(len(MAGIC)), file.read(DIGEST_BYTES), file.read()
+        if magic == MAGIC and hashlib.sha256(octets).digest() == digest:
+            return _decode(octets)
+    except (
+        *(OSError, SafetensorError, MemoryError, RecursionError),
+        *(LookupError, TypeError, ValueError),
+    ) as error:
         raise _damaged(path) from error
     raise _damaged(path)
 
@@ -84,8 +90,130 @@ def _damaged(path: Path) -> JobError:
     return JobError(tr("{file} is damaged. Delete it, and run its part again.", file=path))
 
 
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - as in the base class
-        if (module, name) not in ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name}")
-        return super().find_class(module, name)
+def _decode(octets: bytes) -> Share:
+    """Return the share in a safetensors file.
+
+    Raises:
+        SafetensorError, LookupError, TypeError, ValueError, RecursionError: it is not valid.
+    """
+    arrays = safetensors.numpy.load(octets)
+    length = int.from_bytes(octets[:LENGTH_BYTES], "little")
+    header = json.loads(octets[LENGTH_BYTES : LENGTH_BYTES + length])
+    share = Share(*_value(json.loads(header["__metadata__"][KEY]), arrays))
+    if not (isinstance(share.results, list) and _are_counts(share.tasks, share.nbytes)):
+        raise TypeError("no share")
+    return share
+
+
+def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
+    """Return a result as JSON; lists begin with what they stand for. Its arrays are added.
+
+    Raises:
+        TypeError: the result has an object that `_value` does not build.
+    """
+    if isinstance(value, np.int64 | np.float64 | np.bool_):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        arrays[str(len(arrays))] = np.array(value, order="C")
+        return ["array", str(len(arrays) - 1)]
+    if isinstance(value, slice):
+        return ["slice", *(_plain(each, arrays) for each in (value.start, value.stop, value.step))]
+    if type(value) in (list, tuple):
+        return [type(value).__name__, *(_plain(each, arrays) for each in value)]  # type: ignore[attr-defined]
+    for record, (names, _) in _RECORDS.items():
+        if type(value) is record:
+            return [record.__name__, *(_plain(getattr(value, name), arrays) for name in names)]
+    raise TypeError(type(value))
+
+
+def _value(plain: object, arrays: dict[str, NDArray[Any]]) -> Any:  # noqa: ANN401 - of any type
+    """Return the value that `_plain` made JSON of.
+
+    Raises:
+        LookupError, TypeError, ValueError: it made nothing like that.
+    """
+    match plain:
+        case None | bool() | float() | str():
+            return plain
+        case int() if plain in INTEGERS:
+            return plain
+        case ["array", str(name)]:
+            return np.require(arrays.pop(name), requirements=["C", "W"])
+        case ["slice", start, stop, step]:
+            if _are_counts(*(each for each in (start, stop, step) if each is not None)):
+                return slice(start, stop, step)
+        case ["list", *items]:
+            return [_value(item, arrays) for item in items]
+        case ["tuple", *items]:
+            return tuple(_value(item, arrays) for item in items)
+        case [str(name), *items]:
+            fields = [_value(item, arrays) for item in items]
+            for record, (_, are_valid) in _RECORDS.items():
+                if record.__name__ == name and are_valid(*fields):
+                    return record(*fields)
+    raise ValueError("a result of another form")
+
+
+def _are_counts(*values: object) -> bool:
+    return all(type(value) is int and value >= 0 for value in values)
+
+
+def _are_arrays(kinds: str, *values: object, like: NDArray[Any] | None = None) -> bool:
+    """Return whether all are vectors, of some kinds of dtype, and of the length of another one."""
+    return all(
+        isinstance(value, np.ndarray)
+        and value.ndim == 1
+        and value.dtype.kind in kinds
+        and (like is None or value.shape == like.shape)
+        for value in values
+    )
+
+
+def _is_cut(threshold: object, last_tie: Any, pruned: object, non_finite: object) -> bool:  # noqa: ANN401
+    return type(last_tie) is int and _are_counts(threshold, last_tie + 1, pruned, non_finite)
+
+
+def _are_row_cuts(thresholds: Any, last_ties: Any) -> bool:  # noqa: ANN401
+    return _are_arrays("u", thresholds) and _are_arrays("i", last_ties, like=thresholds)
+
+
+def _is_histogram(values: Any, counts: Any, parts: object) -> bool:  # noqa: ANN401
+    return (
+        _are_arrays("u", values)
+        and values.dtype == np.uint16
+        and bool((values[1:] > values[:-1]).all())
+        and _are_arrays("iu", counts, like=values)
+        and bool((counts > 0).all())
+        and isinstance(parts, tuple)
+        and all(isinstance(part, DigitHistogram) for part in parts)
+    )
+
+
+def _are_pruned_units(pruned: Any, ranks: Any, remaining: Any, source: object) -> bool:  # noqa: ANN401
+    return (
+        _are_arrays("b", pruned)
+        and (ranks is None or _are_arrays("f", ranks, like=pruned))
+        and _are_arrays("i", remaining, like=pruned)
+        and bool((remaining >= 0).all())
+        and isinstance(source, str)
+    )
+
+
+def _are_block_sums(row_sums: Any, row_counts: Any, sums: Any, counts: Any) -> bool:  # noqa: ANN401
+    return (
+        _are_arrays("f", row_sums, sums)
+        and _are_arrays("i", row_counts, like=row_sums)
+        and (_are_counts(counts) or _are_arrays("i", counts, like=sums))
+    )
+
+
+_RECORDS: Final[dict[type, tuple[tuple[str, ...], Callable[..., bool]]]] = {
+    Cut: (("threshold", "last_tie", "pruned", "non_finite"), _is_cut),
+    RowCuts: (("thresholds", "last_ties"), _are_row_cuts),
+    DigitHistogram: (("values", "counts", "parts"), _is_histogram),
+    PrunedUnits: (("pruned", "ranks", "remaining", "source"), _are_pruned_units),
+    BlockSums: (("row_sums", "row_counts", "sums", "counts"), _are_block_sums),
+}
+"""The classes of results, the names of their fields, and the function that checks these."""

@@ -8,14 +8,17 @@ depends on another one being alive, and a killed part is simply run again.
 
 from __future__ import annotations
 
-import json
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.write.atomic import replace_bytes
@@ -29,9 +32,21 @@ from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.recipe.share_files import JobError, Share, read_share, write_share
 from prune_gui.recipe.target import OutputPath
+from prune_gui.regular_files import read_regular
+
+log = logging.getLogger(__name__)
 
 JOB_NAME: Final = "job.json"
+MAX_PARTS: Final = 999_999
+MAX_JOB_BYTES: Final = 1 << 24
 SHARDS_NAME: Final = "shards"
+OLD_SHARES: Final = "stage-*.pickle"
+"""The names that shares had before they were plain data."""
+MISFITS: Final = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What results raise that do not belong to the checkpoint and the recipe."""
 POLL_S: Final = 0.5
 """Interval between two looks for the files of other parts."""
 
@@ -62,7 +77,7 @@ class SharedJob:
         tensors_only: see `export`.
     """
 
-    parts: int
+    parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
     recipe: str
     folder: str
     checkpoint: str
@@ -82,8 +97,10 @@ class SharedJob:
             JobError: the folder has none.
         """
         try:
-            return cls(**json.loads((folder / JOB_NAME).read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            job = _job_type().validate_json(
+                read_regular(folder / JOB_NAME, MAX_JOB_BYTES), strict=True
+            )
+        except (OSError, ValidationError) as error:
             raise JobError(
                 tr(
                     "{folder} is not the work folder of a job: {file} cannot be read. Run the "
@@ -92,6 +109,15 @@ class SharedJob:
                     file=JOB_NAME,
                 )
             ) from error
+        if any(folder.glob(OLD_SHARES)):
+            raise JobError(
+                tr(
+                    "The files in {folder} were made by another version of the program. Delete "
+                    "the folder, and run the parts again.",
+                    folder=folder,
+                )
+            )
+        return job
 
     def save(self, folder: Path) -> None:
         """Write the job into its work folder, unless another part did.
@@ -101,7 +127,7 @@ class SharedJob:
             CheckpointError: the folder cannot be written.
         """
         if not (folder / JOB_NAME).exists():
-            replace_bytes(folder / JOB_NAME, json.dumps(asdict(self)).encode())
+            replace_bytes(folder / JOB_NAME, _job_type().dump_json(self))
         if SharedJob.load(folder) != self:
             raise JobError(
                 tr(
@@ -138,6 +164,11 @@ class SharedJob:
         return checkpoint
 
 
+@cache
+def _job_type() -> TypeAdapter[SharedJob]:
+    return TypeAdapter(SharedJob)
+
+
 def run_part(
     job: SharedJob,
     folder: Path,
@@ -163,7 +194,7 @@ def run_part(
     """
     job.save(folder)
     executor = _Shares(folder, job.parts, part - 1, wait=wait)
-    with job.open() as checkpoint, use_executor(executor):
+    with job.open() as checkpoint, use_executor(executor), executor.fitting():
         resolution = job.resolve(checkpoint, progress, cancel)
         target = OutputPath.of(checkpoint, job.out, job.shard_size, job.form)
         if is_written_by_tasks(resolution, target, job.form):
@@ -189,7 +220,8 @@ def merge(
         PruneGuiError: as `resolve` and `export`.
     """
     job = SharedJob.load(folder)
-    with job.open() as checkpoint, use_executor(_Shares(folder, job.parts, None, wait=False)):
+    executor = _Shares(folder, job.parts, None, wait=False)
+    with job.open() as checkpoint, use_executor(executor), executor.fitting():
         resolution = job.resolve(checkpoint, progress, cancel)
         _export(job, resolution, progress, cancel)
     _remove_files(folder)
@@ -260,16 +292,35 @@ class _Shares:
             share = read_share(self._file(part))
             mine = range(part, len(tasks), self._parts)
             if share.tasks != len(tasks) or len(share.results) != len(mine):
-                raise JobError(
-                    tr(
-                        "The files of part {part} do not fit the others. Delete the work folder, "
-                        "and run all parts again with the same version of the program.",
-                        part=part + 1,
-                    )
-                )
+                raise self._misfit()
             results[part :: self._parts] = share.results
             monitor.advance(share.nbytes)
         yield from results
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Convert what results of parts raise that do not fit: they may be from other hands.
+
+        Raises:
+            JobError: the results do not fit.
+        """
+        try:
+            yield
+        except MISFITS as error:
+            if not self._stage:
+                raise
+            log.info("The results of parts cannot be used", exc_info=True)
+            raise self._misfit() from error
+
+    def _misfit(self) -> JobError:
+        return JobError(
+            tr(
+                "The files of the parts do not fit each other, the checkpoint and the recipe. "
+                "Delete the work folder {folder}, and run all parts again with the same version "
+                "of the program.",
+                folder=self._folder,
+            )
+        )
 
     def _do_share(
         self,
@@ -300,4 +351,4 @@ class _Shares:
 
     def _file(self, part: int) -> Path:
         """Return the file of the share of a part in the current stage."""
-        return self._folder / f"stage-{self._stage:04}-part-{part + 1:04}.pickle"
+        return self._folder / f"stage-{self._stage:04}-part-{part + 1:04}.share"

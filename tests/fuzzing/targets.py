@@ -6,6 +6,7 @@ libraries, safetensors and torch, read.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -31,13 +32,27 @@ from same_values import same
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.checkpoint.sharded.index import read_index
 from prune_gui.errors import CheckpointError, PruneGuiError, RecipeError
+from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.row_column_scores import BlockSums
+from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select
+from prune_gui.recipe.share_files import (
+    DIGEST_BYTES,
+    MAGIC,
+    JobError,
+    Share,
+    read_share,
+    write_share,
+)
 
 MAX_MESSAGE_CHARS = 1000
 """The limit for a refusal, including lines of Python for the user to run."""
 STRICTER = re.compile("appears more than once|impossible shape|nested too deeply")
 """Messages for safetensors files that the reference library reads."""
+SHARE_START = len(MAGIC) + DIGEST_BYTES
 INFOS = (TensorInfo("encoder.layer.0.weight", (4, 3), "float32"), TensorInfo("b", (2,), "int8"))
 
 
@@ -301,6 +316,18 @@ def _headers() -> list[bytes]:
     ]
 
 
+def share(octets: bytes) -> None:
+    """Check the file of a share, with a digest that fits, as an attacker writes it."""
+    with file_of(MAGIC + hashlib.sha256(octets).digest() + octets, "share") as path:
+        try:
+            read = read_share(path)
+        except JobError as error:
+            check_refusal(error)
+            return
+        write_share(path, read)
+        assert repr(read_share(path)) == repr(read)
+
+
 def _with_further_fields() -> bytes:
     entry = {"dtype": "I8", "shape": [2], "data_offsets": [0, 2], "x": {"y": [-0.5, 1e9, True]}}
     text = json.dumps({"a": entry, "b": ["U8", [1], [2, 3]]}).encode()
@@ -328,6 +355,21 @@ CONFIGS = (
     {"model_type": "x", "text_config": {"model_type": "llama", "hidden_size": 2}},
     {"_class_name": "Pipeline", "unet": ["diffusers", "UNet2DConditionModel"], "_x": [None, None]},
 )
+
+
+def _shares() -> list[bytes]:
+    counts = np.arange(1, 4)
+    histogram = DigitHistogram.sum([DigitHistogram.of(counts)], keep=True)
+    results = [
+        *(Cut(3, -1, 2), (1, histogram), (slice(0, 3), counts / 2), None),
+        *(RowCuts(counts.astype(np.uint32), counts), PrunedUnits(counts > 1, counts / 2, counts)),
+        BlockSums(counts / 1, counts, counts / 1, 4),
+    ]
+    with file_of(b"", "share") as path:
+        write_share(path, Share(7, results, 9))
+        return [path.read_bytes()[SHARE_START:]]
+
+
 LINES = [b"encoder.*.weight, !*norm*", b"type:Linear dims>1 size>=1M sparsity<50%", b"[!a]? b"]
 
 TARGETS = {
@@ -342,4 +384,5 @@ TARGETS = {
     "index": Target(index, _indexes),
     "recipe": Target(recipe, _recipes),
     "conditions": Target(conditions, lambda: list(LINES)),
+    "share": Target(share, _shares),
 }

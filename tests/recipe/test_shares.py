@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
@@ -19,13 +22,24 @@ from sharded_files import tied_weights, write_shards
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
 from prune_gui.errors import Cancelled
 from prune_gui.pruning import parallel
+from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.row_column_scores import BlockSums
+from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe, export, resolve, shares
+from prune_gui.recipe.share_files import read_share, write_share
 from prune_gui.recipe.shares import JobError, PartsMissingError, SharedJob, merge, run_part
 
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},
     {"method": "lamp", "amount": 0.2},
     {"method": "l1_unstructured", "scope": "row", "amount": 0.3},
+]
+FORGED_RECIPES = [
+    *STEPS,
+    {"method": "ln_structured", "amount": 0.3, "n": 2, "dim": 0},
+    {"method": "balanced", "amount": 0.3},
 ]
 RECIPE = Recipe(steps=[{"targets": ["*weight"], **step} for step in STEPS])
 
@@ -174,11 +188,11 @@ def test_parts_that_wait_need_one_run_each(job, work, tmp_path, monkeypatch):
 def test_the_share_of_a_stage_is_done_once(job, work):
     with pytest.raises(PartsMissingError, match="Stage 1 of the job needs part 2 of 2"):
         run_part(job, work, 1, wait=False)
-    [share] = work.glob("*.pickle")
+    [share] = work.glob("*.share")
     written = share.stat()
     with pytest.raises(PartsMissingError):
         run_part(job, work, 1, wait=False)
-    assert [*work.glob("*.pickle")] == [share]
+    assert [*work.glob("*.share")] == [share]
     assert share.stat() == written
 
 
@@ -234,6 +248,78 @@ def test_a_folder_without_a_job_is_refused(work):
         merge(work)
 
 
+def test_the_folder_of_another_version_is_refused(job, work):
+    job.save(work)
+    (work / "stage-0001-part-0001.pickle").touch()
+    for use in (lambda: merge(work), lambda: run_part(job, work, 1, wait=False)):
+        with pytest.raises(JobError, match=r"made by another version of the program\. Delete"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"parts": parts} for parts in (0, 10**9, "2", 1.0, None, True)),
+        *({"form": "other"}, {"overwrite": 1}, {"recipe": ["a"]}, {"shard_size": "1"}),
+    ],
+)
+def test_a_job_with_other_values_is_refused(job, work, change):
+    job.save(work)
+    (work / "job.json").write_text(json.dumps(asdict(job) | change))
+    with pytest.raises(JobError, match=r"job\.json cannot be read"):
+        merge(work)
+
+
+def foreign_values(value: object) -> list[object]:
+    """Return results of other forms, and values of the same form that do not fit the task."""
+    counts = np.arange(1, 4)
+    others = [
+        *(None, True, -1, 1 << 63, 0.5, float("nan"), "", (), [], (1,), (0, 1), (0, 1, 2.5)),
+        *(slice(None), slice(0, 1 << 62), counts, counts / 1, np.zeros((1, 0))),
+        *(Cut(0, -1, 0), Cut(1 << 63, 1 << 62, 1 << 62), DigitHistogram.of(counts)),
+        RowCuts(counts.astype(np.uint32), counts),
+        RowCuts(counts[:0].astype(np.uint32), counts[:0]),
+        *(PrunedUnits(np.ones(n, bool), None, np.ones(n, np.int64)) for n in (0, 1, 10_000)),
+        BlockSums(counts / 1, counts, counts / 1, 4),
+        (1 << 62, DigitHistogram.of(counts)),
+        (0, DigitHistogram(np.array([65535], np.uint16), np.array([1 << 62]))),
+        (0, (counts, counts, counts / 1)),
+        (0, (counts + (1 << 40), counts, counts / 1)),
+        (slice(0, 3), counts / 1),
+    ]
+    if isinstance(value, tuple):
+        for at, item in enumerate(value):
+            others += [(*value[:at], other, *value[at + 1 :]) for other in (-1, None, counts, ())]
+            if isinstance(item, tuple):
+                others.append((*value[:at], item[::-1], *value[at + 1 :]))
+    if isinstance(value, np.ndarray):
+        others += [value[:0], -value, np.repeat(value, 2), value.astype("f2")]
+    return others
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", FORGED_RECIPES, ids=lambda recipe: str(recipe["method"]))
+def test_forged_results_are_one_refusal_or_other_weights(job, work, tmp_path, recipe):
+    job = replace(job, recipe=Recipe(steps=[{"targets": ["*weight"], **recipe}]).to_yaml())
+    run_in_turn(job, work)
+    refused = 0
+    for share in sorted(work.glob("*-part-0001.share")):
+        honest = read_share(share)
+        forgeries = foreign_values(honest.results[0]) if honest.results else []
+        for forgery in forgeries:
+            copy = shutil.copytree(work, tmp_path / "copy")
+            try:
+                write_share(
+                    copy / share.name, honest._replace(results=[forgery, *honest.results[1:]])
+                )
+                merge(copy)
+            except JobError:
+                refused += 1
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.rmtree(job.out, ignore_errors=True)
+    assert refused >= 20
+
+
 @pytest.mark.slow
 @pytest.mark.very_slow
 def test_parts_that_are_killed_in_each_stage_change_no_byte(job, sharded, work, tmp_path):
@@ -251,9 +337,9 @@ def test_parts_that_are_killed_in_each_stage_change_no_byte(job, sharded, work, 
     kills = 0
     with started(1) as first:
         while True:
-            stages = len([*work.glob("*-part-0002.pickle")])
+            stages = len([*work.glob("*-part-0002.share")])
             second = started(2)
-            while second.poll() is None and len([*work.glob("*-part-0002.pickle")]) == stages:
+            while second.poll() is None and len([*work.glob("*-part-0002.share")]) == stages:
                 time.sleep(0.005)
             if second.poll() is not None:
                 break

@@ -62,15 +62,31 @@ def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]
         answer = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError, RecursionError):
         raise ListingError("damaged") from None
-    if isinstance(answer, str):
-        raise ListingError(answer)
-    return list(answer)
+    if isinstance(answer, list) and all(map(_is_dataset, answer)):
+        return answer
+    raise ListingError(answer if isinstance(answer, str) else "damaged")
+
+
+def _is_dataset(answer: object) -> bool:
+    """Return whether a part of an answer is as from `_dataset`: a file may rule the library."""
+    match answer:
+        case {
+            "path": str(),
+            "dtype": str(),
+            "contiguous": bool(),
+            "shape": list() | None as shape,
+            "start": start,
+        }:
+            numbers = [*(shape or ()), 0 if start is None else start]
+            return all(type(number) is int and number >= 0 for number in numbers)
+    return False
 
 
 def main() -> None:
     """Print the list of the file that is the standard input, or a fault, as JSON."""
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (TIMEOUT_S, TIMEOUT_S))  # if the program ends
     start, size = map(int, sys.argv[2:4])
     try:
         answer: object = _datasets(SpanFile(partial(os.pread, sys.stdin.fileno()), start, size))

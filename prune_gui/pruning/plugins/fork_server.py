@@ -2,21 +2,20 @@
 
 It has one thread, no window and no state of the program, so it is safe to fork, unlike the program
 itself. The program starts it as a new interpreter, isolated and in the root folder, so that no code
-in the working folder runs. It ends with the program, and ends all processes that it forked.
+in the working folder runs. It ends with the program. It forks a guard for each process, and guards
+these in turn; see module `prune_gui.guarding`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
-import sys
 import warnings
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NoReturn
 
+from prune_gui.guarding import adopt_orphans, guard, kill_descendants
 from prune_gui.pruning.plugins.messages import (
     FORK,
     POLL,
@@ -28,7 +27,8 @@ from prune_gui.pruning.plugins.messages import (
 )
 from prune_gui.pruning.plugins.worker import serve
 
-PR_SET_PDEATHSIG: Final = 1
+REPLY_LIMIT_S: Final = 3.0
+"""How long the program may wait while processes are killed."""
 
 
 class ForkServer:
@@ -64,12 +64,10 @@ class ForkServer:
             return
         finally:
             if os.getpid() == self._own_pid:
-                for pid in list(self._running_pids):
-                    self._kill(pid)
+                kill_descendants()
 
     def _fork(self, connection: int, output: int) -> int:
-        for pid in list(self._running_pids):
-            self._reap(pid, os.WNOHANG)  # the program may never poll it again
+        self._reap()  # the program may never poll those that have ended
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # numpy has a thread, which is harmless here
@@ -81,8 +79,6 @@ class ForkServer:
         finally:
             os.close(connection)
             os.close(output)
-        with suppress(OSError):
-            os.setpgid(pid, pid)  # the child does the same; the first call wins
         self._running_pids.add(pid)
         return pid
 
@@ -92,43 +88,34 @@ class ForkServer:
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.close(output)
-            with suppress(OSError):
-                os.setpgid(0, 0)
-            if sys.platform == "linux":
-                _die_with_parent(self._own_pid)
-                with suppress(OSError):
-                    Path("/proc/self/oom_score_adj").write_text("1000")
-            serve(socket.socket(fileno=connection))
+            guard(lambda: serve(socket.socket(fileno=connection)), self._own_pid, [connection])
         finally:  # no traceback is printed: the program reports the exit code
             os._exit(1)
 
     def _poll(self, pid: int) -> int:
-        self._reap(pid, os.WNOHANG)
+        self._reap()
         return RUNS if pid in self._running_pids else self._exit_codes.pop(pid, UNKNOWN)
 
-    def _reap(self, pid: int, options: int) -> None:
-        """Record the exit code of a process that has ended, and kill its process group."""
-        if pid in self._running_pids:
-            ended_pid, status = os.waitpid(pid, options)
-            if ended_pid:
-                self._running_pids.discard(pid)
-                self._exit_codes[pid] = os.waitstatus_to_exitcode(status)
-                with suppress(OSError):
-                    os.killpg(pid, signal.SIGKILL)
+    def _reap(self) -> None:
+        """Record the exit codes of guards that have ended, and kill what they have left."""
+        ended = False
+        with suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] in self._running_pids:
+                    self._running_pids.discard(found[0])
+                    self._exit_codes[found[0]] = os.waitstatus_to_exitcode(found[1])
+                    ended = True
+        if ended:
+            kill_descendants(self._running_pids, REPLY_LIMIT_S)
 
     def _kill(self, pid: int) -> int:
-        if self._poll(pid) == RUNS:
-            for kill in (os.killpg, os.kill):
-                with suppress(OSError):
-                    kill(pid, signal.SIGKILL)
-            self._reap(pid, 0)
-        return self._exit_codes.pop(pid, UNKNOWN)
-
-
-def _die_with_parent(parent: int) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+        exit_code = self._poll(pid)
+        if exit_code == RUNS:
+            exit_code = -signal.SIGKILL
+            self._running_pids.discard(pid)
+            kill_descendants(self._running_pids, REPLY_LIMIT_S)
+            self._reap()
+        return exit_code
 
 
 def main() -> None:
@@ -137,5 +124,6 @@ def main() -> None:
     devnull = os.open(os.devnull, os.O_RDWR)
     os.dup2(devnull, 0)
     os.close(devnull)
+    adopt_orphans()
     ForkServer(control).run()
     os._exit(0)

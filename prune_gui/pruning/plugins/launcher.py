@@ -6,6 +6,7 @@ import atexit
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -147,6 +148,7 @@ class ForkServer:
     def close(self) -> None:
         """End the server and all processes that it forked."""
         self._socket.close()
+        self._process.send_signal(signal.SIGCONT)  # a plug-in may have stopped it
         if not self._is_ready:  # it has forked nothing, and would notice the closed socket late
             self._process.kill()
         try:

@@ -226,7 +226,7 @@ def _of_channels(sums: NDArray[Any], shape: tuple[int, ...], dim: int) -> NDArra
     return total
 
 
-class _BlockSums(NamedTuple):
+class BlockSums(NamedTuple):
     """Sums and numbers of elements in some whole rows.
 
     Attributes:
@@ -250,7 +250,7 @@ def _block_sums(
     columns: int,
     block: slice,
     _monitor: Monitor,
-) -> _BlockSums:
+) -> BlockSums:
     """Return the sums of absolute weights, or of their squares, times `scale`."""
     check_cancelled()
     height = block.stop - block.start
@@ -262,9 +262,9 @@ def _block_sums(
         kernels.add_powers(rows, square, scale, row_sums, sums)
         if np.isfinite(row_sums).all():
             row_counts[:] = columns
-            return _BlockSums(row_sums, row_counts, sums, height)
+            return BlockSums(row_sums, row_counts, sums, height)
         row_sums[:] = sums[:] = 0.0
     mask = None if remaining_mask is None else remaining_mask(start, stop)
     counts = np.zeros(columns, np.int64)
     kernels.add_remaining_powers(rows, mask, square, scale, row_sums, sums, row_counts, counts)
-    return _BlockSums(row_sums, row_counts, sums, counts)
+    return BlockSums(row_sums, row_counts, sums, counts)

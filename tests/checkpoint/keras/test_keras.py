@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import json
 import zipfile
 
 import h5py
@@ -120,6 +121,22 @@ def test_a_crash_of_the_library_is_a_message(model, monkeypatch):
     monkeypatch.setattr(listing, "START_CODE", "import os; os.abort()")
     with pytest.raises(CheckpointError, match="the HDF5 library cannot read it"):
         open_checkpoint(model)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"path": 3}, {"dtype": None}, {"contiguous": 1}, {"start": -1}, {"start": "0"}),
+        *({"shape": shape} for shape in (3, [-1], [True], [[2]], ["a"], {})),
+        *({"start": 1 << 70}, {"shape": [1 << 40, 1 << 40]}, {"start": 0, "shape": [10**9]}),
+    ],
+)
+def test_a_forged_list_of_the_library_is_a_message(model, monkeypatch, change):
+    dataset = {"path": "a", "shape": [2], "dtype": "<f4", "start": 0, "contiguous": True}
+    for answer in ([dataset | change], {"a": 1}, [[]], 3, None):
+        monkeypatch.setattr(listing, "START_CODE", f"print({json.dumps(answer)!r})")
+        with pytest.raises(CheckpointError, match="Download the file again"):
+            open_checkpoint(model)
 
 
 def test_the_library_is_never_imported_by_the_program(model, monkeypatch):

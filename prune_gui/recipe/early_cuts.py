@@ -52,7 +52,7 @@ def _fits(predicate: Predicate | None, value: object) -> bool:
         case (ElementCut(), Cut()):
             return True
         case (RowCut() as row, RowCuts(thresholds=thresholds, last_ties=last_ties)):
-            rows = row.ranking.keys.size // row.columns
+            rows = row.shape.rows
             is_key = thresholds.dtype == row.ranking.keys.bits(0, 0).dtype
             return is_key and len(thresholds) == len(last_ties) == rows
         case (ChannelCut() as channels, PrunedUnits(pruned=pruned)):

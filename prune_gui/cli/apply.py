@@ -218,7 +218,7 @@ def prune_and_save(
             print_line(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
             for name, note in outcome.notes.items():
-                print_line(f"Note on step {number}: {name}: {note}")
+                print_line(f"Note on step {number}: {f'{name}: ' if name else ''}{note}")
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
             if notes[out]:

@@ -18,6 +18,7 @@ from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.locations import location, url_of
+from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
@@ -135,7 +136,7 @@ class Checkpoint(ABC):
             foreign: see the class.
             module_classes: see the class.
         """
-        tensors, remarks = parameters(raw)
+        tensors, remarks = parameters(raw, surroundings.hf_config, root)
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
         self.path = path
@@ -168,7 +169,7 @@ class Checkpoint(ABC):
         return not self.foreign
 
     def read(self, name: str) -> torch.Tensor:
-        """Return the values of a parameter; for a pair, those of the original.
+        """Return a parameter as it is stored; for a pair, the original. See `read_values`, too.
 
         The caller must not write to the tensor: later reads may return the same memory. A write
         never reaches the file.
@@ -210,6 +211,31 @@ class Checkpoint(ABC):
         """
         info = self._info(name)
         return self.view_key_span(info.pair[0] if info.pair else info.name, start, stop)
+
+    def read_values(self, name: str) -> torch.Tensor:
+        """Return the numbers that a parameter stands for: codes times their scales, float32.
+
+        Without scales this is what `read` returns.
+
+        Raises:
+            CheckpointError: as `read`.
+        """
+        info = self._info(name)
+        if info.scale is None:
+            return self.read(name)
+        return self.values_span(name, 0, info.numel).reshape(info.shape)
+
+    def values_span(self, name: str, start: int, stop: int) -> torch.Tensor:
+        """Return the elements [start, stop) of the flat `read_values`; see `view_span`.
+
+        Raises:
+            CheckpointError: as `read`.
+        """
+        stored, info = self.view_span(name, start, stop), self._info(name)
+        if info.scale is None:
+            return stored
+        scales = self.view_key(info.scale.key).detach()
+        return dequantized(stored.detach(), start, info.shape, scales, info.scale)
 
     def read_mask(self, name: str) -> torch.Tensor | None:
         """Return the mask of a reparametrized pair as torch.bool, True where kept; else None.

@@ -55,9 +55,9 @@ def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
 
 
 def is_usually_pruned(tensor: TensorInfo) -> bool:
-    """Return whether a parameter is usually pruned: no bias, norm weight or embedding."""
-    if len(tensor.shape) != 2:
-        return len(tensor.shape) > 2
+    """Return whether a parameter is usually pruned: no bias, norm weight, embedding or buffer."""
+    if tensor.kind is not None or len(tensor.shape) != 2:
+        return tensor.kind is None and len(tensor.shape) > 2
     module = tensor.name.rpartition(".")[0].rpartition(".")[2]
     return EMBEDDING.search(module) is None
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.roles import roles
+from prune_gui.checkpoint.scales import CODE_DTYPES, Scale, scale_of
 from prune_gui.checkpoint.tensor_info import TensorInfo
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, tr, trn
 
 ORIGINAL_SUFFIX: Final = "_orig"
 MASK_SUFFIX: Final = "_mask"
@@ -27,6 +29,7 @@ class RawTensor(NamedTuple):
         special: see `TensorInfo`.
         shares: the key of a different view that has some elements in the same memory; None if there
             is none.
+        is_buffer: whether the file has it as a buffer of a module, not as a parameter.
     """
 
     shape: tuple[int, ...]
@@ -34,13 +37,23 @@ class RawTensor(NamedTuple):
     view: Hashable = None
     special: str | None = None
     shares: str | None = None
+    is_buffer: bool = False
 
 
-def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], list[str]]:
+def parameters(
+    raw: Mapping[str, RawTensor],
+    config: Mapping[str, int] = MappingProxyType({}),
+    root: Sequence[str | int] = (),
+) -> tuple[dict[str, TensorInfo], list[str]]:
     """Merge raw tensors into parameters.
 
     A pair is `X_orig` and a dense `X_mask` of the same shape, without a tensor `X`. Two names are
     tied if they are the same view of the same memory; tied pairs also share the mask.
+
+    Args:
+        raw: the tensors.
+        config: the integers of config.json; see `scale_of`.
+        root: the keys and indices that lead to the state dict in the file.
 
     Returns:
         The parameters by name, in the order of their first tensor in the file, and remarks on
@@ -72,12 +85,22 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
         )
     for owner, names in aliases.items():
         infos[owner] = infos[owner]._replace(aliases=tuple(dict.fromkeys(names)))
-    for name, role in roles(infos).items():
+    buffers = [key for key, one in raw.items() if one.is_buffer]
+    for name, role in roles(infos, buffers, "".join(f"{part}." for part in root)).items():
         spared = role.spared or infos[name].spared
-        infos[name] = infos[name]._replace(role=role.text, spared=spared)
+        infos[name] = infos[name]._replace(role=role.text, spared=spared, kind=role.kind)
+    unscaled = []
+    for name, info in infos.items():
+        if info.dtype not in CODE_DTYPES or info.kind or info.not_prunable:
+            continue
+        if scale := _scale(info, raw, config):
+            infos[name] = info._replace(scale=scale)
+        else:
+            unscaled.append(name)
     remarks = [
         *_limited_remarks(unpaired, lambda name: _unpaired_remark(name, raw)),
         *_limited_remarks(list(overlaps), lambda name: _overlap_remark(name, overlaps[name])),
+        *_unscaled_remarks(unscaled),
         *_prefix_remarks(infos),
     ]
     return infos, remarks
@@ -125,6 +148,28 @@ def _overlap_remark(name: str, other: str) -> str:
         name=name,
         other=other,
     )
+
+
+def _scale(
+    info: TensorInfo, raw: Mapping[str, RawTensor], config: Mapping[str, int]
+) -> Scale | None:
+    key = info.pair[0] if info.pair else info.name
+    found = (scale_of(name, raw, key, config) for name in (info.name, *info.aliases))
+    return next(filter(None, found), None)
+
+
+def _unscaled_remarks(names: Sequence[str]) -> Iterator[str]:
+    """Yield a remark if there are codes of 8 bits whose scales are not known."""
+    if names:
+        yield trn(
+            "{name!r} is stored as 8-bit floating point codes, and no scale of known shape is "
+            "beside it. It is ranked and shown by its stored codes.",
+            "{count:,} tensors, such as {name!r}, are stored as 8-bit floating point codes, and no "
+            "scales of known shape are beside them. They are ranked and shown by their stored "
+            "codes.",
+            len(names),
+            name=names[0],
+        )
 
 
 def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:

@@ -84,13 +84,19 @@ def _describe(config: dict[str, object]) -> str:
 
 
 def positive_integers(config: dict[str, object]) -> dict[str, int]:
-    """Return the positive integers of a config; those of the text model of several come last."""
+    """Return the positive integers of a config; those of the text model of several come last.
+
+    A list of integers in an inner config has one for each of its indices; see `BLOCK_FIELD`.
+    """
+    models = {name: model for name, model in config.items() if name.endswith(INNER_CONFIG)}
     inner = {
         f"{name}.{key}": value
-        for name, model in config.items()
-        if name.endswith(INNER_CONFIG) and isinstance(model, dict)
+        for name, model in models.items()
+        if isinstance(model, dict)
         for key, value in model.items()
     }
+    for field in [key for key, value in inner.items() if isinstance(value, list)]:
+        inner |= {f"{field}.{i}": value for i, value in enumerate(inner[field][:MAX_WORDS])}
     return {
         key: value
         for key, value in (_text_config(config) | config | inner).items()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES
+from prune_gui.checkpoint.scales import Scale
 from prune_gui.language import deferred
 
 ELEMENT_BITS: Final = {
@@ -56,9 +57,15 @@ PRUNABLE_DTYPES: Final = frozenset(
     }
 )
 
+QUANTIZED: Final = deferred("quantized")
+PACKED: Final = deferred("packed")
 MAX_DIMS: Final = 64
 MAX_ELEMENTS: Final = 1 << 50
 """The limit for tensors whose elements need not all be in the file; keeps sums of many exact."""
+
+
+Kind = Literal["buffer", "statistic", "scale", "alpha", "mask", "moment", "average"]
+"""What a tensor is that is no weight; see `prune_gui.checkpoint.roles`."""
 
 
 class TensorInfo(NamedTuple):
@@ -76,7 +83,9 @@ class TensorInfo(NamedTuple):
         special: why the tensor is not plain and dense ("sparse", "quantized", ...), or None.
             Special tensors are shown and never pruned; a torch file keeps them unchanged.
         role: the role for another parameter, such as the magnitude of a weight norm; or None.
-        spared: why a tensor of a prunable dtype is not pruned, in a few words; or None.
+        spared: why a tensor is not pruned though its dtype may be, in a few words; or None.
+        kind: what it is if it is no weight, and patterns without conditions leave it out; or None.
+        scale: by what its codes are multiplied, if the file says so; or None.
     """
 
     name: str
@@ -87,6 +96,8 @@ class TensorInfo(NamedTuple):
     special: str | None = None
     role: str | None = None
     spared: str | None = None
+    kind: Kind | None = None
+    scale: Scale | None = None
 
     @property
     def numel(self) -> int:
@@ -101,12 +112,10 @@ class TensorInfo(NamedTuple):
     @property
     def not_prunable(self) -> str | None:
         """Why the parameter cannot be pruned, in a few words; None if it can."""
-        if self.special is not None:
-            return self.special
+        if self.special is not None or self.spared is not None:
+            return self.special or self.spared
         if self.dtype not in PRUNABLE_DTYPES:
             return _dtype_reason(self.dtype)
-        if self.spared is not None:
-            return self.spared
         if self.numel == 0:
             return deferred("empty")
         return None
@@ -124,9 +133,9 @@ def _dtype_reason(dtype: str) -> str:
     if dtype == "float8_e8m0fnu":
         return deferred("cannot hold a zero")
     if dtype in QUANTIZED_TYPES or dtype.startswith("q"):
-        return deferred("quantized")
+        return QUANTIZED
     if dtype in PACKED_DTYPES or dtype == "float4_e2m1fn_x2":
-        return deferred("packed")
+        return PACKED
     if dtype.startswith("complex"):
         return deferred("complex")
     return deferred("boolean") if dtype == "bool" else deferred("integer")

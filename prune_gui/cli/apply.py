@@ -242,7 +242,8 @@ def prune_and_save(
         for number, outcome in enumerate(resolution.outcomes, 1):
             for names, note in merged(outcome.notes):
                 more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-                print_line(f"Note on step {number}: {names[0]}{more}: {note}")
+                subject = f"{names[0]}{more}: " if names[0] else ""  # a note on the whole step
+                print_line(f"Note on step {number}: {subject}{note}")
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
             if notes[out]:

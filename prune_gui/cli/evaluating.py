@@ -168,7 +168,7 @@ targets_option = click.option(
     "--targets",
     multiple=True,
     metavar="PATTERN",
-    default=("dims>1",),
+    default=("!dims<2",),
     show_default=True,
     help="Parameters to prune: a glob, or conditions. Can be given several times.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ import click
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import module_tree
 from prune_gui.checkpoint.remote.locations import location
+from prune_gui.checkpoint.roles import KINDS, counted
 from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.options import (
     as_json,
@@ -80,6 +82,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
                 "not_prunable": info.not_prunable,
                 "role": info.role,
                 "layout": _layout_json(checkpoint, info),
+                "kind": info.kind,
                 "zeros": zeros.counts.get(info.name),
                 "patterns": _patterns_json(zeros, info),
             }
@@ -167,8 +170,16 @@ def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield a line on the role of each tensor that is part of a weight, up to `MAX_SHOWN_ROLES`."""
-    with_role = [info for info in checkpoint.tensors.values() if info.role]
+    """Yield a line on the tensors that are no weights, and some on parts of weights and codes."""
+    every = checkpoint.tensors.values()
+    kinds = Counter(info.kind for info in every if info.kind is not None)
+    if kinds:
+        counts = ", ".join(counted(kind, count) for kind, count in kinds.items())
+        yield f"Left out by patterns such as *: {counts}"
+    if scaled := [info for info in every if info.scale is not None]:
+        more = f" and {len(scaled) - 1:,} more" if len(scaled) > 1 else ""
+        yield f"Shown and pruned as codes x scales: {scaled[0].name}{more}"
+    with_role = [info for info in every if info.role and info.kind is None]
     for info in with_role[:MAX_SHOWN_ROLES]:
         yield f"{info.name}: {info.role}"
     if len(with_role) > MAX_SHOWN_ROLES:
@@ -178,7 +189,8 @@ def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
 def _cells(info: TensorInfo, zeros: FileZeros) -> tuple[str, str, str, str]:
     count = zeros.counts.get(info.name)
     share = _share(count, info.numel) if count is not None else info.not_prunable or ""
-    return shape_text(info.shape), info.dtype, f"{info.numel:,}", share
+    kind = f"{info.dtype}, {KINDS[info.kind]}" if info.kind else info.dtype
+    return shape_text(info.shape), kind, f"{info.numel:,}", share
 
 
 def _share(count: int, total: int) -> str:

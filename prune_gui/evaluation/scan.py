@@ -19,8 +19,8 @@ from prune_gui.recipe.patterns import patterns_for
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 
-TARGETS: Final = ("dims>1",)
-"""What is pruned by default: all but biases and norms."""
+TARGETS: Final = ("!dims<2",)
+"""What is pruned by default: all weights but biases and norms."""
 AMOUNTS: Final = (0.3, 0.5, 0.7, 0.9)
 
 

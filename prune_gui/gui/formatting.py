@@ -111,9 +111,10 @@ def notes(notes_of: Mapping[str, str]) -> list[str]:
 
 
 def short_notes(notes_of: Mapping[str, str]) -> list[str]:
-    """Return the most frequent notes on targets, each with the number of its targets."""
-    counts = Counter(notes_of.values()).most_common(MAX_NOTES)
-    return [
+    """Return the note on the step, and the most frequent ones on targets with their number."""
+    of_step = [one_line(notes_of[""])] if "" in notes_of else []
+    counts = Counter(note for name, note in notes_of.items() if name).most_common(MAX_NOTES)
+    return of_step + [
         tr(
             "{note}: {targets}",
             note=one_line(note),
@@ -125,6 +126,8 @@ def short_notes(notes_of: Mapping[str, str]) -> list[str]:
 
 def _note(text: str, names: list[str]) -> str:
     first, more, text = one_line(names[0]), len(names) - 1, one_line(text)
+    if not first:
+        return text
     if not more:
         return tr("{name}: {note}", name=first, note=text)
     return tr("{name} and {more:,} more: {note}", name=first, more=more, note=text)

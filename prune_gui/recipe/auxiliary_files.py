@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
-from prune_gui.pruning.selection.scores import StoredTensor, TensorScores
+from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe.recorded_scores import scores_tensor
 
@@ -89,7 +90,7 @@ class AuxiliaryFiles:
 
     def entries(
         self, path: str, target: TensorInfo, what: Content, layout: WeightLayout = USUAL
-    ) -> TensorScores:
+    ) -> Scores:
         """Return a reader of the tensor of `target` in the file at `path`.
 
         The tensor has the name of `target`; scores are found as by `scores_tensor`.
@@ -130,7 +131,7 @@ class AuxiliaryFiles:
             _check_floats(path, info, NO_SCORES if what == "scores" else NO_WEIGHTS)
         return mask_reader(file, info) if what == "mask" else weight_reader(file, info)
 
-    def vector(self, path: str, key: str, length: int) -> TensorScores:
+    def vector(self, path: str, key: str, length: int) -> Scores:
         """Return a reader of a vector of scores in the file at `path`.
 
         Args:
@@ -178,8 +179,42 @@ def _stamps(paths: Iterable[Path]) -> _Stamps:
     return stamps
 
 
-def weight_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
+@dataclass(frozen=True)
+class ScaledWeights:
+    """The weights that a file stores as codes with scales; see `Checkpoint.values_span`.
+
+    Attributes:
+        file: the checkpoint.
+        info: the parameter.
+    """
+
+    file: Checkpoint
+    info: TensorInfo
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the parameter."""
+        return self.info.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float32."""
+        return torch.float32
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes to read for all elements."""
+        return self.info.nbytes
+
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        """Return the weights of the flat indices [start, stop)."""
+        return self.file.values_span(self.info.name, start, stop)
+
+
+def weight_reader(file: Checkpoint, info: TensorInfo) -> Scores:
     """Return a reader of the weights of a parameter; of a reparametrized pair, of ``X_orig``."""
+    if info.scale is not None:
+        return ScaledWeights(file, info)
     dtype: torch.dtype = getattr(torch, info.dtype)
     return TensorScores(
         StoredTensor(file, info.pair[0] if info.pair else info.name), info.shape, dtype

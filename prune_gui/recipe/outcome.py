@@ -26,7 +26,7 @@ class Outcome:
 
     Attributes:
         pruned: by target, the number of remaining elements that the step pruned.
-        remarks: by target or pattern, a warning for the user.
+        remarks: by target or pattern, or by "" on the whole step, a warning for the user.
         limits: by target, a note that a limit of the step ended the pruning of it, or which
             dimensions of it have the channels.
         predicates: by target, the predicate of the step.

@@ -16,7 +16,7 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
     """Return short globs that select exactly `wanted` among the prunable parameters.
 
     For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where no shorter
-    globs select the same.
+    globs select the same, and for tensors that are no weights (see `TensorInfo.kind`).
 
     Args:
         wanted: names of prunable parameters; other names are ignored.
@@ -27,6 +27,11 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
     names = [tensor.name for tensor in prunable if tensor.name in wanted]
     if len(names) < 2:
         return tuple(map(exact_pattern, names))
+    if others := [t.name for t in prunable if t.kind is not None and t.name in wanted]:
+        weights = patterns_for(wanted, [t for t in prunable if t.kind is None])
+        both = (*weights, *map(exact_pattern, others))
+        is_exact = [tensor.name for tensor in select(both, prunable)] == names
+        return both if is_exact else tuple(map(exact_pattern, names))
     module = _common_module(names)
     others = [t.name for t in prunable if t.name.startswith(module) and t.name not in wanted]
     for patterns in sorted(_proposals(names, others), key=lambda globs: len("".join(globs))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from re import Match
 from typing import TYPE_CHECKING
 
@@ -41,10 +42,12 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
     """
     every = checkpoint.tensors.values()
 
-    def matching(patterns: Iterable[str]) -> list[TensorInfo]:
-        return select(tuple(patterns), every, module_types=lambda: checkpoint.module_types)
+    def matching(patterns: Iterable[str], *, every_kind: bool = False) -> list[TensorInfo]:
+        module_types = partial(getattr, checkpoint, "module_types")
+        return select(tuple(patterns), every, module_types=module_types, every_kind=every_kind)
 
-    protected = {info.name for info in matching(recipe.protect)} if recipe.protect else set()
+    protecting = matching(recipe.protect, every_kind=True) if recipe.protect else []
+    protected = {info.name for info in protecting}
     matches = []
     for number, step in enumerate(recipe.steps, start=1):
         if not step.enabled:
@@ -52,11 +55,15 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
         reduced = {text: _without_counts(text) for text in step.targets}
         targets = tuple(
             info.name
-            for info in matching(filter(None, reduced.values()))
+            for info in matching(
+                filter(None, reduced.values()), every_kind=step.method.takes_every_kind
+            )
             if not info.not_prunable and info.name not in protected
         )
         including = [text for text in reduced if not text.startswith("!")]
-        unmatched = tuple(text for text in including if not matching([reduced[text]]))
+        unmatched = tuple(
+            text for text in including if not matching([reduced[text]], every_kind=True)
+        )
         matches.append(StepMatch(number, step, targets, unmatched))
     return tuple(matches)
 

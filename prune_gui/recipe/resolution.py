@@ -186,7 +186,7 @@ class Resolution:
             )
         position = tuple(i % n for i, n in sides)
         flat = int(np.ravel_multi_index(position, info.shape))
-        value = float(self.checkpoint.view_span(name, flat, flat + 1))
+        value = float(self.checkpoint.values_span(name, flat, flat + 1))
         element_ranks: dict[int, ElementRank] = {}
         for applied in self.layers.get(name, ()):
             element_ranks[applied.step] = applied.predicate.element_rank(flat)
@@ -199,12 +199,10 @@ class Resolution:
         """The names of the parameters that the recipe protects from all steps."""
         if not self.recipe.protect:
             return frozenset()
-        every, types = (
-            self.checkpoint.tensors.values(),
-            partial(getattr, self.checkpoint, "module_types"),
-        )
-        chosen = select(self.recipe.protect, every, module_types=types)
-        return frozenset(info.name for info in chosen)
+        module_types = partial(getattr, self.checkpoint, "module_types")
+        every, patterns = self.checkpoint.tensors.values(), self.recipe.protect
+        found = select(patterns, every, module_types=module_types, every_kind=True)
+        return frozenset(info.name for info in found)
 
     @cached_property
     def total(self) -> tuple[int, int]:

@@ -150,7 +150,9 @@ def _steps(resolution: Resolution) -> Iterator[str]:
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
         by_kind = isinstance(getattr(step.method, "dim", None), str)
         is_usual = weight_layouts(resolution.checkpoint).keys().isdisjoint(outcome.pruned)
-        lines = _torch_lines(step.method, names, outcome) if is_usual or not by_kind else []
+        scaled = any(resolution.checkpoint.tensors[name].scale for name in outcome.pruned)
+        as_torch = not scaled and (is_usual or not by_kind)
+        lines = _torch_lines(step.method, names, outcome) if as_torch else []
         if not lines:
             yield "# Not available in torch.nn.utils.prune; Prune GUI computed the masks."
             yield f"as_prune_gui_does({number + 1}, {names})"
@@ -176,9 +178,10 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
         if "float" in info.dtype and info.special is None
     ]
     tied = any(info.aliases for info in checkpoint.tensors.values())
-    if any(Pattern.parse(text).conditions for text in step.targets):
+    if tied or any(Pattern.parse(text).conditions for text in step.targets):
         return _text(targets)
-    if not tied and [info.name for info in select(step.targets, floating)] == targets:
+    found = select(step.targets, floating, every_kind=True)  # `matching` knows no kinds
+    if [info.name for info in found] == targets:
         return f"matching({', '.join(map(repr, step.targets))})"
     return _text(targets)
 

@@ -192,6 +192,8 @@ def select(
     tensors: Iterable[TensorInfo],
     counts: Counts = NOTHING,
     module_types: Callable[[], ModuleTypes] = dict,
+    *,
+    every_kind: bool = False,
 ) -> list[TensorInfo]:
     """Return the tensors that match an including pattern and no excluding one, in the given order.
 
@@ -200,11 +202,15 @@ def select(
     ``dims>1``, ``size>=1M``, ``sparsity>90%``. A pattern that begins with ``!`` excludes. If all
     patterns exclude, every other tensor is selected.
 
+    A pattern that includes without conditions and is not the name of one tensor selects weights
+    only: no tensor with a `TensorInfo.kind`.
+
     Args:
         patterns: the patterns.
         tensors: the tensors to select from.
         counts: for conditions on sparsity; a tensor that is missing has sparsity 0.
         module_types: returns the module types; called only if there is a condition on the type.
+        every_kind: whether such a pattern selects tensors that are no weights, too.
 
     Raises:
         RecipeError: a condition is not valid.
@@ -218,8 +224,8 @@ def select(
         for condition in pattern.conditions
     )
     types = module_types() if needs_types else {}
-    includes = _matcher(including, counts, types)
-    excludes = _matcher(excluding, counts, types)
+    includes = _matcher(including, counts, types, every_kind=every_kind)
+    excludes = _matcher(excluding, counts, types, every_kind=True)
     return [tensor for tensor in tensors if includes(tensor) and not excludes(tensor)]
 
 
@@ -237,9 +243,9 @@ def _plain_name(glob: str) -> str | None:
 
 
 def _matcher(
-    patterns: Sequence[Pattern], counts: Counts, module_types: ModuleTypes
+    patterns: Sequence[Pattern], counts: Counts, module_types: ModuleTypes, *, every_kind: bool
 ) -> Callable[[TensorInfo], bool]:
-    """Return a function that returns whether a tensor matches any of the patterns."""
+    """Return a function that returns whether a tensor matches any of the patterns; see `select`."""
     globs = []
     exact_names = set()
     for pattern in patterns:
@@ -258,7 +264,9 @@ def _matcher(
 
     def matches(tensor: TensorInfo) -> bool:
         names = (tensor.name, *tensor.aliases)
-        if not exact_names.isdisjoint(names) or any(map(by_name, names)):
+        if not exact_names.isdisjoint(names):
+            return True
+        if (every_kind or tensor.kind is None) and any(map(by_name, names)):
             return True
         return any(
             any(map(matches_glob, names)) and pattern.holds(tensor, module_types, counts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,17 +11,21 @@ from typing import Final
 
 from prune_gui.architecture.groups import coupled_groups, is_guessed, spaces
 from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.checkpoint.roles import counted
+from prune_gui.checkpoint.scales import CODE_DTYPES
+from prune_gui.checkpoint.tensor_info import PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, join_items, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.methods import AllocatedMethod, Method
+from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.tokens import TokenIds, Tokens
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.group_scores import group_scores
-from prune_gui.recipe.selector import select
+from prune_gui.recipe.selector import Counts, ModuleTypes, select
 from prune_gui.recipe.step import Step
 from prune_gui.recipe.target_amounts import Amount, amounts_by_target, grouped_by_amount
 from prune_gui.recipe.vocabulary.selection import selected_tokens
@@ -29,6 +34,7 @@ PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the ta
 ALL_PROTECTED: Final = deferred(
     "{name} is protected, like all targets. Unprotect it, or change the targets of the step."
 )
+QUANTIZED_REASONS: Final = frozenset({QUANTIZED, PACKED})
 GUESSED: Final = deferred(
     "which channels belong together is a guess from the shapes and the order of the file; check "
     "it in Groups"
@@ -42,7 +48,7 @@ class StepTargets:
     Attributes:
         method: the method of the step, with what its files list.
         infos: the parameters.
-        remarks: for the user, by parameter or pattern.
+        remarks: for the user, by parameter or pattern, or by "" on the step.
         groups: the coupled groups of a coupled method; their members are `infos`.
         amounts: the own amounts of parameters, by name.
     """
@@ -101,15 +107,26 @@ def step_targets(
     """
     every = checkpoint.tensors.values()
     module_types = partial(getattr, checkpoint, "module_types")
-    matching = select(step.targets, every, counts, module_types)
+    every_kind = step.method.takes_every_kind
+    matching = select(step.targets, every, counts, module_types, every_kind=every_kind)
     prunable = [info for info in matching if not info.not_prunable]
     chosen = [info for info in prunable if info.name not in protected]
     if prunable and not chosen:
         raise RecipeError(
             tr(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
         )
+    left_out = _left_out(step, every, counts, module_types, matching)
+    patterns = ", ".join(step.targets)
+    if not matching and left_out:
+        raise RecipeError(
+            tr(
+                "{patterns} match no weights, only {tensors}. Name them exactly to prune them, or "
+                "change the targets of the step.",
+                patterns=patterns,
+                tensors=_counted(left_out),
+            )
+        )
     if not matching:
-        patterns = ", ".join(step.targets)
         raise RecipeError(
             tr(
                 "no parameter matches {patterns}. Change the targets of the step.",
@@ -130,11 +147,14 @@ def step_targets(
     unmatched = [
         pattern
         for pattern in including
-        if len(including) > 1 and not select([pattern], every, counts, module_types)
+        if len(including) > 1
+        and not select([pattern], every, counts, module_types, every_kind=True)
     ]
-    left_out = [info.name for info in prunable if info.name in protected]
+    not_pruned = [info.name for info in prunable if info.name in protected]
     remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
-    remarks |= dict.fromkeys(left_out, tr("protected, not pruned"))
+    remarks |= dict.fromkeys(not_pruned, tr("protected, not pruned"))
+    if not isinstance(step.method, CorrectionMethod):
+        remarks |= _remarks_on_kinds(step.method, matching, left_out, chosen)
     if isinstance(step.method, CoupledMethod):
         groups = _groups(step.method, chosen, checkpoint, protected, table)
         if is_guessed(checkpoint, table):
@@ -151,6 +171,63 @@ def step_targets(
         amounts, idle = amounts_by_target(step.method.amounts, chosen, counts, module_types)
         remarks = dict.fromkeys(idle, tr("its amount is unused: it matches no target")) | remarks
     return StepTargets(step.method, chosen, remarks, amounts=amounts)
+
+
+def _left_out(
+    step: Step,
+    every: Iterable[TensorInfo],
+    counts: Counts,
+    module_types: Callable[[], ModuleTypes],
+    matching: Sequence[TensorInfo],
+) -> list[TensorInfo]:
+    """Return the tensors that the patterns of a step leave out because they are no weights."""
+    others = [info for info in every if info.kind is not None]
+    found = select(step.targets, others, counts, module_types, every_kind=True) if others else []
+    selected = {info.name for info in matching}
+    return [info for info in found if info.name not in selected]
+
+
+def _remarks_on_kinds(
+    method: Method,
+    matching: Sequence[TensorInfo],
+    left_out: Sequence[TensorInfo],
+    chosen: Sequence[TensorInfo],
+) -> dict[str, str]:
+    """Return remarks on what was left out, on quantized tensors, and on codes without scales.
+
+    The units of a coupled method are pruned in all tensors that have them, whatever their kind.
+    """
+    remarks = {}
+    floats = [info for info in left_out if not info.not_prunable]
+    if floats and not isinstance(method, CoupledMethod):
+        remarks[""] = trn(
+            "{tensors} was left out; name it exactly to prune it",
+            "{tensors} were left out; name them exactly to prune them",
+            len(floats),
+            tensors=_counted(floats),
+        )
+    if packed := [info.name for info in matching if info.not_prunable in QUANTIZED_REASONS]:
+        remarks[packed[0]] = trn(
+            "quantized; it cannot be pruned and stays unchanged",
+            "one of {count:,} quantized tensors that cannot be pruned and stay unchanged",
+            len(packed),
+        )
+    unscaled = [i.name for i in chosen if i.dtype in CODE_DTYPES and not (i.scale or i.kind)]
+    ranks = isinstance(method, CoupledMethod) or method.score_kind not in (None, "random")
+    if unscaled and ranks:
+        remarks[unscaled[0]] = trn(
+            "ranked by its stored codes: no scale of known shape is beside it",
+            "one of {count:,} tensors that are ranked by their stored codes: no scales of known "
+            "shape are beside them",
+            len(unscaled),
+        )
+    return remarks
+
+
+def _counted(tensors: Iterable[TensorInfo]) -> str:
+    """Return how many tensors of each kind there are: "12 running statistics, 4 scales"."""
+    kinds = Counter(info.kind for info in tensors if info.kind is not None)
+    return join_items(counted(kind, count) for kind, count in kinds.items())
 
 
 def _groups(

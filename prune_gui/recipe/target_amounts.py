@@ -48,7 +48,7 @@ def amounts_by_target(
     for pattern, amount in amounts.items():
         name = Pattern.parse(pattern).exact_name
         candidates = targets if name is None else [by_name[name]] if name in by_name else []
-        matching = select([pattern], candidates, counts, module_types)
+        matching = select([pattern], candidates, counts, module_types, every_kind=True)
         found |= dict.fromkeys((info.name for info in matching), amount)
         if not matching:
             unmatched.append(pattern)

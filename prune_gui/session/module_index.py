@@ -102,7 +102,9 @@ class ModuleIndex:
         can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
         self.prunable = self.elements * can_be_pruned
         usually_pruned = np.array([is_usually_pruned(tensor) for tensor in self.tensors], np.bool_)
-        self._is_weight = can_be_pruned & usually_pruned
+        is_weight = np.array([tensor.kind is None for tensor in self.tensors], np.bool_)
+        self._is_plain = can_be_pruned & is_weight
+        self._is_weight = self._is_plain & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
         self._nodes = [Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices)]
         self._children: dict[int, Sequence[Node]] = {}
@@ -292,8 +294,8 @@ class ModuleIndex:
 
         A parameter stands for itself. A module stands for its parameters of two or more dimensions
         that are not embeddings: embeddings, biases and norms are rarely pruned. Without such
-        parameters it stands for all of its parameters. Parameters that cannot be pruned, or are not
-        `shown` (boolean, see `matches`), are left out.
+        parameters it stands for all that are weights (see `TensorInfo.kind`), or else for all.
+        Parameters that cannot be pruned, or are not `shown` (boolean, see `matches`), are left out.
         """
         names: set[str] = set()
         for node in nodes:
@@ -307,8 +309,10 @@ class ModuleIndex:
 
     def _selected_indices(self, node: Node, shown: NDArray[np.bool_]) -> NDArray[np.intp]:
         indices = node.places[shown[node.places]]
-        weights = indices[self._is_weight[indices]]
-        return weights if len(weights) else indices[self.prunable[indices] > 0]
+        for preferred in (self._is_weight, self._is_plain):
+            if preferred[indices].any():
+                return indices[preferred[indices]]
+        return indices[self.prunable[indices] > 0]
 
     def _indices_in(self, counts: Mapping[str, object]) -> NDArray[np.intp]:
         return np.fromiter(map(self._index_by_name.__getitem__, counts), np.intp, len(counts))

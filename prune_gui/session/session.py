@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -220,8 +221,9 @@ class Session:
 
     def protect(self, names: Collection[str], *, on: bool) -> None:
         """Protect parameters from all steps, or stop protecting them."""
-        tensors, before = self.checkpoint.tensors.values(), self.protected
+        before = self.protected
         protected = before | set(names) if on else before - set(names)
+        tensors = [info._replace(kind=None) for info in self.checkpoint.tensors.values()]
         recipe = self.recipe.model_copy(update={"protect": patterns_for(protected, tensors)})
         self.history = self.history.act(_protect_label(names, on=on), recipe)
 
@@ -232,7 +234,8 @@ class Session:
         if not patterns:  # an empty pattern list would select everything
             return frozenset()
         if patterns != self._protected[0]:
-            selected = select(patterns, tensors, module_types=lambda: self.checkpoint.module_types)
+            module_types = partial(getattr, self.checkpoint, "module_types")
+            selected = select(patterns, tensors, module_types=module_types, every_kind=True)
             self._protected = patterns, frozenset(info.name for info in selected)
         return self._protected[1]
 

@@ -167,7 +167,9 @@ def _executor_of(step: Step, before: Resolution) -> Executor | None:
 
     checkpoint = before.checkpoint
     module_types = partial(getattr, checkpoint, "module_types")
-    targets = select(step.targets, checkpoint.tensors.values(), before.counts, module_types)
+    every, counts = checkpoint.tensors.values(), before.counts
+    every_kind = step.method.takes_every_kind
+    targets = select(step.targets, every, counts, module_types, every_kind=every_kind)
     return executor if len(targets) > 1 else None
 
 

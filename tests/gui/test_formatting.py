@@ -89,6 +89,8 @@ def test_equal_remarks_are_merged_and_many_are_counted():
     assert formatting.notes(many)[-1] == "and 7 more"
     assert len(formatting.notes(many)) == 4
     assert formatting.short_notes(some) == ["odd: 2 targets", "even: 1 target"]
+    assert formatting.short_notes({"": "all", **some})[:2] == ["all", "odd: 2 targets"]
+    assert formatting.notes({"a": "odd", "": "all"}) == ["a: odd", "all"]
     assert len(formatting.short_notes(many)) == 3
 
 

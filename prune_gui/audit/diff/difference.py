@@ -21,6 +21,7 @@ from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.recipe.auxiliary_files import weight_reader
 
 State = Literal["identical", "equal", "changed", "shape", "not_compared", "only_in_a", "only_in_b"]
 
@@ -207,7 +208,9 @@ def _diff_values(a: Side, b: Side, dtype: torch.dtype, monitor: Monitor) -> Tens
 
 def _side(file: Checkpoint, info: TensorInfo) -> Side:
     """Return the values of a tensor; of a reparametrized pair, with its mask."""
-    return Side(TensorScores.of(file.view(info.name)), file.read_mask(info.name))
+    stored = info.scale is None
+    entries = TensorScores.of(file.view(info.name)) if stored else weight_reader(file, info)
+    return Side(entries, file.read_mask(info.name))
 
 
 def _stored_alike(
@@ -215,9 +218,12 @@ def _stored_alike(
 ) -> bool:
     """Return whether two tensors of equal values and dtype are also stored with equal bytes."""
     (file_a, a), (file_b, b) = one, other
-    if a.pair is None or b.pair is None:
-        return a.pair is b.pair
-    for key_a, key_b in zip(a.pair, b.pair, strict=True):
+    if (a.pair is None) != (b.pair is None):
+        return False
+    keys_a, keys_b = a.pair or (a.name,), b.pair or (b.name,)
+    if a.pair is None and not (a.scale or b.scale):
+        return True
+    for key_a, key_b in zip(keys_a, keys_b, strict=True):
         stored = TensorScores.of(file_a.view_key(key_a)), TensorScores.of(file_b.view_key(key_b))
         dtype = stored[0].dtype
         sides = Side(stored[0]), Side(stored[1])

@@ -14,7 +14,7 @@ from prune_gui.audit.diff.tensor_diff_kernels import measure
 from prune_gui.audit.statistics.patterns import GROUPS, fewest_in_groups
 from prune_gui.audit.statistics.values import Values, of_bits
 from prune_gui.pruning.selection.keys import Bits, ranking_dtype, raw_bits
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.scores import Scores
 
 FLOATS: Final = frozenset(
     {
@@ -119,11 +119,11 @@ class Side:
     """One of the two tensors.
 
     Attributes:
-        entries: its elements as stored.
+        entries: its elements.
         mask: boolean, False where an element counts as +0; None if there is no mask.
     """
 
-    entries: TensorScores
+    entries: Scores
     mask: torch.Tensor | None = None
 
     def bits(self, start: int, stop: int, dtype: torch.dtype) -> Bits:

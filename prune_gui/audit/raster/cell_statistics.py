@@ -18,6 +18,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.auxiliary_files import weight_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,16 @@ def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
 
 
 def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) -> float:
-    """Return `reach_of` for the weights, computed from their raw bits; see `Resolution.values`.
+    """Return `reach_of` for the weights, computed from their raw bits; see `values.shown`.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    keys = ScoreKeys.of(TensorScores.of(resolution.values(name)))
+    checkpoint = resolution.checkpoint
+    if resolution.is_corrected(name):
+        keys = ScoreKeys.of(TensorScores.of(resolution.values(name)))
+    else:
+        keys = ScoreKeys.of(weight_reader(checkpoint, checkpoint.tensors[name]))
 
     def max_key(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])

@@ -33,7 +33,7 @@ class Element:
 
     Attributes:
         index: its index, one number per dimension.
-        value: its value; see `Resolution.values`.
+        value: its value; see `values.shown`.
         code: the step that pruned it; 0: kept, 255: pruned in the file.
         scores: its score in every step, up to the one that pruned it.
     """

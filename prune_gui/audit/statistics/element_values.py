@@ -28,16 +28,17 @@ the elements that have one (`ALL`: every element)."""
 
 
 def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
-    """Return a reader of the values; kept elements are corrected, as in `Resolution.values`.
+    """Return a reader of the values; kept elements are corrected. See `values.shown`.
 
     Args:
         resolution: the resolution.
         name: name of the parameter.
         span: the flat indices (start, stop) that will be read; None: all.
     """
-    first = 0 if span is None else span[0]
-    tensor = resolution.values(name) if span is None else values.span_of(resolution, name, *span)
-    read = values.reader_of(tensor)
+    if span is None:
+        whole = values.shown(resolution, name)
+        return lambda start, stop: (whole(start, stop), ALL)
+    first, read = span[0], values.reader_of(values.span_of(resolution, name, *span))
     return lambda start, stop: (read(start - first, stop - first), ALL)
 
 

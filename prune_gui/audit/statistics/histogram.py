@@ -63,12 +63,12 @@ class Histogram:
 def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
     """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
 
-    The weights are those of `Resolution.values`.
+    The weights are those of `values.shown`.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    read = values.reader_of(resolution.values(name))
+    read = values.shown(resolution, name)
 
     def limits_of_span(span: tuple[int, int]) -> NDArray[np.float64]:
         monitor.advance(span[1] - span[0])
@@ -116,7 +116,7 @@ def histogram(
 ) -> Histogram:
     """Count the weights of a parameter in each bin, by the step that pruned them.
 
-    The weights are those of `Resolution.values`.
+    The weights are those of `values.shown`.
 
     If only the last step differs from that of `before`, and it prunes small absolute weights, only
     a bin with its cut is counted again.
@@ -136,7 +136,7 @@ def histogram(
         if updated is not None:
             return updated
     code_index = CodeIndex.of(resolution, name)
-    count = _counter(resolution.values(name), edges)
+    count = _counter(resolution, name, edges)
     shape = len(code_index.codes), len(edges) + 1
 
     def count_span(span: tuple[int, int]) -> NDArray[np.int64]:
@@ -185,17 +185,18 @@ _Count = Callable[[tuple[int, int], NDArray[np.uint8], NDArray[np.uint8], NDArra
 """Takes a span of a parameter, its codes, the slots, and counts to add to; see `count_bins`."""
 
 
-def _counter(weights: torch.Tensor, edges: NDArray[np.float64]) -> _Count:
-    dtype = weights.dtype
-    if dtype.itemsize > 2:
-        read = values.reader_of(weights)
+def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _Count:
+    info = resolution.checkpoint.tensors[name]
+    dtype: torch.dtype = getattr(torch, info.dtype)
+    if dtype.itemsize > 2 or info.scale is not None:
+        read = values.shown(resolution, name)
         return lambda span, codes, slots, counts: kernels.count_bins(
             read(*span), codes, slots, edges, counts
         )
     every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
     bins = np.empty(every.size, np.uint32)
     kernels.find_bins(values.of_bits(every, dtype), edges, bins)
-    bits = values.bits_reader_of(weights)
+    bits = values.bits_reader_of(resolution.values(name))
     return lambda span, codes, slots, counts: kernels.count_known_bins(
         bits(*span), codes, slots, bins, counts
     )

@@ -80,13 +80,13 @@ def _groups(root: ModuleNode, depth: int) -> Iterable[tuple[str, tuple[TensorInf
 def listed_parameters(infos: Sequence[TensorInfo], resolution: Resolution) -> NDArray[np.bool_]:
     """Return for each parameter whether to list it even if biases and norms are not listed.
 
-    These have fewer than two dimensions. They are listed if a weight of them is pruned, or if there
-    are no other parameters.
+    These have fewer than two dimensions, or are no weights (see `TensorInfo.kind`). They are listed
+    if a weight of them is pruned, or if there are no other parameters.
     """
-    has_dims = np.array([len(info.shape) > 1 for info in infos], np.bool_)
-    if not has_dims.any():
-        return ~has_dims
-    return has_dims | np.array([resolution.counts[info.name][0] > 0 for info in infos], np.bool_)
+    is_matrix = np.array([len(info.shape) > 1 and not info.kind for info in infos], np.bool_)
+    if not is_matrix.any():
+        return ~is_matrix
+    return is_matrix | np.array([resolution.counts[info.name][0] > 0 for info in infos], np.bool_)
 
 
 def deepest(infos: Iterable[TensorInfo]) -> int:

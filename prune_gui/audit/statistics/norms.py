@@ -17,8 +17,9 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.norms.channels import channel_norms, score_norms
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import PrunedUnits
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.scores import Scores, TensorScores
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.auxiliary_files import weight_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,13 @@ def norms(
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    weights = checkpoint.view(name)
-    result: NDArray[np.float64] = (
-        channel_norms(weights.reshape(weights.shape or (1,)), n, dim, monitor=monitor)
-        .double()
-        .numpy()
-    )
+    info = checkpoint.tensors[name]
+    if info.scale is not None:
+        found = score_norms(weight_reader(checkpoint, info), None, n, dim, monitor=monitor)
+    else:
+        weights = checkpoint.view(name)
+        found = channel_norms(weights.reshape(info.shape or (1,)), n, dim, monitor=monitor)
+    result: NDArray[np.float64] = found.double().numpy()
     result.flags.writeable = False
     return result
 
@@ -108,8 +110,11 @@ def norms_by_step(
         Cancelled: the monitor was cancelled.
     """
     codes = CodeIndex.of(resolution, name).codes
-    weights = resolution.checkpoint.view(name)
-    scores = TensorScores.of(weights.reshape(weights.shape or (1,)).contiguous())
+    checkpoint, info = resolution.checkpoint, resolution.checkpoint.tensors[name]
+    scores: Scores = weight_reader(checkpoint, info)
+    if info.scale is None:
+        weights = checkpoint.view(name)
+        scores = TensorScores.of(weights.reshape(info.shape or (1,)).contiguous())
     rows = []
     for last in codes[:-1]:
 

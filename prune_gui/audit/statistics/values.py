@@ -23,9 +23,18 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
     """Return a reader of the flat (row-major) indices [start, stop) of a parameter.
 
     The values are float64 if the parameter is; otherwise float32, which represents every narrower
-    dtype exactly.
+    dtype exactly. Stored codes are multiplied by their scales.
     """
-    return reader_of(checkpoint.view(name))
+    if checkpoint.tensors[name].scale is None:
+        return reader_of(checkpoint.view(name))
+    return lambda start, stop: _widened(checkpoint.values_span(name, start, stop))
+
+
+def shown(resolution: Resolution, name: str) -> Reader:
+    """Return a reader of the values that views show: `Resolution.values`, scaled as in `reader`."""
+    if resolution.is_corrected(name):
+        return reader_of(resolution.values(name))
+    return reader(resolution.checkpoint, name)
 
 
 def reader_of(tensor: torch.Tensor) -> Reader:
@@ -39,18 +48,23 @@ def reader_of(tensor: torch.Tensor) -> Reader:
 
 
 def span_of(resolution: Resolution, name: str, start: int, stop: int) -> torch.Tensor:
-    """Return the elements [start, stop) of the flat `Resolution.values` of a parameter.
+    """Return the elements [start, stop) of the flat values of a parameter; see `shown`.
 
     Of a remote checkpoint only these are fetched, unless the values are corrected.
     """
     if resolution.is_corrected(name):
         return resolution.values(name).reshape(-1)[start:stop]
-    return resolution.checkpoint.view_span(name, start, stop)
+    return resolution.checkpoint.values_span(name, start, stop)
 
 
 def together(checkpoint: Checkpoint, names: Iterable[str]) -> Values:
     """Return the values of several parameters, concatenated, with the dtypes of `reader`."""
-    return np.concatenate([_widened(view.detach()) for view in checkpoint.views(names)])
+    names = list(names)
+    if any(checkpoint.tensors[name].scale for name in names):
+        views: Iterable[torch.Tensor] = (checkpoint.read_values(name).reshape(-1) for name in names)
+    else:
+        views = checkpoint.views(names)
+    return np.concatenate([_widened(view.detach()) for view in views])
 
 
 def bits_reader_of(tensor: torch.Tensor) -> Callable[[int, int], Bits]:

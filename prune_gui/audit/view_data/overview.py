@@ -74,7 +74,8 @@ class OverviewRequest:
 
     Attributes:
         shading: what the colours show.
-        vectors: whether to show parameters with less than two dimensions.
+        vectors: whether to show parameters with less than two dimensions, and those that are no
+            weights (see `TensorInfo.kind`).
         colours: the colours of the theme.
         visible: the first and the last visible parameter; None if unknown.
         limit: maximum number of thumbnails in memory.
@@ -203,8 +204,10 @@ def name_lines(name: str, max_chars: int = MAX_LINE_CHARS) -> list[str]:
 def _arrange(subject: ModelSubject, *, vectors: bool) -> Arrangement:
     tensors = subject.resolution.checkpoint.tensors
     shapes = {name: tensors[name].shape for name in subject.resolution.counts}
+    weights = {name: shape for name, shape in shapes.items() if tensors[name].kind is None}
+    found = sections(shapes if vectors else weights, vectors=vectors)
     # A file of vectors only would have an empty overview.
-    found = sections(shapes, vectors=vectors) or sections(shapes, vectors=True)
+    found = found or sections(shapes, vectors=True)
     arrangement = Arrangement(tuple(found))
     _ = arrangement.ranks, arrangement.loose_columns  # computed here, not on the GUI thread
     return arrangement

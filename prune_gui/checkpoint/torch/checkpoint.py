@@ -105,7 +105,7 @@ class TorchCheckpoint(FileCheckpoint):
         remarks = code_statement(opened.foreign), *_remarks(root, states, hidden)
         super().__init__(
             path,
-            _raw_tensors(path, dict(tensors_of(state_dict))),
+            _with_buffers(_raw_tensors(path, dict(tensors_of(state_dict))), state_dict),
             opened.metadata,
             tuple(filter(None, (*opened.warnings, *remarks))),
             candidates=tuple(map(name_of, states)),
@@ -272,6 +272,14 @@ def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, R
         for key, raw in states.items():
             states[key] = raw._replace(shares=owners.get(views.get(raw.view or key, key)))
     return states
+
+
+def _with_buffers(raw: dict[str, RawTensor], state: State) -> dict[str, RawTensor]:
+    """Return the tensors of a state dict with the buffers marked, if it is that of a module."""
+    trained = {key for key, value in state.items() if isinstance(value, torch.nn.Parameter)}
+    if not isinstance(state, ModuleState) or not trained:
+        return raw
+    return {key: one._replace(is_buffer=key not in trained) for key, one in raw.items()}
 
 
 def _is_text(key: str) -> bool:

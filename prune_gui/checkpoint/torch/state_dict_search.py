@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import torch
 
+from prune_gui.checkpoint.roles import MOMENTS, is_moment
 from prune_gui.checkpoint.torch.array_records import Arrays
 from prune_gui.checkpoint.torch.module_states import (
     ModuleLimits,
@@ -160,22 +161,28 @@ def largest(states: Mapping[Root, State]) -> Root:
         is_average = isinstance(states[root], ModuleState) and root[-1:] == (AVERAGED_MODULE,)
         numel = sum(tensor.numel() for tensor in tensors)
         is_named = not isinstance(states[root], Numbered)
-        return _weight_count(states[root]), is_named, len(tensors), numel, is_average
+        return _weight_count(root, states[root]), is_named, len(tensors), numel, is_average
 
     return max(states, key=size)
 
 
 def with_weights(states: Mapping[Root, State]) -> dict[Root, State]:
     """Return the state dicts that have weights; all of them if none has."""
-    return {root: state for root, state in states.items() if _weight_count(state)} or dict(states)
+    weights = {root: state for root, state in states.items() if _weight_count(root, state)}
+    return weights or dict(states)
 
 
-def _weight_count(state: State) -> int:
+def _weight_count(root: Root, state: State) -> int:
     """Return the number of floating-point tensors of at least one dimension.
 
-    The states of random number generators and of metrics have none.
+    The states of random number generators, of metrics and of optimizers have none.
     """
-    return sum(tensor.is_floating_point() and tensor.dim() > 0 for _, tensor in tensors_of(state))
+    if is_moment(name_of(root)):
+        return 0
+    return sum(
+        tensor.is_floating_point() and tensor.dim() > 0 and not MOMENTS.fullmatch(name)
+        for name, tensor in tensors_of(state)
+    )
 
 
 def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:

@@ -51,6 +51,8 @@ class Method(BaseModel):
     """Unit of the amount."""
     method_group: ClassVar[MethodGroup]
     """Group in the list of the window."""
+    takes_every_kind: ClassVar[bool] = False
+    """Whether patterns also stand for tensors that are no weights; see `TensorInfo.kind`."""
     source: ClassVar[str] = deferred("built-in")
     """File or package of a plug-in; "built-in" for others."""
 

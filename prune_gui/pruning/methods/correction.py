@@ -125,6 +125,7 @@ class BatchNormStatistics(CorrectionMethod):
 
     name: ClassVar[str] = "batch_norm_statistics"
     title: ClassVar[str] = deferred("Batch norm statistics")
+    takes_every_kind: ClassVar[bool] = True
     statistic: ClassVar[str] = "batch_norm"
 
     statistics: Annotated[

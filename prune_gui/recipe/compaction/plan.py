@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -163,8 +164,18 @@ def check_source(checkpoint: Checkpoint) -> None:
     """Check that a checkpoint has nothing that would no longer fit its parameters.
 
     Raises:
-        CheckpointError: it has optimizer states.
+        CheckpointError: it has optimizer states, or scales of rows or blocks.
     """
+    for info in checkpoint.tensors.values():
+        if info.scale is not None and math.prod(info.scale.shape) > 1:
+            raise CheckpointError(
+                tr(
+                    "{name} has a scale for each row or block, and these would not fit the smaller "
+                    "parameter. Save {file} in the finalized form.",
+                    name=info.name,
+                    file=checkpoint.path.name,
+                )
+            )
     if checkpoint.has_moments():
         raise CheckpointError(
             tr(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo
+from prune_gui.checkpoint.tensor_info import QUANTIZED
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -151,7 +152,8 @@ def _units(member: Member, size: int, channels: Units) -> Units:
 def _is_exempt(member: Member, info: TensorInfo) -> bool:
     """Return whether no step can prune a member, and its values do not keep a unit."""
     is_buffer = member.dim is None and info.special is None and not _is_float(info)
-    return is_buffer or info.spared is not None or not info.numel
+    is_spared = info.spared not in (None, QUANTIZED)
+    return is_buffer or is_spared or not info.numel
 
 
 def _is_float(info: TensorInfo) -> bool:

@@ -117,6 +117,10 @@ def plan_correction(
     found = False
     for target in targets:
         tensor = recorded_tensor(file, recorded, target)
+        if tensor is not None and target.scale is not None and isinstance(method, Refit):
+            found = True
+            remarks[target.name] = tr("not corrected: it is stored as codes with scales")
+            continue
         if tensor is None:
             if len(target.shape) > 1:
                 remarks[target.name] = tr("not corrected: it is not in the recording")

@@ -94,8 +94,11 @@ class CorrectedValues:
     ) -> Tensor:
         """Return the mean outputs of the dense layer minus those of the pruned one, (rows,)."""
         name = source.target.name
-        dense = resolution.checkpoint.view(name).detach().double()
-        now = self.get(resolution, name, before=bias_step.step).detach().double()
+        if source.target.scale is not None:
+            dense = now = resolution.checkpoint.read_values(name).double()
+        else:
+            dense = resolution.checkpoint.view(name).detach().double()
+            now = self.get(resolution, name, before=bias_step.step).detach().double()
         lost = torch.where(resolution.mask(name), dense - now, dense)
         return mean_outputs(lost, means, transposed=source.transposed)
 

@@ -345,7 +345,9 @@ class DraftPanel(QWidget):
         )
         self.commit.setText(tr("Appl&y") if self.editing else tr("&Add step"))
         self.commit.setIcon(icon("edit" if self.editing else "add"))
-        self._summary.setText(summary(METHODS[self.method.currentData()]))
+        method = METHODS[self.method.currentData()]
+        self._summary.setText(summary(method))
+        self.targets.take_every_kind(on=method.takes_every_kind)
 
     def _renew_methods(self) -> None:
         """List the current methods, and update the form if its method was replaced."""

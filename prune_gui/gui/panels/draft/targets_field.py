@@ -60,6 +60,7 @@ class TargetsField(QWidget):
         self._selection: frozenset[str] = frozenset()
         self._pending: frozenset[str] | None = None
         self._when_known: Callable[[], None] | None = None
+        self._every_kind = False
         self.line = ElidedLineEdit()
         self.line.setAccessibleName(tr("Targets: globs for parameter names"))
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
@@ -129,6 +130,12 @@ class TargetsField(QWidget):
         except RecipeError as error:
             return str(error)
         return ""
+
+    def take_every_kind(self, *, on: bool) -> None:
+        """Count tensors that are no weights, too, as a method takes them; see `select`."""
+        if on != self._every_kind:
+            self._every_kind = on
+            self._count()
 
     def when_known(self, action: Callable[[], None]) -> None:
         """Call `action` when no globs are being computed, at once or later.
@@ -282,7 +289,7 @@ class TargetsField(QWidget):
         except RecipeError as error:
             self.count.setText(str(error))
             return
-        checkpoint = session.checkpoint
+        checkpoint, every_kind = session.checkpoint, self._every_kind
         counts = resolved.resolution.counts if resolved else {}
 
         def work(monitor: Monitor) -> tuple[int, int, bool]:
@@ -291,8 +298,8 @@ class TargetsField(QWidget):
                 checkpoint.tensors.values(),
                 partial(getattr, checkpoint, "module_types"),
             )
-            chosen = select(patterns, tensors, counts, module_types) if patterns else []
-            chosen = [tensor for tensor in chosen if not tensor.not_prunable]
+            chosen = select(patterns, tensors, counts, module_types, every_kind=every_kind)
+            chosen = [tensor for tensor in chosen if patterns and not tensor.not_prunable]
             return (
                 len(chosen),
                 sum(tensor.numel for tensor in chosen),

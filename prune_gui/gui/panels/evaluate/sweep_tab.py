@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.export.exporter import Exporter
 
 DEFAULT_AMOUNTS: Final = "50% to 90% by 10%"
-DEFAULT_TARGETS: Final = "dims>1"
+DEFAULT_TARGETS: Final = "!dims<2"
 CHECKED: Final = ("balanced, LAMP", "global L1", "uniform L1", "LAMP")
 """The rankings that are compared unless the user chooses others."""
 COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (

@@ -15,6 +15,7 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistent
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode, TensorInfo
+from prune_gui.checkpoint.roles import KINDS
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
@@ -373,6 +374,8 @@ class TreeModel(QAbstractItemModel):
             icon_name = OFF
         elif tensor is not None and tensor.name in self._protected:
             icon_name = LOCK
+        elif tensor is not None and tensor.kind is not None and not pruned:
+            icon_name = OFF
         else:
             icon_name = PRUNED if pruned else TENSOR
         is_inferred = node.module_type and node.is_type_inferred
@@ -382,7 +385,7 @@ class TreeModel(QAbstractItemModel):
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
             TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
             TreeColumn.SHAPE: _shape(tensor) if tensor else "",
-            TreeColumn.TYPE: tensor.dtype if tensor else module_type,
+            TreeColumn.TYPE: _type(tensor) if tensor else module_type,
             TreeColumn.PARAMETERS: format_number(
                 self._count(indexed_node, self._module_index.elements)
             ),
@@ -455,6 +458,10 @@ def _shape(tensor: TensorInfo) -> str:
     return " × ".join(map(str, tensor.shape)) or tr("scalar")  # noqa: RUF001
 
 
+def _type(tensor: TensorInfo) -> str:
+    return join_clauses((tensor.dtype, tr(KINDS[tensor.kind]) if tensor.kind else ""))
+
+
 def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
@@ -468,6 +475,10 @@ def _description(node: ModuleNode) -> list[str]:
             lines.append(tr("cannot be pruned: {reason}", reason=tr(tensor.not_prunable)))
         if tensor.role:
             lines.append(tr(tensor.role))
+        if tensor.kind and not tensor.not_prunable:
+            lines.append(tr("patterns such as * leave it out; its exact name prunes it"))
+        if tensor.scale is not None:
+            lines.append(tr("shown and pruned as codes × scales of {name}", name=tensor.scale.key))  # noqa: RUF001
     if node.below:
         number, elements = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
         count = trn("{count:,} parameter", "{count:,} parameters", number)

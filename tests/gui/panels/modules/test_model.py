@@ -9,7 +9,8 @@ from PySide6.QtTest import QAbstractItemModelTester
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
+from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.gui.panels.modules.model import OFF, TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
 
 ROOT = QModelIndex()
@@ -121,6 +122,40 @@ def test_the_module_type_is_marked_as_inferred(model):
     assert cell(model, "layer.0.query.bias", TreeColumn.TYPE) == "float32"
     tip = cell(model, "layer.0.query", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tip.splitlines()[-1] == "Linear: inferred from names and shapes"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "name", "kind", "lines"),
+    [
+        (
+            {"bn.weight": "float32", "bn.running_mean": "float32", "bn.running_var": "float32"},
+            "bn.running_var",
+            "float32, running statistic",
+            ["running statistic", "patterns such as * leave it out; its exact name prunes it"],
+        ),
+        (
+            {"q.weight": "float8_e4m3fn", "q.weight_scale": "float32"},
+            "q.weight",
+            "float8_e4m3fn",
+            ["shown and pruned as codes × scales of q.weight_scale"],  # noqa: RUF001
+        ),
+        (
+            {"q.qweight": "int32", "q.qzeros": "int32", "q.scales": "float32"},
+            "q.qweight",
+            "int32",
+            ["cannot be pruned: quantized", "codes of a quantized weight"],
+        ),
+    ],
+)
+def test_the_tree_tells_what_is_no_weight_and_what_is_scaled(qtbot, shapes, name, kind, lines):
+    infos, _ = parameters({key: RawTensor((4,), dtype) for key, dtype in shapes.items()})
+    model = TreeModel()
+    model.show(ModuleIndex(infos.values()))
+    assert cell(model, name, TreeColumn.TYPE) == kind
+    tip = cell(model, name, TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert tip.splitlines()[2:] == lines
+    is_off = model.row(model.find(name)).icon == OFF
+    assert is_off == (shapes[name] != "float8_e4m3fn")
 
 
 def test_a_tool_tip_contains_the_role_of_a_tensor(qtbot):

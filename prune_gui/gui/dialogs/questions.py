@@ -23,6 +23,7 @@ OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
 MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
 RECIPES: Final = deferred("Recipes (*.yaml *.yml);;All files (*)")
+SAVED_RECIPES: Final = deferred("Recipes (*.yaml *.yml)")
 ARCHITECTURES: Final = deferred("Architecture tables (*.yaml *.yml);;All files (*)")
 TABLES: Final = deferred("Tables (*.csv)")
 METHODS: Final = deferred("Python files (*.py);;All files (*)")
@@ -166,7 +167,7 @@ def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
 
 def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save the recipe; the dialog confirms overwriting."""
-    kinds = {tr(RECIPES).split(";;")[0]: "yaml"}  # all files would offer checkpoints
+    kinds = {tr(SAVED_RECIPES): "yaml"}  # all files would offer checkpoints
     target = _ask_target(parent, tr("Save the recipe"), suggested, kinds)
     return target[0] if target else None
 

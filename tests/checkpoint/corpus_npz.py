@@ -67,9 +67,7 @@ NPZ: dict[str, Bad | Harmless] = {
     "header-unclosed": Bad("header of its array 'a'", archive(npy().replace(b"}\n", b" \n"))),
     "header-unclosed-text": Bad("header of its array 'a'", archive(npy(descr="'''<f4'"))),
     "name-not-text": Bad("damaged zip", file(not_text(archive_bytes(npy()), b"a.npy"), "m.npz")),
-    "larger-by-7": Bad(
-        "larger than its archive declares, by 7", file(archive_bytes(npy()) + bytes(7), "m.npz")
-    ),
+    "larger-by-7": Bad("bytes after its end: 7", file(archive_bytes(npy()) + bytes(7), "m.npz")),
     "header-too-long": Bad("header of its array 'a'", archive(npy("(" + "1," * 20000 + ")"))),
     "dtype-unknown": Bad("header of its array 'a'", archive(npy(descr="'q99'"))),
     "shape-negative": Bad("impossible shape", archive(npy("(-2,)"))),

@@ -201,7 +201,10 @@ def check_end(file: BinaryIO, size: int) -> None:
         raise zipfile.BadZipFile("its end is not at the end of the file")
     if surplus:
         raise FalseClaimError(
-            deferred("it is larger than its archive declares, by {nbytes:,} bytes", nbytes=surplus)
+            deferred(
+                "it is larger than its archive declares (bytes after its end: {nbytes:,})",
+                nbytes=surplus,
+            )
         )
     end_offset = size - reach + end_start
     numbers = _number(end, 8, 2), _number(end, 10, 2), _number(end, 12, 4), _number(end, 16, 4)

@@ -19,7 +19,6 @@ from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
-from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
@@ -463,45 +462,3 @@ class Checkpoint(ABC):
                 tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
             )
         return info
-
-
-class FileCheckpoint(Checkpoint):
-    """A checkpoint in one file, which stays open.
-
-    Attributes:
-        source: the file, which is opened once.
-    """
-
-    source: Source
-
-    def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before parameters can be read."""
-        keys = [key for name in names for key in self.tensors[name].pair or (name,)]
-        return self.missing_nbytes_of_keys(keys)
-
-    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        """Return the bytes to fetch before the tensors under raw keys can be read.
-
-        They are about all of the file, unless a subclass knows better.
-        """
-        return self.source.missing_nbytes([(0, self.source.size)])
-
-    def fetch(self, monitor: Monitor) -> None:
-        """Fetch all of a remote file; see `Checkpoint.fetch`."""
-        self.source.fetch(monitor)
-
-    def check(self) -> None:
-        """Check that the file is unchanged; see `Checkpoint.check`."""
-        self.source.check()
-
-    def file_states(self) -> Mapping[str, tuple[int, int]]:
-        """Return the size and the modification time; see `Checkpoint.file_states`."""
-        return {self.path.name: self.source.state}
-
-    def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
-        return self.source.fingerprint(monitor)
-
-    def close(self) -> None:
-        """Close the file; tensors that were read stay valid."""
-        self.source.close()

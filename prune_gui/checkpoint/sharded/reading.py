@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from prune_gui.checkpoint.base import (
     NO_SURROUNDINGS,
     Checkpoint,
-    FileCheckpoint,
     Surroundings,
 )
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.sharded.index import ShardIndex
 from prune_gui.checkpoint.sharded.split import check_part

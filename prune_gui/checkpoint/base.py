@@ -78,7 +78,9 @@ class Checkpoint(ABC):
         raw: the tensors by the keys of the file, in file order, before pairs and ties are merged.
         keys: the keys of `raw`.
         metadata: the strings that the file carries.
-        warnings: remarks on the file for the user, one sentence each.
+        file_warnings: the remarks on the content of the file that its reader passed.
+        warnings: all remarks for the user, one sentence each; also on the tensors and what is
+            around the file.
         candidates: the names of the state dicts of a torch file, or of the models of a pipeline,
             including the open one; () if there is no choice.
         state_dict: the name of the open candidate; "" if there is no choice.
@@ -146,6 +148,7 @@ class Checkpoint(ABC):
         self.keys = tuple(raw)
         valid = {valid_text(key): valid_text(value) for key, value in metadata.items()}
         self.metadata: Mapping[str, str] = MappingProxyType(valid)
+        self.file_warnings = warnings
         all_remarks = map(one_line, (*warnings, *remarks, *surroundings.remarks))
         self.warnings = tuple(dict.fromkeys(all_remarks))
         self.candidates = candidates

@@ -322,7 +322,7 @@ class _MergedShards:
         self.hf_config |= opened.hf_config
         self.other_objects |= dict.fromkeys(opened.other_objects)
         if opened.raw or not self._index.parts:  # the first part may have the metadata alone
-            self._warnings += opened.warnings
+            self._warnings += opened.file_warnings
 
     def check_number(self) -> None:
         """Check the number of tensors in the parts of a split file.

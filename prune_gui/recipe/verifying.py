@@ -269,7 +269,7 @@ class _File:
 def _reason(error: OSError | CheckpointError) -> str:
     if isinstance(error, OSError):
         return tr("it cannot be read: {reason}", reason=error.strerror or error)
-    return str(error)
+    return str(error).rstrip(".。")  # what shows a finding ends it
 
 
 def _bits(chunk: memoryview, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:

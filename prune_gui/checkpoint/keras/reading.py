@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from prune_gui.checkpoint.base import Surroundings
+from prune_gui.checkpoint.base import Read, Surroundings
 from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
 from prune_gui.checkpoint.keras.listing import (
     UNUSUAL,
@@ -148,6 +149,13 @@ class KerasCheckpoint(SpanCheckpoint):
         if self.archive is not None:
             self._checks.check(self.weights)
         return super().read_key(key)
+
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        """Yield a function that reads tensors, after checking all records."""
+        self.check_records()
+        with super().stored_reader() as read:
+            yield read
 
     def check_records(self) -> None:
         """Compare all records of the archive, if there is one, with their checksums.

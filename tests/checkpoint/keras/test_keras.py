@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import re
 import zipfile
 
 import h5py
@@ -129,6 +130,9 @@ def test_a_large_record_is_compared_with_its_checksum_before_it_is_used(tmp_path
         with pytest.raises(CheckpointError, match=says):
             export(resolution, tmp_path / "out.keras")
     assert [*tmp_path.iterdir()] == [path]
+    [problem] = verify(path).problems
+    assert re.search(says, problem.text)
+    assert not problem.text.endswith(".")
 
 
 def test_a_model_whose_library_is_missing_says_what_to_install(model, monkeypatch):

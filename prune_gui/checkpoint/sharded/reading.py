@@ -15,11 +15,7 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prune_gui.checkpoint.base import (
-    NO_SURROUNDINGS,
-    Checkpoint,
-    Surroundings,
-)
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, Surroundings
 from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.sharded.index import ShardIndex

@@ -19,7 +19,6 @@ from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
-from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
@@ -79,7 +78,9 @@ class Checkpoint(ABC):
         raw: the tensors by the keys of the file, in file order, before pairs and ties are merged.
         keys: the keys of `raw`.
         metadata: the strings that the file carries.
-        warnings: remarks on the file for the user, one sentence each.
+        file_warnings: the remarks on the content of the file that its reader passed.
+        warnings: all remarks for the user, one sentence each; also on the tensors and what is
+            around the file.
         candidates: the names of the state dicts of a torch file, or of the models of a pipeline,
             including the open one; () if there is no choice.
         state_dict: the name of the open candidate; "" if there is no choice.
@@ -147,6 +148,7 @@ class Checkpoint(ABC):
         self.keys = tuple(raw)
         valid = {valid_text(key): valid_text(value) for key, value in metadata.items()}
         self.metadata: Mapping[str, str] = MappingProxyType(valid)
+        self.file_warnings = warnings
         all_remarks = map(one_line, (*warnings, *remarks, *surroundings.remarks))
         self.warnings = tuple(dict.fromkeys(all_remarks))
         self.candidates = candidates
@@ -463,45 +465,3 @@ class Checkpoint(ABC):
                 tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
             )
         return info
-
-
-class FileCheckpoint(Checkpoint):
-    """A checkpoint in one file, which stays open.
-
-    Attributes:
-        source: the file, which is opened once.
-    """
-
-    source: Source
-
-    def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before parameters can be read."""
-        keys = [key for name in names for key in self.tensors[name].pair or (name,)]
-        return self.missing_nbytes_of_keys(keys)
-
-    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        """Return the bytes to fetch before the tensors under raw keys can be read.
-
-        They are about all of the file, unless a subclass knows better.
-        """
-        return self.source.missing_nbytes([(0, self.source.size)])
-
-    def fetch(self, monitor: Monitor) -> None:
-        """Fetch all of a remote file; see `Checkpoint.fetch`."""
-        self.source.fetch(monitor)
-
-    def check(self) -> None:
-        """Check that the file is unchanged; see `Checkpoint.check`."""
-        self.source.check()
-
-    def file_states(self) -> Mapping[str, tuple[int, int]]:
-        """Return the size and the modification time; see `Checkpoint.file_states`."""
-        return {self.path.name: self.source.state}
-
-    def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
-        return self.source.fingerprint(monitor)
-
-    def close(self) -> None:
-        """Close the file; tensors that were read stay valid."""
-        self.source.close()

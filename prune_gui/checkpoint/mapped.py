@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import cycle
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
+from prune_gui.checkpoint.base import Read, Surroundings
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import BUFFER_BYTES, Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES

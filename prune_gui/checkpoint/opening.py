@@ -6,12 +6,8 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from prune_gui.checkpoint.base import (
-    NO_SURROUNDINGS,
-    Checkpoint,
-    FileCheckpoint,
-    Surroundings,
-)
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, Surroundings
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized

@@ -10,8 +10,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
+from prune_gui.checkpoint.base import Checkpoint, Surroundings
 from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes

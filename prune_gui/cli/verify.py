@@ -60,7 +60,7 @@ def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
         return
     yield from _problems(path, result)
     for note in result.notes:
-        yield f"{location(path)}: note: {_finding_text(note)}"
+        yield f"{location(path)}: note: {_finding_text(path, note)}"
     if not result.problems:
         compared = f", {result.compared:,} compared with checksums" if result.compared else ""
         size = f"{result.tensors:,} tensors, {result.nbytes:,} bytes"
@@ -70,10 +70,12 @@ def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
 def _problems(path: Path, result: Verification | PruneGuiError) -> list[str]:
     if isinstance(result, PruneGuiError):
         return [str(result)]
-    return [f"{location(path)}: {_finding_text(problem)}." for problem in result.problems]
+    return [f"{location(path)}: {_finding_text(path, problem)}." for problem in result.problems]
 
 
-def _finding_text(finding: Finding) -> str:
+def _finding_text(path: Path, finding: Finding) -> str:
+    if finding.name == path.name:
+        return finding.text
     return f"{one_line(finding.name, MAX_NAME_LENGTH)!r}: {finding.text}"
 
 

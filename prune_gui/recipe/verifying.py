@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
-from prune_gui.checkpoint.base import FileCheckpoint, Read
+from prune_gui.checkpoint.base import Read
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
@@ -268,7 +269,7 @@ class _File:
 def _reason(error: OSError | CheckpointError) -> str:
     if isinstance(error, OSError):
         return tr("it cannot be read: {reason}", reason=error.strerror or error)
-    return str(error)
+    return str(error).rstrip(".。")  # what shows a finding ends it
 
 
 def _bits(chunk: memoryview, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:

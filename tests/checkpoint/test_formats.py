@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import formats, open_checkpoint
-from prune_gui.checkpoint.base import FileCheckpoint
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes

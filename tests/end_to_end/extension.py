@@ -21,7 +21,7 @@ from babel.messages.mofile import write_mo
 
 from prune_gui import cli, language
 from prune_gui.checkpoint import formats
-from prune_gui.checkpoint.base import FileCheckpoint
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes

@@ -352,6 +352,7 @@ def test_scales_may_be_in_another_shard(tmp_path):
     expected = dequantized(state, "blocks of config.json")
     for path in (tmp_path / "whole.pt", index):
         with open_checkpoint(path) as checkpoint:
+            assert checkpoint.warnings == ()
             for name, tensor in expected.items():
                 assert torch.equal(checkpoint.read_values(name), tensor)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
+from prune_gui.checkpoint.base import Checkpoint, Surroundings
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile

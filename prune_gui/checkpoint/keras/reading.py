@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
-from typing import Any, BinaryIO, Final, cast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from prune_gui.checkpoint.base import Surroundings
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.base import Read, Surroundings
 from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
 from prune_gui.checkpoint.keras.listing import (
     UNUSUAL,
@@ -31,7 +31,9 @@ from prune_gui.checkpoint.spans import (
 )
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
+    MAX_SMALL_BYTES,
     ZIP_ERRORS,
+    RecordChecks,
     check_end,
     check_entries,
     damaged_zip_error,
@@ -39,7 +41,9 @@ from prune_gui.checkpoint.torch.zip_layout import (
 )
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
-from prune_gui.monitor import check_cancelled
+
+if TYPE_CHECKING:
+    import torch
 
 OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
 """Top groups with the state of the optimizer, which is kept and not shown."""
@@ -75,10 +79,12 @@ class KerasCheckpoint(SpanCheckpoint):
 
     Attributes:
         archive: the archive, or None if the file is an HDF5 file.
+        weights: its record that is the HDF5 file.
         hdf5: the span of the HDF5 file, without what this program added.
     """
 
     archive: zipfile.ZipFile | None = None
+    weights: zipfile.ZipInfo
 
     def __init__(self, source: Source, surroundings: Surroundings) -> None:
         """Read and check where the values are."""
@@ -130,23 +136,36 @@ class KerasCheckpoint(SpanCheckpoint):
             raise FalseClaimError(deferred("its archive has no {name}", name=WEIGHTS_RECORD))
         check_entries(named, source.size)
         start = record_starts(entries, file, source.size)[weights.header_offset]
+        self.weights, self._checks = weights, RecordChecks(self.archive, source)
         for entry in entries:
-            _check_record(self.archive, entry)
+            if entry is not weights and entry.file_size <= MAX_SMALL_BYTES:
+                self._checks.check(entry)
         if weights.compress_type != zipfile.ZIP_STORED:
             raise FalseClaimError(deferred("{name} in it is compressed", name=WEIGHTS_RECORD))
         return start, start + weights.file_size
 
+    def read_key(self, key: str) -> torch.Tensor:
+        """Return a tensor; before the first, the record with all of them is checked."""
+        if self.archive is not None:
+            self._checks.check(self.weights)
+        return super().read_key(key)
 
-def _check_record(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
-    """Read a record, which compares it with its checksum, as Keras does.
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        """Yield a function that reads tensors, after checking all records."""
+        self.check_records()
+        with super().stored_reader() as read:
+            yield read
 
-    Raises:
-        zipfile.BadZipFile: it is damaged.
-        Cancelled: the user cancels.
-    """
-    with archive.open(entry) as record:
-        while record.read(CHUNK_BYTES):
-            check_cancelled()
+    def check_records(self) -> None:
+        """Compare all records of the archive, if there is one, with their checksums.
+
+        Raises:
+            CheckpointError: one is damaged.
+            Cancelled: the user cancels.
+        """
+        for entry in self.archive.infolist() if self.archive else ():
+            self._checks.check(entry)
 
 
 def _without_trailer(source: Source, span: Span) -> tuple[Span, dict[str, str]]:

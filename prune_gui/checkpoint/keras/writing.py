@@ -44,6 +44,7 @@ def write_keras(
         Cancelled: the user cancels.
     """
     keras = _template(writers, template, name)
+    keras.check_records()
     checksums: dict[str, int] = {}
     with path.open("wb") as file:
         if keras.archive is None:

@@ -29,6 +29,7 @@ from prune_gui.checkpoint.spans import (
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     ZIP_ERRORS,
+    RecordChecks,
     check_end,
     check_entries,
     damaged_zip_error,
@@ -124,6 +125,7 @@ class NpzCheckpoint(SpanCheckpoint):
         file = cast("BinaryIO", io.BufferedReader(SpanFile(source.read_at, 0, source.size)))
         check_end(file, source.size)
         self.archive = zipfile.ZipFile(file)
+        self._checks = RecordChecks(self.archive, source)
         entries = self.archive.infolist()
         named = {entry.orig_filename: entry for entry in entries}
         if len(named) < len(entries):
@@ -184,11 +186,15 @@ class NpzCheckpoint(SpanCheckpoint):
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor: mapped, or inflated and in row-major order."""
-        return super().read_key(key) if self.spans.get(key) else self._inflated(key)
+        return self._mapped(key) if self.spans.get(key) else self._inflated(key)
 
     def view_key(self, key: str) -> torch.Tensor:
         """Return a tensor, from a cache of those that were inflated last."""
-        return super().read_key(key) if self.spans.get(key) else self._cached(key)
+        return self._mapped(key) if self.spans.get(key) else self._cached(key)
+
+    def _mapped(self, key: str) -> torch.Tensor:
+        self._checks.check(self.members[key].entry)
+        return super().read_key(key)
 
     def _inflated(self, key: str) -> torch.Tensor:
         import torch  # slow to import

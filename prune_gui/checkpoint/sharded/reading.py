@@ -15,12 +15,8 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prune_gui.checkpoint.base import (
-    NO_SURROUNDINGS,
-    Checkpoint,
-    FileCheckpoint,
-    Surroundings,
-)
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, Surroundings
+from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.sharded.index import ShardIndex
 from prune_gui.checkpoint.sharded.split import check_part
@@ -322,7 +318,7 @@ class _MergedShards:
         self.hf_config |= opened.hf_config
         self.other_objects |= dict.fromkeys(opened.other_objects)
         if opened.raw or not self._index.parts:  # the first part may have the metadata alone
-            self._warnings += opened.warnings
+            self._warnings += opened.file_warnings
 
     def check_number(self) -> None:
         """Check the number of tensors in the parts of a split file.

@@ -7,16 +7,21 @@ name ends, where a record starts. An archive is accepted only if it is unambiguo
 from __future__ import annotations
 
 import struct
+import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import check_cancelled
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint.source import Source
 
 METADATA_RECORD: Final = "prune_gui.json"
 """The record that this program adds: {"root": [...], "metadata": {...}}. torch ignores it."""
@@ -170,6 +175,39 @@ class TorchLayout:
             raise FalseClaimError(deferred("its record {name!r} is damaged", name=name)) from error
         if done != record.nbytes:
             raise FalseClaimError(deferred("its record {name!r} is damaged", name=name))
+
+
+class RecordChecks:
+    """Compares records with their checksums, each once. Thread-safe.
+
+    Args:
+        archive: has the records.
+        source: the file of the archive.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, source: Source) -> None:
+        self._archive, self._source = archive, source
+        self._lock = threading.Lock()
+        self._checked: set[int] = set()
+
+    def check(self, entry: zipfile.ZipInfo) -> None:
+        """Read a record completely, unless it was checked before.
+
+        Raises:
+            CheckpointError: it is damaged, or the file was changed or is closed.
+            Cancelled: the user cancels.
+        """
+        self._source.check()
+        with self._lock:
+            if entry.header_offset in self._checked:
+                return
+            try:
+                with self._archive.open(entry) as record:
+                    while record.read(CHUNK_BYTES):
+                        check_cancelled()
+            except ZIP_ERRORS as error:
+                raise damaged_zip_error(self._source.path.name, error) from error
+            self._checked.add(entry.header_offset)
 
 
 def damaged_zip_error(name: str, error: Exception) -> CheckpointError:

@@ -33,30 +33,36 @@ _subclasses: WeakValueDictionary[tuple[type[nn.Module], tuple[str, ...]], type[n
 
 def make_computed(module: nn.Module, name: str) -> None:
     """Let a module compute the attribute `name` whenever it is read."""
-    cls = type(module)
-    base, names = _split(cls)
-    if name in names or isinstance(vars(cls).get(name), property):
+    base, names = _split(_class(module))
+    if name in names or isinstance(vars(type(module)).get(name), property):
         return
     vars(module).pop(name, None)  # what torch or an earlier version stored
-    if is_parametrized(module) and not names:  # it has a class of its own, and must keep it
-        for attribute, computed in _properties(cls, (name,)).items():
-            setattr(cls, attribute, computed)
-    else:
-        module.__class__ = _computing(base, (*names, name))
+    _set_class(module, _computing(base, (*names, name)))
 
 
 def make_stored(module: nn.Module, name: str) -> None:
     """Let a module have an attribute or a parameter `name` again, as before `make_computed`."""
-    cls = type(module)
-    base, names = _split(cls)
+    base, names = _split(_class(module))
     if not names:
-        if is_parametrized(module) and isinstance(vars(cls).get(name), property):
-            delattr(cls, name)
         return
     names = tuple(other for other in names if other != name)
-    module.__class__ = _computing(base, names) if names else base
+    _set_class(module, _computing(base, names) if names else base)
     if not names and isinstance(module, nn.RNNBase):
         module._flat_weights = _flat_weights(module)
+
+
+def _class(module: nn.Module) -> type[nn.Module]:
+    """Return the class of a module, without that of its own which `parametrize` gave it."""
+    cls = type(module)
+    return cls.__bases__[0] if is_parametrized(module) else cls
+
+
+def _set_class(module: nn.Module, cls: type[nn.Module]) -> None:
+    """Set the class of a module; that of `parametrize` stays above it."""
+    if is_parametrized(module):
+        type(module).__bases__ = (cls,)
+    else:
+        module.__class__ = cls
 
 
 def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import re
 import zipfile
 
 import h5py
@@ -109,6 +110,29 @@ def test_bfloat16_as_keras_stores_it_is_read(tmp_path):
     with open_checkpoint(tmp_path / "m.h5") as checkpoint:
         assert checkpoint.tensors["w"].dtype == "bfloat16"
         assert checkpoint.read("w").tolist() == [1.0, -2.0]
+
+
+@pytest.mark.parametrize("damaged", ["model.weights.h5", "assets/vocabulary"])
+def test_a_large_record_is_compared_with_its_checksum_before_it_is_used(tmp_path, damaged):
+    path, text = tmp_path / "m.keras", b"a word " * 200_000
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("assets/vocabulary", text)
+        archive.writestr("model.weights.h5", weights())
+    value = ARRAYS[KERNEL].tobytes() if damaged == "model.weights.h5" else text
+    path.write_bytes(path.read_bytes().replace(value, value[:-2] + b"??"))
+    says = f"{path.name} is a damaged zip archive .*{damaged}"
+    with open_checkpoint(path) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        if damaged == "model.weights.h5":
+            for name in 2 * [*checkpoint.tensors][:2]:
+                with pytest.raises(CheckpointError, match=says):
+                    checkpoint.read(name)
+        with pytest.raises(CheckpointError, match=says):
+            export(resolution, tmp_path / "out.keras")
+    assert [*tmp_path.iterdir()] == [path]
+    [problem] = verify(path).problems
+    assert re.search(says, problem.text)
+    assert not problem.text.endswith(".")
 
 
 def test_a_model_whose_library_is_missing_says_what_to_install(model, monkeypatch):

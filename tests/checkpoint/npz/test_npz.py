@@ -126,13 +126,13 @@ def test_what_numpy_cannot_store_is_refused(tmp_path, state, says):
         export(resolve(recipe, checkpoint), tmp_path / "out.npz")
 
 
-def test_a_damaged_compressed_array_is_refused_when_it_is_read(tmp_path):
-    np.savez_compressed(tmp_path / "m.npz", w=GENERATOR.normal(size=(50, 50)))
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_array_is_refused_when_it_is_read(tmp_path, save):
+    save(tmp_path / "m.npz", w=GENERATOR.normal(size=(50, 50)))
     octets = bytearray((tmp_path / "m.npz").read_bytes())
     octets[5000] ^= 1
     (tmp_path / "m.npz").write_bytes(octets)
-    with (
-        open_checkpoint(tmp_path / "m.npz") as checkpoint,
-        pytest.raises(CheckpointError, match="'w' is damaged"),
-    ):
-        checkpoint.read("w")
+    with open_checkpoint(tmp_path / "m.npz") as checkpoint:
+        for read in (checkpoint.read, checkpoint.view):
+            with pytest.raises(CheckpointError, match=r"w'? is damaged|CRC-32 for file 'w\.npy'"):
+                read("w")

@@ -238,11 +238,13 @@ def test_a_module_may_also_be_parametrized(first, removed):
     for removal in (removed, {"pruning": "parametrization", "parametrization": "pruning"}[removed]):
         train(layer, x)
         assert not hasattr(layer, "bias_mask") or (layer.bias == 0).sum() == 2
-        expected = layer(x)
+        expected, bias = layer(x), layer.bias
         if removal == "pruning":
             pruning.remove(layer, "bias")
         else:
             parametrize.remove_parametrizations(layer, "weight")
+        torch.testing.assert_close(layer.bias, bias)
         torch.testing.assert_close(layer(x), expected)
     assert {name for name, _ in layer.named_parameters()} == {"weight", "bias"}
+    assert type(layer) is nn.Linear
     train(layer, x)

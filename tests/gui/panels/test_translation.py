@@ -21,7 +21,7 @@ from prune_gui.pruning.methods import METHODS
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
-RECIPE_WORDS = ("fro", "nuc", "x", "nothing", "encoder.*.weight, !*.bias")
+RECIPE_WORDS = ("fro", "nuc", "output", "input", "x", "nothing", "encoder.*.weight, !*.bias")
 """Words of recipes and targets that are not translated."""
 NON_DEFAULTS = {
     "refit": {"moments": "/1/2", "damping": 0.5},

@@ -130,7 +130,7 @@ def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path
     """Return the format of a single file: that of its suffix, or of an input with the same suffix.
 
     Raises:
-        CheckpointError: the suffix is unknown.
+        CheckpointError: the suffix is unknown, or the path is that of a folder.
     """
     suffix = path.suffix.lower()
     is_like_input = (
@@ -139,6 +139,8 @@ def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path
         and not isinstance(checkpoint, ShardedCheckpoint)
         and not os.fspath(out).endswith((os.sep, "/"))
     )
+    if format_by_suffix(path) is None and path.is_dir():
+        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=path))
     if is_like_input and format_by_suffix(path) is None:
         return format_named(checkpoint.format)
     return format_to_write(path)

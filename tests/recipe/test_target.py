@@ -49,6 +49,8 @@ def test_a_copy_with_the_suffix_of_its_source_has_its_format(tmp_path, name, cop
     ("source", "out"),
     [
         ("model", "out/"),
+        ("model", ""),
+        ("model.pyth", ""),
         ("model", "out.tar"),
         ("model.pyth", "out"),
         ("model.pyth", "out.pkl"),
@@ -60,7 +62,9 @@ def test_other_names_are_refused(tmp_path, source, out):
     save_file({"w": torch.arange(4.0)}, tmp_path / source)
     with (
         open_checkpoint(tmp_path / source) as checkpoint,
-        pytest.raises(CheckpointError, match="no suffix of a known format"),
+        pytest.raises(
+            CheckpointError, match="no suffix of a known format" if out else "is a folder"
+        ),
     ):
         export(resolve(RECIPE, checkpoint), f"{tmp_path}/{out}")
     assert [path.name for path in tmp_path.iterdir()] == [source]

@@ -100,7 +100,7 @@ class OutputPath:
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
-                given, or the URL cannot be written.
+                given or it is one of several files of `checkpoint`, or the URL cannot be written.
         """
         path = location_path(out)
         if url := url_of(path):
@@ -123,6 +123,15 @@ class OutputPath:
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
                 return cls(path, True, file_format, name, is_single=True)
+        files = [os.path.realpath(file) for file in checkpoint.files]
+        if len(files) > 1 and os.path.realpath(path) in files:
+            raise CheckpointError(
+                tr(
+                    "{path} is one of the shards of the open checkpoint, which would be damaged. "
+                    "Choose another name.",
+                    path=path,
+                )
+            )
         return cls(path, False, _file_format(checkpoint, out, path), path.name)
 
 

@@ -114,8 +114,8 @@ class CheckpointSaving:
         size = trn("{count:,} byte", "{count:,} bytes", nbytes)
         saved = tr("Saved {path} ({size})", path=path, size=size)
         if self._keeps_code is not None:
-            with_code, without = tr("with the code that it names"), tr("tensors only")
-            saved = join_clauses([saved, with_code if self._keeps_code else without])
+            names_code, without = tr("which names code"), tr("tensors only")
+            saved = join_clauses([saved, names_code if self._keeps_code else without])
         self._workbench.noted.emit(saved)
 
     def _on_changed(self, changes: Changes) -> None:

@@ -87,8 +87,10 @@ def model_files_note(
     if not has_model_files(target, form):
         masks_note = tr("Masks are no model: config and tokenizer files are not copied.")
         return masks_note if files.names else ""
-    left_out = tr("Files and folders that are not copied: {names}.", names=listed(files.left_out))
-    notes = [left_out] if files.left_out else []
+    free = free_names(files.code, target)
+    never = [*files.left_out, *(name for name in files.code if name not in free)]
+    left_out = tr("Files and folders that are not copied: {names}.", names=listed(never))
+    notes = [left_out] if never else []
     if copying is None:
         return " ".join(notes)
     if files.names and copying.model_files:
@@ -96,13 +98,11 @@ def model_files_note(
     elif files.names:
         notes = [tr("Not copied as chosen: {names}.", names=listed(files.names))]
     with_code = copying.code and copying.model_files
-    copied = free_names(files.code, target) if with_code else []
-    code = [name for name in files.code if name not in copied]
-    if copied:
-        notes.append(tr("Code of the input, which programs run: {names}.", names=listed(copied)))
-    if code:
-        notes.append(tr("Code is not copied: {names}.", names=listed(code)))
-    if code and files.needs_code and copying.model_files and not with_code:
+    if free and with_code:
+        notes.append(tr("Code of the input, which programs run: {names}.", names=listed(free)))
+    elif free:
+        notes.append(tr("Code is not copied: {names}.", names=listed(free)))
+    if files.code and files.needs_code and copying.model_files and not with_code:
         notes.append(
             tr(
                 "The model loads only with its code, which its config names: copy it if you trust "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
+from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import tr
 from prune_gui.pruning.methods import AllocatedMethod, Method
@@ -71,8 +72,10 @@ def python_script(resolution: Resolution, out: Path) -> str:
 
     Raises:
         RecipeError: a step corrects kept weights, or the checkpoint is remote.
+        CheckpointError: safetensors cannot hold one of the tensors.
     """
     check_uncorrected(resolution.corrections)
+    check_nothing_special(out, (), resolution.checkpoint, SAFETENSORS.special_refusal)
     if resolution.checkpoint.url is not None:
         raise RecipeError(
             tr(

@@ -100,7 +100,7 @@ class OutputPath:
 
         Raises:
             CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
-                given, or the URL cannot be written.
+                given or it is one of several files of `checkpoint`, or the URL cannot be written.
         """
         path = location_path(out)
         if url := url_of(path):
@@ -123,6 +123,15 @@ class OutputPath:
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
                 return cls(path, True, file_format, name, is_single=True)
+        files = [os.path.realpath(file) for file in checkpoint.files]
+        if len(files) > 1 and os.path.realpath(path) in files:
+            raise CheckpointError(
+                tr(
+                    "{path} is one of the shards of the open checkpoint, which would be damaged. "
+                    "Choose another name.",
+                    path=path,
+                )
+            )
         return cls(path, False, _file_format(checkpoint, out, path), path.name)
 
 
@@ -130,7 +139,7 @@ def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path
     """Return the format of a single file: that of its suffix, or of an input with the same suffix.
 
     Raises:
-        CheckpointError: the suffix is unknown.
+        CheckpointError: the suffix is unknown, or the path is that of a folder.
     """
     suffix = path.suffix.lower()
     is_like_input = (
@@ -139,6 +148,8 @@ def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path
         and not isinstance(checkpoint, ShardedCheckpoint)
         and not os.fspath(out).endswith((os.sep, "/"))
     )
+    if format_by_suffix(path) is None and path.is_dir():
+        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=path))
     if is_like_input and format_by_suffix(path) is None:
         return format_named(checkpoint.format)
     return format_to_write(path)

@@ -19,7 +19,7 @@ from prune_gui.checkpoint.model_files import find_model_files
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import FORMS, OutputPath, Recipe, export, resolve
 from prune_gui.recipe.contents_note import contents_note
-from prune_gui.recipe.model_files import Copying
+from prune_gui.recipe.model_files import Copying, model_files_note
 
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}])
 NEEDED = {
@@ -171,6 +171,8 @@ def test_no_code_takes_the_name_of_the_loader_script(tmp_path, name, is_free, fo
             with pytest.raises(CheckpointError, match="no suffix"):
                 export(resolution, tmp_path / "out", form, copy_code=True)
             return
+        note = model_files_note(checkpoint, OutputPath.of(checkpoint, tmp_path / "out"), form, None)
+        assert (name in note) != is_free
         export(resolution, tmp_path / "out", form, copy_code=True)
     found = {
         path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")

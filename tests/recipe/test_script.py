@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.script import python_script
 
@@ -144,3 +145,22 @@ def test_a_file_name_cannot_inject_code_into_the_script(tmp_path, name):
         script = python_script(resolution, tmp_path / "torch.safetensors")
     assert not any(isinstance(node, ast.Raise) for node in ast.walk(ast.parse(script)))
     run(script, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        torch.Tensor.to_sparse,
+        torch.Tensor.to_sparse_csr,
+        lambda tensor: tensor.to("meta"),
+        lambda tensor: torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8),
+    ],
+    ids=["COO", "CSR", "meta", "quantized"],
+)
+@pytest.mark.filterwarnings("ignore")  # those of torch for rare tensors
+def test_tensors_that_the_script_cannot_write_are_refused_in_one_line(tmp_path, special):
+    torch.save({"a.weight": torch.randn(3, 4), "b": special(torch.eye(4))}, tmp_path / "m.pt")
+    with open_checkpoint(tmp_path / "m.pt") as checkpoint:
+        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+        with pytest.raises(CheckpointError, match=r"'b' .* cannot be stored in o\.safetensors"):
+            python_script(resolution, tmp_path / "o.safetensors")

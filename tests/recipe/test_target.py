@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sharded_files import write_shards
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
@@ -49,6 +50,8 @@ def test_a_copy_with_the_suffix_of_its_source_has_its_format(tmp_path, name, cop
     ("source", "out"),
     [
         ("model", "out/"),
+        ("model", ""),
+        ("model.pyth", ""),
         ("model", "out.tar"),
         ("model.pyth", "out"),
         ("model.pyth", "out.pkl"),
@@ -60,7 +63,9 @@ def test_other_names_are_refused(tmp_path, source, out):
     save_file({"w": torch.arange(4.0)}, tmp_path / source)
     with (
         open_checkpoint(tmp_path / source) as checkpoint,
-        pytest.raises(CheckpointError, match="no suffix of a known format"),
+        pytest.raises(
+            CheckpointError, match="no suffix of a known format" if out else "is a folder"
+        ),
     ):
         export(resolve(RECIPE, checkpoint), f"{tmp_path}/{out}")
     assert [path.name for path in tmp_path.iterdir()] == [source]
@@ -85,3 +90,19 @@ def test_a_known_suffix_decides_the_format_and_shards_are_in_a_folder(tmp_path):
     assert load_file(tmp_path / "copy")["w"].tolist() == [0, 0, 2, 3]
     with open_checkpoint(tmp_path / "out") as checkpoint:
         assert OutputPath.of(checkpoint, tmp_path / "b").is_folder
+
+
+@pytest.mark.parametrize("form", ["finalized", "masks"])
+@pytest.mark.parametrize("name", ["m-2.safetensors", "link.safetensors"])
+def test_a_shard_of_the_open_checkpoint_is_never_replaced_by_a_whole_one(tmp_path, name, form):
+    shards = {f"m-{number}.safetensors": {f"w{number}": torch.ones(4)} for number in (1, 2)}
+    folder = tmp_path / "in"
+    write_shards(folder, shards)
+    (folder / "link.safetensors").symlink_to("m-2.safetensors")
+    with (
+        open_checkpoint(folder) as checkpoint,
+        pytest.raises(CheckpointError, match="one of the shards of the open checkpoint"),
+    ):
+        export(resolve(Recipe(), checkpoint), folder / name, form, overwrite=True)
+    with open_checkpoint(folder) as checkpoint:
+        assert [*checkpoint.tensors] == ["w1", "w2"]

@@ -80,7 +80,7 @@ def checked_template(writers: Sequence[KeyedWriter], template: Checkpoint | None
     raise CheckpointError(
         tr(
             "GGUF can hold only the finalized form of a GGUF file, divided into files as the "
-            "input: parts are saved to a folder. Save as .safetensors or .pt instead."
+            "input: parts are saved to a folder. Choose that, or save as .safetensors or .pt."
         )
     )
 

@@ -345,16 +345,14 @@ class _MergedShards:
         unlisted = [] if index.parts else [key for key in self.raw if key not in listed_in]
         if unlisted:
             yield tr(
-                "Tensors that {index} does not list are pruned and saved with the others; the "
+                "Tensors that the index does not list are pruned and saved with the others; the "
                 "index of a copy with the same shards does not list them either: {tensors}.",
-                index=index.path.name,
                 tensors=listed([(key, self.shard_of[key]) for key in unlisted], _key_in_shard),
             )
         if unlisted_files := _unlisted_files(index):
             yield tr(
-                "Files that belong to {index} by their names, but not by its content, are neither "
-                "opened nor copied: {files}.",
-                index=index.path.name,
+                "Files that belong to the index by their names, but not by its content, are "
+                "neither opened nor copied: {files}.",
                 files=listed(unlisted_files),
             )
         claimed = index.metadata.get("total_size")
@@ -369,8 +367,7 @@ class _MergedShards:
         )
         if isinstance(claimed, int | float) and claimed not in (distinct_nbytes, total_nbytes):
             yield tr(
-                "{index} gives a total size of {claimed} bytes; it is {size}.",
-                index=index.path.name,
+                "The index gives a total size of {claimed} bytes; it is {size}.",
                 claimed=short(claimed),
                 size=distinct_nbytes,
             )

@@ -81,8 +81,8 @@ class TorchCheckpoint(FileCheckpoint):
             raise claim_error(path.name, problem) from None
         if not states:
             reason = tr(
-                "{name} holds no state dict: no dictionary, list or module in it has tensors (an "
-                "optimizer's state does not count). Save `model.state_dict()`.",
+                "{name} holds no state dict: no module, list, or dictionary with names in it has "
+                "tensors (an optimizer's state does not count). Save `model.state_dict()`.",
                 name=path.name,
             )
             raise CheckpointError(with_code_statement(reason, opened.foreign))

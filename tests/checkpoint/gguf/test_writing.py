@@ -73,7 +73,7 @@ def test_a_file_that_nothing_is_pruned_in_keeps_its_data_section(model, tmp_path
 def test_other_forms_are_saved_as_safetensors_or_torch_files(plain, tmp_path, form):
     with open_checkpoint(plain) as checkpoint:
         resolution = resolve(HALF, checkpoint)
-        with pytest.raises(CheckpointError, match=r"Save as \.safetensors or \.pt instead"):
+        with pytest.raises(CheckpointError, match=r"save as \.safetensors or \.pt"):
             export(resolution, tmp_path / "out.gguf", form=form)
         for suffix in (".safetensors", ".pt"):
             export(resolution, tmp_path / f"out{suffix}", form=form)

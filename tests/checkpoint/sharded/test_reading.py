@@ -298,7 +298,7 @@ def test_tensors_and_files_that_the_index_does_not_list_give_a_remark(split):
         assert {*opened.tensors} == {key for _, held in others for key in held}
         assert torch.equal(opened.read("layer.1.bias"), shards[others[-1][0]]["layer.1.bias"])
         unlisted, unnamed = opened.warnings
-    assert unlisted.startswith("Tensors that model.safetensors.index.json does not list are pruned")
+    assert unlisted.startswith("Tensors that the index does not list are pruned")
     assert unlisted.endswith(": 'layer.1.bias' in model-00001-of-00003.safetensors.")
     assert unnamed.endswith(f"are neither opened nor copied: {stray}.")
 

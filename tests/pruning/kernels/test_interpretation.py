@@ -238,7 +238,7 @@ def test_numba_is_imported_when_its_import_would_have_taken_as_long():
         import numpy as np
         from prune_gui.pruning.kernels import loop
 
-        loop.NUMBA_IMPORT_S = 0.1
+        loop.NUMBA_IMPORT_S = 0.01
 
         @loop.compiled_within
         def total(values):

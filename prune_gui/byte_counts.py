@@ -12,11 +12,7 @@ SIZE_PATTERN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B
 
 
 def parse_bytes(text: str) -> int:
-    """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes.
-
-    Raises:
-        ValueError: the text is not a positive size; the message is a sentence for the user.
-    """
+    """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes."""
     match = SIZE_PATTERN.fullmatch(text)
     size = 0
     if match is not None:

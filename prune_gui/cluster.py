@@ -49,11 +49,7 @@ MAX_BATCH: Final = 16
 
 
 def check_address(where: str) -> None:
-    """Check that a text can name a cluster, without a connection; see `open_cluster`.
-
-    Raises:
-        ClusterError: it cannot.
-    """
+    """Check that a text can name a cluster, without a connection; see `open_cluster`."""
     if where.startswith(LOCAL):
         count = where.removeprefix(LOCAL)
         valid = count.isascii() and count.isdecimal() and 1 <= int(count) <= MAX_LOCAL_WORKERS
@@ -71,11 +67,7 @@ def check_address(where: str) -> None:
 
 
 def check_installed() -> None:
-    """Check that the package `distributed` is installed, without importing it.
-
-    Raises:
-        ClusterError: it is not.
-    """
+    """Check that the package `distributed` is installed, without importing it."""
     from importlib.util import find_spec
 
     if find_spec("distributed") is None:
@@ -84,18 +76,7 @@ def check_installed() -> None:
 
 @contextmanager
 def open_cluster(where: str, cancel: CancelFlag | None = None) -> Iterator[Client]:
-    """Connect to a cluster, or start one on this machine, and close it after the block.
-
-    Args:
-        where: the address of a scheduler, such as "tcp://host:8786", or "local:4" for four worker
-            processes on this machine.
-        cancel: ends the attempt to connect.
-
-    Raises:
-        ClusterError: `distributed` is not installed, the address is not valid, the scheduler cannot
-            be reached, or the processes cannot be started.
-        Cancelled: `cancel` was set.
-    """
+    """Connect to a cluster, or start one on this machine, and close it after the block."""
     distributed = _distributed()
     logging.getLogger(distributed.__name__).setLevel(logging.WARNING)  # not each connection
     if not where.startswith(LOCAL):
@@ -125,11 +106,7 @@ def count_workers(client: Client, timeout: float) -> int | None:
     """Return the number of workers of a cluster; None if its scheduler was lost.
 
     Args:
-        client: a client that was connected.
         timeout: limit of the wait for the scheduler, in seconds.
-
-    Raises:
-        TimeoutError: the scheduler does not answer.
     """
     if client.status != "running":
         return None
@@ -145,9 +122,6 @@ class DaskExecutor:
     """Runs tasks on the workers of a cluster; see `prune_gui.executor.Executor`.
 
     Dask runs the tasks of a lost worker on another one.
-
-    Args:
-        client: a connected client; it stays open.
     """
 
     def __init__(self, client: Client) -> None:
@@ -278,10 +252,6 @@ def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Excepti
 
     Errors that input can cause are returned: Dask would log those that are raised.
 
-    Args:
-        pickled: the work and the tasks.
-        wanted_version: the version of this package on the client.
-
     Returns:
         The result of each task, or the error of one; and the number of bytes that they counted as
         done.
@@ -370,11 +340,7 @@ async def _reach(address: str, cancel: CancelFlag | None, security: Security) ->
 
 
 def _distributed() -> ModuleType:
-    """Return the package `distributed`.
-
-    Raises:
-        ClusterError: it is not installed.
-    """
+    """Return the package `distributed`."""
     try:
         import distributed
     except ImportError as error:

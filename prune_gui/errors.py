@@ -103,10 +103,6 @@ def one_line(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     - combining marks beyond `MAX_MARKS` on one letter.
 
     Passwords and signatures in URLs are hidden (see `redacted`).
-
-    Args:
-        text: from a file, a user or a library.
-        limit: maximum number of characters to return; the middle of a longer text is omitted.
     """
     text = _elide_middle(redacted(text), limit)
     if text.isascii() and text.isprintable():

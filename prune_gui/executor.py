@@ -28,10 +28,6 @@ class Executor(Protocol):
 
         `work` gets a monitor of its own; what it counts is added to `monitor` when the task is
         done. A task whose machine is lost runs again, so `work` may run several times for a task.
-
-        Raises:
-            ClusterError: the executor was lost.
-            Cancelled: the monitor, or the one in charge, was cancelled.
         """
 
     def staging_folder(self, folder: Path) -> Path:

@@ -60,13 +60,7 @@ def confine(parent: int) -> None:
 
 
 def guard(run: Callable[[], None], above: int, passed: Sequence[int]) -> NoReturn:
-    """Run a function in a confined child process, end all that it leaves, and end in its way.
-
-    Args:
-        run: the function.
-        above: the guard above this one, its parent. If that ends, this one ends all processes.
-        passed: descriptors that only the function needs.
-    """
+    """Run a function in a confined child process, end all that it leaves, and end in its way."""
 
     def end(*_: object) -> None:
         kill_descendants()
@@ -98,12 +92,7 @@ def guard(run: Callable[[], None], above: int, passed: Sequence[int]) -> NoRetur
 
 
 def kill_descendants(spared: Collection[int] = (), timeout_s: float = KILL_TIMEOUT_S) -> None:
-    """Kill all processes that descend from this one, including those that are started meanwhile.
-
-    Args:
-        spared: pids of children that stay, with their descendants.
-        timeout_s: limit of the time; those that are left are for the guard above.
-    """
+    """Kill all processes that descend from this one, including those that are started meanwhile."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         found = False

@@ -49,13 +49,7 @@ _messages: NullTranslations = NullTranslations()
 
 
 def use_language(code: str, group: str = ",", point: str = ".") -> None:
-    """Set the language of all later messages.
-
-    Args:
-        code: one of `LANGUAGES`.
-        group: the separator between groups of three digits, in the user's locale.
-        point: the decimal separator.
-    """
+    """Set the language of all later messages."""
     global _messages
     _numbers.separators = str.maketrans({",": group, ".": point})
     if code == SOURCE:

@@ -27,11 +27,7 @@ _cancel: ContextVar[CancelFlag | None] = ContextVar("cancel", default=None)
 
 
 def check_cancelled() -> None:
-    """Raise `Cancelled` if the innermost `Monitor.in_charge` block around the caller is cancelled.
-
-    Raises:
-        Cancelled: the cancel flag is set.
-    """
+    """Raise `Cancelled` if the innermost `Monitor.in_charge` block is cancelled."""
     cancel = _cancel.get()
     if cancel is not None and cancel.is_set():
         raise Cancelled
@@ -48,13 +44,7 @@ def not_cancelled() -> Iterator[None]:
 
 
 class Monitor:
-    """Sums the work done by any number of threads and reports it.
-
-    Args:
-        progress: never called from two threads at once.
-        cancel: checked by every `advance`, which raises once it is set.
-        report: gets what is passed to `report`.
-    """
+    """Sums the work done by any number of threads and reports it."""
 
     def __init__(
         self,
@@ -105,11 +95,7 @@ class Monitor:
             self._in_plan = was_in_plan
 
     def advance(self, amount: int = 0) -> None:
-        """Count `amount` bytes as done.
-
-        Raises:
-            Cancelled: the cancel flag is set.
-        """
+        """Count `amount` bytes as done."""
         if self.is_set():
             raise Cancelled
         with self._lock:

@@ -50,10 +50,6 @@ def load_yaml(text: str) -> object:
 
     Plain scalars have the types that `yaml.safe_load` gives them, except that dates and merge keys
     are strings.
-
-    Raises:
-        yaml.YAMLError: the text is not YAML, contains a rejected feature (see the module
-            docstring), or has a key twice. No text raises any other error.
     """
     if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise yaml.YAMLError(tr("it is larger than {limit:,} bytes", limit=MAX_BYTES))
@@ -92,11 +88,7 @@ def load_yaml(text: str) -> object:
 
 
 def dump_yaml(value: object) -> str:
-    """Return plain values as YAML that `load_yaml` reads.
-
-    Raises:
-        RecipeError: the text is too long for `load_yaml`, or a string has half a surrogate pair.
-    """
+    """Return plain values as YAML that `load_yaml` reads."""
     options = {"Dumper": DUMPER, "sort_keys": False, "width": 100}
     try:
         text: str = yaml.dump(value, allow_unicode=True, **options)
@@ -115,13 +107,7 @@ def dump_yaml(value: object) -> str:
 
 
 def not_yaml(source: str, error: yaml.YAMLError, text: str) -> str:
-    """Return a message for a text that `load_yaml` rejects.
-
-    Args:
-        source: the name of the text.
-        error: what `load_yaml` raised.
-        text: the text.
-    """
+    """Return a message for a text that `load_yaml` rejects."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error)
     if error.problem_mark is None:

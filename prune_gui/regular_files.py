@@ -15,10 +15,6 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
     The file type is checked on the descriptor, so the file cannot be replaced after the check. The
     call never blocks, whereas a plain `open` of a FIFO without a writer blocks forever.
-
-    Raises:
-        OSError: the file cannot be opened, or is a folder, FIFO, device or socket; `strerror`
-            gives the reason.
     """
     return _open(path, os.O_RDONLY, "rb")
 
@@ -57,12 +53,7 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return the contents of a regular file.
 
     Args:
-        path: of the file.
         limit: maximum size in bytes; at most one byte more is read.
-
-    Raises:
-        OSError: the file cannot be read, is not a regular file, or is larger than `limit`;
-            `strerror` gives the reason.
     """
     with open_regular(path) as file:
         content = file.read(limit + 1)

@@ -172,9 +172,6 @@ def _ordered(examples: Mapping[str, str]) -> dict[str, Role]:
     """Return the role of each path in a block, in the order of the columns.
 
     Attention comes first, then the other projections, then the rest in the order of the file.
-
-    Args:
-        examples: a parameter for each path, in the order of the file.
     """
     roles = {path: _role(path, name) for path, name in examples.items()}
     ranks = {path: _rank(name) for path, name in examples.items()}

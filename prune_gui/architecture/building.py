@@ -16,18 +16,7 @@ from prune_gui.pruning.coupling import CoupledGroup, Member
 def build_group(
     file: str, name: str, space: SpaceRule, slot: Slot, known: Mapping[str, int]
 ) -> CoupledGroup:
-    """Build the group of a slot.
-
-    Args:
-        file: the name of the checkpoint, for messages.
-        name: the name of the space.
-        space: its rule.
-        slot: the tensors of the group.
-        known: the counts of the table.
-
-    Raises:
-        RecipeError: the units do not divide a tensor, or some units have no tensors.
-    """
+    """Build the group of a slot."""
     factor, factor_of = 0, ""
     divided: list[tuple[MemberRule, TensorInfo, list[int]]] = []
     for index in slot.rules:
@@ -80,14 +69,6 @@ def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:
     """Build the group whose units are the blocks of a stack.
 
     The units are in the order of the numbers of the blocks, of which some may be missing.
-
-    Args:
-        file: the name of the checkpoint, for messages.
-        name: the name of the space.
-        slot: the tensors of each block, by its number.
-
-    Raises:
-        RecipeError: blocks share a tensor.
     """
     component = slot.stack.count(".") + 1
     members = [
@@ -110,16 +91,7 @@ def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:
 
 
 def joined(file: str, stacks: Sequence[str], groups: Sequence[CoupledGroup]) -> list[CoupledGroup]:
-    """Return one group for each stack, whose units are common to all of its blocks.
-
-    Args:
-        file: the name of the checkpoint, for messages.
-        stacks: the path of the stack of each group.
-        groups: the groups of single blocks.
-
-    Raises:
-        RecipeError: the groups of a stack have different sizes.
-    """
+    """Return one group for each stack, whose units are common to all of its blocks."""
     by_stack: dict[str, list[CoupledGroup]] = {}
     for stack, group in zip(stacks, groups, strict=True):
         by_stack.setdefault(stack, []).append(group)

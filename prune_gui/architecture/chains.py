@@ -66,9 +66,6 @@ def channel_groups(shapes: Shapes) -> Chains:
 
     Args:
         shapes: the shape of each tensor by name, in the order of the file.
-
-    Returns:
-        The groups; none if the network is not understood completely.
     """
     family = recognized_family(shapes)
     if family is not None and family.groups:
@@ -86,9 +83,6 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
     a shortcut around it; images may be flattened in another order; what looks like a grouped
     convolution may read earlier channels, and its result be added to others; and a transposed
     convolution looks like another one.
-
-    Raises:
-        MisfitError: if the tensors do not form a chain, or form more than one.
     """
     modules = _modules(shapes)
     order = _file_order(modules) or _only_order(modules)
@@ -140,11 +134,7 @@ class _Module:
 
 
 def _modules(shapes: Shapes) -> dict[str, _Module]:
-    """Return the layers and batch norms by path, in the order of the file.
-
-    Raises:
-        MisfitError: if there is any other module, or there are too many.
-    """
+    """Return the layers and batch norms by path, in the order of the file."""
     leaves: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for name, shape in shapes.items():
         if not is_counter(name):
@@ -174,11 +164,7 @@ def _file_order(modules: Mapping[str, _Module]) -> list[str]:
 
 
 def _only_order(modules: Mapping[str, _Module]) -> list[str]:
-    """Return the only order of modules that agrees with their numbers and shapes.
-
-    Raises:
-        MisfitError: if there is none or several.
-    """
+    """Return the only order of modules that agrees with their numbers and shapes."""
     layers = _layers_of_norms(modules)
     norms = {layer: norm for norm, layer in layers.items()}
     free = {path: module for path, module in modules.items() if path not in layers}
@@ -216,11 +202,7 @@ def _layers_of_norms(modules: Mapping[str, _Module]) -> dict[str, str]:
 
 
 def _orders(modules: Mapping[str, _Module]) -> Iterator[list[str]]:
-    """Yield all orders of the modules in which each fits to the one before it.
-
-    Raises:
-        MisfitError: if the search takes too long.
-    """
+    """Yield all orders of the modules in which each fits to the one before it."""
     keys = {path: natural_key(path) for path in modules}
     earlier = {p: {q for q in keys if runs_before(keys[q], keys[p])} for p in keys}
     order: list[str] = []

@@ -66,8 +66,6 @@ def fits(size: int, spatial_dims: int, shape: tuple[int, ...]) -> bool:
     channels belongs to each channel.
 
     Args:
-        size: number of channels.
-        spatial_dims: see `_Channels`.
         shape: shape of the weight of the layer, (out, in, *kernel).
     """
     outputs, inputs, *kernel = shape
@@ -97,7 +95,6 @@ class ChannelFlow:
 
         Args:
             shapes: the shape of each tensor by name.
-            prefix: what stands before the names of all modules, such as "module.".
         """
         self._shapes = {name: shape for name, shape in shapes.items() if not is_counter(name)}
         self._prefix = prefix
@@ -117,13 +114,6 @@ class ChannelFlow:
 
         A depthwise convolution keeps the channels of its input. The channels before and after any
         other grouped convolution are fixed.
-
-        Args:
-            module: the path of the layer.
-            inputs: the channels that it reads; None for the input of the network.
-
-        Raises:
-            MisfitError: if there is no such layer, or it cannot read these channels.
         """
         shape = self._take(module, "weight")
         if len(shape) < 2 or 0 in shape:
@@ -155,11 +145,7 @@ class ChannelFlow:
         return outputs
 
     def norm(self, module: str, channels: int) -> int:
-        """Let a batch norm scale and shift some channels, and return them.
-
-        Raises:
-            MisfitError: if there is no such batch norm, or it has another number of channels.
-        """
+        """Let a batch norm scale and shift some channels, and return them."""
         target, names = self._set(channels), dict.fromkeys(("weight", "bias"), "")
         for leaf in ("weight", "bias", *STATISTICS):
             if leaf in STATISTICS or self._has(module, leaf):
@@ -175,26 +161,12 @@ class ChannelFlow:
         return channels
 
     def activate(self, channels: int, function: str | None) -> None:
-        """Let an activation function follow the last layer or batch norm of some channels.
-
-        Args:
-            channels: the channels.
-            function: its name, "" for none; None if it is not known.
-        """
+        """Let an activation function follow the last layer or batch norm of some channels."""
         target = self._set(channels)
         target.value, target.reader = activated(target.output, function), ""
 
     def add(self, first: int, second: int, join: type[Sum | Product] = Sum) -> int:
-        """Make two sets one, as their channels are added or multiplied, and return it.
-
-        Args:
-            first: a set of channels.
-            second: another one.
-            join: whether the channels are added or multiplied.
-
-        Raises:
-            MisfitError: if the numbers of channels differ.
-        """
+        """Make two sets one, as their channels are added or multiplied, and return it."""
         older, newer = sorted((self._root(first), self._root(second)))
         kept, gone = self._sets[older], self._sets[newer]
         if older == newer:  # what the other summand was is no longer known
@@ -229,11 +201,7 @@ class ChannelFlow:
             found.fixed |= found.size in sizes
 
     def groups(self) -> tuple[CoupledGroup, ...]:
-        """Return the groups of channels that are not fixed; call it after the last layer.
-
-        Raises:
-            MisfitError: if some tensor belongs to no layer.
-        """
+        """Return the groups of channels that are not fixed; call it after the last layer."""
         if self._shapes:
             raise MisfitError(next(iter(self._shapes)))
         roots = (self._sets[i] for i, parent in enumerate(self._merged_into) if i == parent)

@@ -32,9 +32,6 @@ def activation_functions(modules: Sequence[str]) -> dict[str, str]:
     """Return the function after the last module of each layer with its batch norm; "" for none.
 
     Modules of unknown networks are not in the result.
-
-    Args:
-        modules: the paths of all layers and batch norms, such as "features.0.1".
     """
     features = [path for path in modules if path.startswith("features")]
     if all(path.count(".") == 1 for path in features):
@@ -55,9 +52,6 @@ def vgg_stages(indices: Set[int]) -> list[list[range]]:
     """Return the layers before each pooling of a VGG; none for another network.
 
     A layer is the index of a convolution, and that of its batch norm if it has one.
-
-    Args:
-        indices: the indices of all convolutions and batch norms.
     """
     for stages in VGG_STAGES:
         for modules in (1, 2):  # the convolution, and its batch norm

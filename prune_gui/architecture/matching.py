@@ -188,13 +188,7 @@ def _has_space(space: SpaceRule, stack: str) -> bool:
 
 
 def is_complete(space: SpaceRule, slot: Slot, known: Mapping[str, int]) -> bool:
-    """Return whether a slot has all members that a group needs.
-
-    Args:
-        space: the rule of the space.
-        slot: the tensors that were found.
-        known: the counts of the table.
-    """
+    """Return whether a slot has all members that a group needs."""
     forms: dict[str, set[bool]] = defaultdict(set)
     for index in slot.rules:
         rule = space.members[index]

@@ -39,10 +39,6 @@ def network_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> S
 
     The label is the path of the first tensor, or of a complete space that of all; "*" if they have
     no path in common.
-
-    Args:
-        space: the rule of the space, which has `outside`.
-        named: each name of each parameter.
     """
     matches = NameMatcher([rule.name for rule in space.members])
     found: dict[int, list[Found]] = {}
@@ -64,14 +60,7 @@ def network_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> S
 def misfit(
     table: ArchitectureTable, space: SpaceRule, slot: Slot, tensors: Iterable[TensorInfo]
 ) -> str:
-    """Return why the tensors of a slot are no group, in a sentence; "" if they are one.
-
-    Args:
-        table: the table of the network.
-        space: the rule of the space, which has `outside`.
-        slot: the tensors of the space.
-        tensors: all parameters of the network.
-    """
+    """Return why the tensors of a slot are no group, in a sentence; "" if they are one."""
     first = None
     for index, several in slot.found.items():
         for found in several:

@@ -65,13 +65,7 @@ OUTSIDE_NAMES: Final = _by_module(ANYWHERE, OUTSIDE_ATTENTION)
 
 
 def projection(name: str) -> Projection | None:
-    """Return the projection that a parameter belongs to, or None.
-
-    Args:
-        name: the full name, such as "encoder.layer.0.attention.self.query.weight". Names as in
-            Hugging Face transformers and diffusers, timm, torch, llama.cpp and
-            the first Llama are known.
-    """
+    """Return the projection that a parameter belongs to, or None."""
     module, _, parameter = name.rpartition(".")
     if parameter in FUSED_PARAMETERS:
         return FUSED_PARAMETERS[parameter]

@@ -260,12 +260,7 @@ def own_tables() -> tuple[ArchitectureTable, ...]:
 
 
 def load_table(path: Path) -> ArchitectureTable:
-    """Read a table.
-
-    Raises:
-        RecipeError: the file cannot be read or is not a table; the message names the line or the
-            field.
-    """
+    """Read a table."""
     try:
         text = read_regular(path, MAX_BYTES).decode()
     except OSError as error:

@@ -99,12 +99,7 @@ class Reading:
 
 
 def activated(value: Value | None, function: str | None) -> Value | None:
-    """Return a value after an activation function; None if one of them is not known.
-
-    Args:
-        value: the value before.
-        function: the name of the function, "" for none; None if it is not known.
-    """
+    """Return a value after an activation function; None if one of them is not known."""
     if value is None or function is None:
         return None
     return Activation(value, function) if function else value

@@ -90,16 +90,9 @@ def count_cells(
     """Add the pruned elements of a rectangle to the counts of their cells.
 
     Args:
-        codes: ``codes[0]`` is the element at the first row and column of the rectangle.
-        known: the codes that occur, one per slot; the first is `KEPT`.
-        slots: uint8 (256,), the slot of each code.
-        row_stride: distance in ``codes`` from one row to the next.
-        column_stride: distance in ``codes`` from one column to the next.
         row_edges: cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``).
-        column_edges: in the same way for columns.
         rows: (start, stop) of the rectangle.
         columns: (start, stop) of the rectangle.
-        counts: (slots, cells down, cells across); nothing is added in slot 0.
     """
     i = np.searchsorted(row_edges, rows[0], side="right") - 1
     first = np.searchsorted(column_edges, columns[0], side="right") - 1
@@ -153,16 +146,7 @@ def sum_up_cells(
     share: NDArray[np.float32],
     step: Codes,
 ) -> None:
-    """Set the pruned share of each cell, and the most frequent code of its pruned elements.
-
-    Args:
-        counts: from `count_cells`.
-        known: as in `count_cells`.
-        elements: (cells down, cells across), the number of elements per cell.
-        share: output, (cells down, cells across).
-        step: output, (cells down, cells across); of equally frequent codes the one with the lowest
-            slot; `KEPT` where nothing is pruned.
-    """
+    """Set the pruned share of each cell, and the most frequent code of its pruned elements."""
     for i in range(share.shape[0]):
         for j in range(share.shape[1]):
             pruned, max_count, max_slot = 0, 0, 0
@@ -218,11 +202,7 @@ def count_bins(
     """Add values to the counts of their bins.
 
     Args:
-        values: as long as ``codes``; all finite values are in the range of the bins.
-        codes: the step that pruned each value.
-        slots: uint8 (256,), the slot of each code.
         edges: equally spaced, ascending; a bin includes its lower edge, the last also its upper.
-        counts: (slots, bins + 2); the last two columns count NaN and infinity.
     """
     as_value = values.dtype.type
     bins, low = edges.size - 1, edges[0]
@@ -283,13 +263,7 @@ def count_channel_steps(
     The elements of a channel come in runs of ``inner``; after the last channel follows the first.
 
     Args:
-        codes: the first code belongs to channel 0.
-        values: the weights.
-        slots: uint8 (256,), the slot of each code.
-        inner: elements per run.
-        offset: position of the first element in its run.
         counts: (slots, channels).
-        nonzero: (channels,), set to True where a channel keeps a nonzero element.
     """
     channel, channels = np.uint64(0), np.uint64(nonzero.size)
     for i in range(codes.size):
@@ -317,12 +291,6 @@ def add_squares(
     """Sum the squares of all values and of the kept ones, and find the nonzero channels.
 
     Args:
-        values: the first value belongs to channel 0.
-        kept: as long as ``values``; None if all are kept.
-        inner: elements per channel; the elements of a channel are contiguous.
-        offset: position of the first value in channel 0.
-        sums: (2,), the sums over all and over kept values; non-finite values are excluded.
-        non_finite: (2,), the number of NaN and of infinite values.
         nonzero: (2, channels), set to True where a channel has a nonzero element, and where it
             keeps one.
     """
@@ -363,10 +331,6 @@ def add_squares_of_each(
     """Do the same as `add_squares` for many parameters, and count the dead channels of each.
 
     Args:
-        values: the values of all parameters, concatenated.
-        kept: as long as ``values``; None if all are kept.
-        bounds: (parameters + 1), the start of each parameter and the end of the last.
-        inner: (parameters,), elements per channel.
         sums: (parameters, 2), see `add_squares`.
         non_finite: (parameters, 2), see `add_squares`.
         dead: (parameters, 2), the number of channels that keep only zeros, and of channels that
@@ -397,10 +361,8 @@ def count_between(
 
     Args:
         bits: raw bits of numbers of both signs; the limits include the sign bit.
-        remaining_mask: True where an element remains; None if all do.
         min_bits: the lowest bits that count.
         threshold: the highest bits; they count only up to the index ``last_tie``.
-        last_tie: an index, or negative if no tie counts.
     """
     count, ties = 0, min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):

@@ -31,12 +31,6 @@ def map_parameters(
 
     On an executor, `work` and the tasks are pickled, so they should hold no more than one task
     needs. Here, the tasks are taken one after the other, and `work` uses all threads.
-
-    Args:
-        work: computes figures of a parameter, or of some small ones.
-        tasks: the parameters.
-        nbytes: what all tasks read.
-        monitor: passed to `work`.
     """
     if not uses_executor(nbytes):
         yield from (_run_here(work, task, monitor) for task in tasks)

@@ -92,7 +92,6 @@ def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
 
     Args:
         weights: positive, in descending order.
-        rect: a rectangle with positive area.
     """
     scale = rect.area / sum(weights)
     areas = [weight * scale for weight in weights]
@@ -113,14 +112,7 @@ def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
 
 
 def _worst(largest: float, smallest: float, strip: float, side: float) -> float:
-    """Return the largest aspect ratio, at least 1, of the rectangles of a strip.
-
-    Args:
-        largest: the largest area in the strip.
-        smallest: the smallest area in the strip.
-        strip: the area of the strip.
-        side: the length of the strip.
-    """
+    """Return the largest aspect ratio, at least 1, of the rectangles of a strip."""
     return max(side * side * largest / (strip * strip), strip * strip / (side * side * smallest))
 
 

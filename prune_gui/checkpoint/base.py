@@ -121,22 +121,7 @@ class Checkpoint(ABC):
         foreign: tuple[str, ...] = (),
         module_classes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Set the attributes.
-
-        Args:
-            path: see the class.
-            raw: see the class.
-            metadata: see the class.
-            warnings: remarks on the content of the file.
-            files: see the class; `path` if empty.
-            candidates: the names of the state dicts of the file. If there is no choice between
-                them, the models of a pipeline are the candidates.
-            state_dict: the name of the open one of them.
-            root: see the class.
-            surroundings: what is known from the files around it.
-            foreign: see the class.
-            module_classes: see the class.
-        """
+        """Set the attributes."""
         tensors, remarks = parameters(raw, surroundings.hf_config, root)
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
@@ -380,7 +365,6 @@ class Checkpoint(ABC):
 
         Raises:
             CheckpointError: it cannot be fetched.
-            Cancelled: the user cancels.
         """
         self.check()
 
@@ -392,7 +376,6 @@ class Checkpoint(ABC):
 
         Raises:
             CheckpointError: they cannot be fetched, or the user has to agree first.
-            Cancelled: the user cancels.
         """
         if self.url is not None:
             from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
@@ -440,7 +423,6 @@ class Checkpoint(ABC):
 
         Raises:
             CheckpointError: the file cannot be read, or was changed since it was opened.
-            Cancelled: the user cancels.
         """
 
     @abstractmethod

@@ -156,11 +156,6 @@ def _handler() -> _Handler:
 
 
 def watch(pages: mmap.mmap, lost: ctypes.c_uint64) -> None:
-    """Keep the process running when pages of a private mapping cannot be read.
-
-    Args:
-        pages: the mapping, watched until it is deleted.
-        lost: a flag that becomes 1 when zeros replace pages.
-    """
+    """Keep the process running when pages of a private mapping cannot be read."""
     if SUPPORTED:
         _handler().watch(pages, lost)

@@ -73,11 +73,7 @@ def format_to_write(out: Path) -> FileFormat:
 
 
 def compressing(file_format: FileFormat, out: Path) -> FileFormat:
-    """Return a format whose `FileFormat.write` compresses the output file.
-
-    Raises:
-        CheckpointError: the format has no compression.
-    """
+    """Return a format whose `FileFormat.write` compresses the output file."""
     if file_format.write_compressed is None:
         suffixes = [suffix for each in FORMATS if each.write_compressed for suffix in each.suffixes]
         raise CheckpointError(

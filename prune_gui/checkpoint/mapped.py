@@ -77,11 +77,7 @@ class MappedCheckpoint(FileCheckpoint):
     @staticmethod
     @abstractmethod
     def _spans_in(file: BinaryIO, size: int, name: str) -> Mapping[str, tuple[int, int]]:
-        """Return the bytes of each tensor from the header of a file; `name` is for messages.
-
-        Raises:
-            CheckpointError: the header breaks a rule of the format.
-        """
+        """Return the bytes of each tensor from the header of a file; `name` is for messages."""
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor; one of a packed dtype, which torch does not have, as flat uint8."""

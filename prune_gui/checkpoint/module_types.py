@@ -34,13 +34,7 @@ GATES: Final = {4: "LSTM", 3: "GRU", 1: "RNN"}
 
 
 def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
-    """Return the type of a module, such as "Linear"; "" if it cannot be inferred.
-
-    Args:
-        name: the last component of the path of the module.
-        start: the length of the prefix of the module in the names of its parameters.
-        below: the parameters of the module and of its inner modules.
-    """
+    """Return the type of a module, such as "Linear"; "" if it cannot be inferred."""
     shapes = {tensor.name[start:]: tensor.shape for tensor in below}
     inner = {part.partition(".")[0] for part in shapes if "." in part}
     shapes = _with_plain_weights(shapes)

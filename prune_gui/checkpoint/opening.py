@@ -97,12 +97,7 @@ def _open(path: Path, state: str | None) -> Checkpoint:
 def open_file(
     path: Path, state: str | None = None, surroundings: Surroundings = NO_SURROUNDINGS
 ) -> FileCheckpoint:
-    """Open a single file, once, also one that is a part of others; see `open_checkpoint`.
-
-    Raises:
-        CheckpointError: see `open_checkpoint`.
-        OSError: the file cannot be read.
-    """
+    """Open a single file, once, also one that is a part of others; see `open_checkpoint`."""
     source = _source(path)
     try:
         with refusing(path):
@@ -123,11 +118,7 @@ def _source(path: Path) -> Source:
 
 
 def _format_of(source: Source) -> FileFormat:
-    """Return the format of a file: by its content, or else by its suffix.
-
-    Raises:
-        CheckpointError: the file has no known format.
-    """
+    """Return the format of a file: by its content, or else by its suffix."""
     path = source.path
     start = source.file.read(HEAD_BYTES)
     if not start:

@@ -49,15 +49,6 @@ def parameters(
 
     A pair is `X_orig` and a dense `X_mask` of the same shape, without a tensor `X`. Two names are
     tied if they are the same view of the same memory; tied pairs also share the mask.
-
-    Args:
-        raw: the tensors.
-        config: the integers of config.json; see `scale_of`.
-        root: the keys and indices that lead to the state dict in the file.
-
-    Returns:
-        The parameters by name, in the order of their first tensor in the file, and remarks on
-        whatever the user may not expect.
     """
     infos: dict[str, TensorInfo] = {}
     owners: dict[Hashable, str] = {}  # the first name of each view

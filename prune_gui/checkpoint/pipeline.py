@@ -48,17 +48,7 @@ class Component(NamedTuple):
 
 
 def find_component(path: Path, wanted: str | None) -> Component | None:
-    """Return the model of a pipeline that a path and a name select; None if there is no pipeline.
-
-    Args:
-        path: the folder of a pipeline, the folder of a model in it, or a file in that.
-        wanted: the name of a model. None selects the model of the path; for the folder of a
-            pipeline, the denoiser, or else the largest model.
-
-    Raises:
-        CheckpointError: `path` is a pipeline without such a model.
-        OSError: a folder cannot be read.
-    """
+    """Return the model of a pipeline that a path and a name select; None if it is none."""
     if names := _model_names(path):
         if wanted is not None and wanted not in names:
             raise CheckpointError(

@@ -21,9 +21,6 @@ def refusing(path: Path) -> Iterator[None]:
     """Convert what the parsers of a file do not expect to a refusal, and log it as an error.
 
     What the system reports, such as a lack of memory or a library, is left to the caller.
-
-    Raises:
-        CheckpointError: the block raised an unexpected exception.
     """
     try:
         yield

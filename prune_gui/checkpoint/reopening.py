@@ -22,12 +22,6 @@ def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Check
 
     Args:
         where: the absolute path, or the URL, of the file or of the index of shards.
-        state: as for `open_checkpoint`.
-        digest: the `Checkpoint.files_digest` of the checkpoint in the other process.
-        is_part: see `Checkpoint.is_part`.
-
-    Raises:
-        CheckpointError: this machine has no such file, or another one.
     """
     path = location_path(where)
     if url_of(path) is None and not path.exists():

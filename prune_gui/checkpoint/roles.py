@@ -262,11 +262,6 @@ def roles(
     Recognizes torch.nn.utils.weight_norm and spectral_norm, their successors in
     torch.nn.utils.parametrizations, the originals of any other parametrization, and what `PATHS`,
     `RULES` and `AVERAGED` describe.
-
-    Args:
-        tensors: the tensors of a checkpoint, by name.
-        buffers: the names of those that a module in the file has as buffers.
-        root: the path to the state dict that has them, with a last separator, or "".
     """
     roles_by_name: dict[str, Role] = {}
     every = {alias: info for info in tensors.values() for alias in info.aliases} | dict(tensors)
@@ -334,15 +329,7 @@ def _kind_roles(
     info: TensorInfo,
     every: Mapping[str, TensorInfo],
 ) -> Iterator[tuple[str, Role]]:
-    """Yield the role of a tensor that is no weight, and that of the codes beside it.
-
-    Args:
-        name: the name of the tensor.
-        end: the length of the path of its module, with the last separator.
-        rules: those for the rest of the name; see `_rules_for`.
-        info: the tensor.
-        every: all tensors, by their names and aliases.
-    """
+    """Yield the role of a tensor that is no weight, and that of the codes beside it."""
     path = name[:end]
     for rule, groups in rules:
         if rule.module and not re.search(rule.module, SEPARATORS.split(path[:-1])[-1]):

@@ -70,14 +70,7 @@ def _scale_names(name: str) -> Iterator[str]:
 def scale_of(
     name: str, raw: Mapping[str, RawShape], key: str, config: Mapping[str, int]
 ) -> Scale | None:
-    """Return the scales of a weight; None if it is not known by what its codes are multiplied.
-
-    Args:
-        name: the name of the weight.
-        raw: the tensors of the file.
-        key: the key of its codes in the file.
-        config: the integers of config.json, of which those of `BLOCK_FIELD` are used.
-    """
+    """Return the scales of a weight; None if it is not known by what its codes are multiplied."""
     codes = raw[key]
     if codes.dtype not in CODE_DTYPES or not codes.shape or f"{name}_zero_point" in raw:
         return None
@@ -102,7 +95,6 @@ def _fitted(
     Args:
         shape: the shape of the scales.
         codes: the shape of the codes.
-        named: the blocks of the last two dimensions in config.json; 0 if it names none.
     """
     dims, rows = len(codes), shape
     if math.prod(shape) == 1:
@@ -138,11 +130,9 @@ def dequantized(
     """Return codes times their scales, float32.
 
     Args:
-        codes: consecutive codes of a weight, 1-d.
         start: the flat index of the first one.
         shape: the shape of the weight.
         scales: all its scales, of any shape.
-        scale: how they belong to the codes.
     """
     import torch  # slow to import
 

@@ -53,11 +53,7 @@ class Source:
         self._lost = ctypes.c_uint64()
 
     def check(self) -> None:
-        """Check that the file is open and unchanged, and that no mapped page was unreadable.
-
-        Raises:
-            CheckpointError: the file is closed, was changed, or had an unreadable page.
-        """
+        """Check that the file is open and unchanged, and that no mapped page was unreadable."""
         if self.file.closed:
             raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
         if self._stat() != self.state:
@@ -80,9 +76,6 @@ class Source:
         """Return the bytes from `start` to `stop` as a flat uint8 tensor, memory-mapped.
 
         The mapping is copy-on-write, and stays valid after the file is closed.
-
-        Raises:
-            CheckpointError: the system cannot map the span.
         """
         import torch  # slow to import
 
@@ -104,11 +97,7 @@ class Source:
         return torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - first)
 
     def read_at(self, size: int, position: int) -> bytes:
-        """Return up to `size` bytes from `position` on, without moving the position of the file.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
+        """Return up to `size` bytes from `position` on, without moving the position of the file."""
         return os.pread(self.file.fileno(), size, position)
 
     def whole_file(self) -> AbstractContextManager[BinaryIO]:
@@ -119,11 +108,7 @@ class Source:
         return nullcontext(self.file)
 
     def open_again(self) -> BinaryIO:
-        """Return another reader of the file at the path, which reads it as a stream.
-
-        Raises:
-            OSError: the file cannot be opened.
-        """
+        """Return another reader of the file at the path, which reads it as a stream."""
         return open_regular(self.path)
 
     def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
@@ -131,21 +116,12 @@ class Source:
         return 0
 
     def fetch(self, monitor: Monitor) -> None:
-        """Fetch all of a remote file; a local one is there.
-
-        Raises:
-            CheckpointError: it cannot be fetched.
-            Cancelled: the user cancels.
-        """
+        """Fetch all of a remote file; a local one is there."""
 
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the bytes of the file that was opened.
 
         Other threads may read the file at the same time.
-
-        Raises:
-            CheckpointError: the file cannot be read, or was changed.
-            Cancelled: the user cancels.
         """
         digest = hashlib.sha256()
         monitor.expect(self.size)

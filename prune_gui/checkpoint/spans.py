@@ -82,11 +82,7 @@ class SpanCheckpoint(FileCheckpoint):
 
 
 def dense(checkpoint: Checkpoint, key: str) -> RawTensor:
-    """Return the tensor under a raw key.
-
-    Raises:
-        CheckpointError: there is no such tensor, or it is special.
-    """
+    """Return the tensor under a raw key."""
     raw, name = checkpoint.raw.get(key), checkpoint.path.name
     if raw is None:
         raise CheckpointError(tr("{file} has no tensor {key!r}.", file=name, key=key))
@@ -104,11 +100,7 @@ def dense(checkpoint: Checkpoint, key: str) -> RawTensor:
 
 
 def checked_nbytes(key: str, shape: Sequence[object], dtype: str) -> int:
-    """Return the bytes of a tensor.
-
-    Raises:
-        FalseClaimError: torch cannot count its elements.
-    """
+    """Return the bytes of a tensor."""
     sizes = [size for size in shape if type(size) is int and size >= 0]
     if (
         len(sizes) < len(shape)
@@ -120,11 +112,7 @@ def checked_nbytes(key: str, shape: Sequence[object], dtype: str) -> int:
 
 
 def check_spans(tensors: Mapping[str, SpanTensor], size: int) -> None:
-    """Check that spans are in a file of `size` bytes, and in order without overlap unless equal.
-
-    Raises:
-        FalseClaimError: they are not.
-    """
+    """Check that spans are in a file of `size` bytes, and in order without overlap unless equal."""
     end = 0
     by_spans = {tensor.spans: key for key, tensor in tensors.items()}
     for spans, key in sorted(by_spans.items()):
@@ -160,16 +148,7 @@ def invalid_file(path: Path, claim: FalseClaimError, program: str) -> Checkpoint
 def in_place(
     writers: Sequence[KeyedWriter], template: Checkpoint | None, name: str
 ) -> SpanCheckpoint:
-    """Return the template if a copy of its file can hold the tensors.
-
-    Args:
-        writers: the tensors.
-        template: the open checkpoint.
-        name: the name of the format of the new file.
-
-    Raises:
-        CheckpointError: the template has another format, or does not have one of the tensors.
-    """
+    """Return the template if a copy of its file can hold the tensors."""
     if isinstance(template, SpanCheckpoint) and template.format == name:
         raw = [template.raw.get(writer.key) for writer in writers]
         tensors = [RawTensor(writer.tensor.shape, writer.tensor.dtype) for writer in writers]
@@ -197,10 +176,6 @@ def copy_chunks(
     """Yield a span of the file of `template`, with the values of `writers` in place of the old.
 
     At the end, adds the CRC-32 of each tensor to `checksums`, by key.
-
-    Raises:
-        Cancelled: the user cancels.
-        OSError: the file cannot be read.
     """
     position, end = span
     monitor.expect(end - position)

@@ -31,8 +31,6 @@ def look_around(path: Path, remarks: Iterable[str], component: Component | None)
 
     Args:
         path: the file, or the index of shards.
-        remarks: what choosing the file has to say.
-        component: the model of a pipeline that the file belongs to.
     """
     config, config_remarks = _read_hf_config(path.parent)
     return Surroundings(

@@ -127,12 +127,7 @@ def apply(
 
 
 def load_recipe(path: Path, table: Path | None = None) -> Recipe:
-    """Return the recipe in a file; "-" is standard input.
-
-    Args:
-        path: the file.
-        table: the table of the architecture to use; None for that of the recipe.
-    """
+    """Return the recipe in a file; "-" is standard input."""
     recipe = _loaded(path)
     return recipe if table is None else recipe.with_table(table)
 
@@ -172,24 +167,7 @@ def prune_and_save(
     allow_unloadable: bool = False,
     cluster: str | None = None,
 ) -> None:
-    """Prune a checkpoint by a recipe, save each form, and print what was pruned.
-
-    Args:
-        recipe: the steps to apply.
-        checkpoint: the path of the checkpoint to prune.
-        outputs: the form to write, by output file or folder.
-        overwrite: whether existing files may be replaced.
-        as_json: whether to print one JSON object instead of text.
-        shard_size: see `export`.
-        state: see `open_checkpoint`.
-        compressed: see `export`.
-        zero_moments: see `export`.
-        tensors_only: see `export`.
-        model_files: see `export`.
-        copy_code: see `export`.
-        allow_unloadable: see `export`.
-        cluster: see `open_cluster`; None for threads of this process.
-    """
+    """Prune a checkpoint by a recipe, save each form, and print what was pruned."""
     from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
     from prune_gui.recipe.compaction.plan import CompactOptions

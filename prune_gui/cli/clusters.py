@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def on_cluster(where: str | None) -> Iterator[Client | None]:
-    """Run large tasks on the workers of a cluster within a block.
-
-    Args:
-        where: see `open_cluster`; None for threads of this process.
-
-    Raises:
-        ClusterError: see `open_cluster`.
-        Interrupted: Ctrl-C while the cluster starts; its processes have ended.
-    """
+    """Run large tasks on the workers of a cluster within a block."""
     if where is None:
         yield None
         return

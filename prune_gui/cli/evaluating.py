@@ -87,15 +87,7 @@ def takes_evaluator(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def require_consent(evaluator: Evaluator, *, yes: bool) -> None:
-    """Ask the user whether the evaluator may run, once for each command and content of its files.
-
-    Args:
-        evaluator: the evaluator.
-        yes: whether the user has consented with an option.
-
-    Raises:
-        EvaluationError: the user refuses, or cannot be asked.
-    """
+    """Ask whether the evaluator may run, once for each command and content of its files."""
     spec, database = evaluator.spec, evaluator.database
     digest = spec.code_digest()
     if database.has_consent(digest):

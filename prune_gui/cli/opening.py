@@ -15,15 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened_checkpoint(path: Path, state: str | None = None) -> Iterator[Checkpoint]:
-    """Open a checkpoint during the block, and print its warnings on standard error.
-
-    Args:
-        path: see `open_checkpoint`.
-        state: see `open_checkpoint`.
-
-    Raises:
-        CheckpointError: see `open_checkpoint`.
-    """
+    """Open a checkpoint during the block, and print its warnings on standard error."""
     from prune_gui.checkpoint import open_checkpoint  # slow to import
 
     with open_checkpoint(path, state) as opened:

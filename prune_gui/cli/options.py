@@ -29,13 +29,7 @@ class _NonEmptyPath(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> str | bytes | os.PathLike[str]:
-        """Return the path.
-
-        Raises:
-            click.BadParameter: the path is empty, for `Path("")` would be the working folder, or is
-                a URL that is not allowed here.
-            CheckpointError: the path is a mistyped URL with credentials.
-        """
+        """Return the path."""
         if not os.fspath(value):
             self.fail("The path is empty.", param, ctx)
         text = os.fspath(value)
@@ -55,11 +49,7 @@ class _CheckpointPath(_NonEmptyPath):
     """A path, or the URL of a remote checkpoint."""
 
     def _of_url(self, url: str, _param: click.Parameter | None, _ctx: click.Context | None) -> Path:
-        """Return the path that stands for a URL.
-
-        Raises:
-            CheckpointError: the URL is invalid.
-        """
+        """Return the path that stands for a URL."""
         return path_of(url)
 
 
@@ -67,11 +57,7 @@ class _OutputPath(_NonEmptyPath):
     """A path, or a URL in an object store, which stays as it is."""
 
     def _of_url(self, url: str, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
-        """Return the URL.
-
-        Raises:
-            CheckpointError: the URL is invalid, or cannot be written.
-        """
+        """Return the URL."""
         from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
 
         path_of(url)
@@ -88,11 +74,7 @@ class _PathOrUrl(_NonEmptyPath):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> str | bytes | os.PathLike[str]:
-        """Return the path.
-
-        Raises:
-            click.BadParameter: the path is empty, or is on another machine.
-        """
+        """Return the path."""
         text = os.fspath(value)
         if text[:5].lower() == "file:" and not os.path.lexists(text):
             value = self._path_of_url(text, param, ctx)

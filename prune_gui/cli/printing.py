@@ -77,20 +77,7 @@ class Interrupted(PruneGuiError):  # noqa: N818 - an outcome, not an error
 
 @contextmanager
 def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None, threading.Event]]:
-    """Run a block as a job with progress and cancellation.
-
-    Args:
-        title: shown beside the bar.
-        with_bar: whether there is a progress bar.
-
-    Yields:
-        A function that shows progress on standard error, or None if that is not a terminal; and an
-        event that Ctrl-C, `kill` and a closed terminal set. A second signal raises
-        KeyboardInterrupt at once.
-
-    Raises:
-        Interrupted: such a signal arrived.
-    """
+    """Run a block as a job with progress and cancellation."""
     stop = threading.Event()
     code = 0
 

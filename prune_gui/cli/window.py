@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 def _checked_path(
     ctx: click.Context, _param: click.Parameter, checkpoint: Path | None
 ) -> Path | None:
-    """Return the path if it exists.
-
-    Raises:
-        click.UsageError: it does not; the word may be a misspelt command, so these are listed.
-    """
+    """Return the path if it exists."""
     if checkpoint is None or url_of(checkpoint) is not None:
         return checkpoint
     if not os.path.exists(checkpoint):  # noqa: PTH110 - never raises

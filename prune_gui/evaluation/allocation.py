@@ -42,12 +42,6 @@ def allocated(rooms: Sequence[Room], shifts: Sequence[float], total: int) -> tup
     Each group's log-odds log(p / (1 - p)) of its usual share p change by its shift and by an offset
     that is the same for all groups, so that the sum is exact; then counts are rounded down, and the
     groups with the largest remainders get one more, the first of equal ones.
-
-    Args:
-        rooms: the groups.
-        shifts: one for each group. Equal ones give the usual counts, if `total` is their sum and no
-            group is kept or pruned as a whole.
-        total: the sum. If the groups have no room for it, the nearest sum that they have room for.
     """
     low, high = -LARGEST_OFFSET, LARGEST_OFFSET
     for _ in range(HALVINGS):

@@ -64,11 +64,7 @@ class Evaluation:
 
 
 class Database:
-    """The results of evaluations by key, and the digests that the user consented to.
-
-    Args:
-        path: the file; None for that of the user.
-    """
+    """The results of evaluations by key, and the digests that the user consented to."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or user_data_path("prune-gui", appauthor=False) / "evaluations.sqlite3"

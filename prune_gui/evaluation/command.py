@@ -37,13 +37,7 @@ def run_command(
     monitor: Monitor,
     show: ShowStatus | None,
 ) -> tuple[dict[str, float], int]:
-    """Run a command on a pruned checkpoint; return its metrics and its peak memory in bytes.
-
-    Raises:
-        EvaluationError: the command fails, exceeds a limit, or returns no numbers.
-        CheckpointError: the checkpoint cannot be written for the command.
-        Cancelled: the monitor was cancelled.
-    """
+    """Run a command on a pruned checkpoint; return its metrics and its peak memory in bytes."""
     from prune_gui.evaluation.handover import handover_folder, write_checkpoint_in  # torch: slow
 
     with handover_folder(resolution) as folder:

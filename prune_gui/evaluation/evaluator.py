@@ -135,7 +135,6 @@ class Evaluator:
             EvaluationError: the evaluator fails, exceeds a limit, or returns no numbers.
             RecipeError: the recipe cannot be applied.
             CheckpointError: the checkpoint cannot be read, or handed over.
-            Cancelled: `cancel` was set.
         """
         if not isinstance(checkpoint, Checkpoint):
             with open_checkpoint(checkpoint) as opened:

@@ -60,21 +60,10 @@ class ReportedError(EvaluationError):
 class FunctionProcess:
     """The process in which the file of an evaluator is loaded.
 
-    Args:
-        spec: the function.
-        resolution: decides where checkpoints are handed over, by its size.
-        limits: for loading the file, with all of its data.
-        monitor: cancels.
-        show: shows time and memory.
-
     Attributes:
         takes: "path" or "state_dict".
         takes_split: whether the function has a parameter `split`.
         answered: the number of evaluations.
-
-    Raises:
-        EvaluationError: the file cannot be loaded, or has no such function.
-        Cancelled: the monitor was cancelled.
     """
 
     def __init__(
@@ -114,13 +103,7 @@ class FunctionProcess:
         monitor: Monitor,
         show: ShowStatus | None,
     ) -> tuple[dict[str, float], int]:
-        """Call the function on a pruned checkpoint; return the metrics and peak memory in bytes.
-
-        Raises:
-            EvaluationError: the function fails, exceeds a limit, or returns no numbers.
-            CheckpointError: the checkpoint cannot be written for the function.
-            Cancelled: the monitor was cancelled.
-        """
+        """Call the function on a pruned checkpoint; return the metrics and peak memory in bytes."""
         from prune_gui.checkpoint.write.temp_files import remove
         from prune_gui.evaluation.handover import tensors_file, write_checkpoint_in  # torch: slow
 
@@ -162,12 +145,7 @@ class FunctionProcess:
         show: ShowStatus | None,
         descriptor: int | None = None,
     ) -> dict[str, Any]:
-        """Send a request, and return the reply. After an error the process is in an unknown state.
-
-        Raises:
-            EvaluationError: there is no valid reply, or it reports a fault, or a limit is exceeded.
-            Cancelled: the monitor was cancelled.
-        """
+        """Send a request, and return the reply; an error leaves the process in an unknown state."""
         wait = self._tree.watch(self._socket, limits, monitor, show)
         reply: object = None
         try:
@@ -199,12 +177,7 @@ class FunctionProcess:
     def _exchange(
         self, request: dict[str, Any], descriptor: int | None, wait: Callable[[], bool]
     ) -> object:
-        """Send a request and return the reply.
-
-        Raises:
-            ConnectionError: the process has ended, or closed the connection.
-            ValueError: the reply is not valid.
-        """
+        """Send a request and return the reply."""
 
         def check() -> None:
             if not wait() and self._tree.has_ended:  # a child process may hold the connection open

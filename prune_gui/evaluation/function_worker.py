@@ -176,11 +176,7 @@ def state_dict(descriptor: int) -> dict[str, Any]:
 
 
 def plain(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any result of the user
-    """Return a result as a float, or as a dictionary of such.
-
-    Raises:
-        Fault: the result is something else, or has no numbers.
-    """
+    """Return a result as a float, or as a dictionary of such."""
     number = as_number(value)
     if number is not None:
         return number

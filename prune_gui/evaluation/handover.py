@@ -46,11 +46,6 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
 
     The file is in memory on Linux, if there is room; else in the folder for temporary files. It is
     a new one each time, because an evaluator may keep tensors of the last one.
-
-    Raises:
-        EvaluationError: a tensor cannot be handed over in this way.
-        CheckpointError: the checkpoint cannot be read, or the file cannot be written.
-        Cancelled: the monitor was cancelled.
     """
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None or info.dtype not in CODES:
@@ -109,10 +104,6 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     parts of a split file the first one. If there is a config.json beside the input, it and the
     other files, such as tokenizers, are linked into the folder. If no step prunes anything, this is
     the path of the input itself, unless it is remote.
-
-    Raises:
-        CheckpointError: the file cannot be written.
-        Cancelled: the monitor was cancelled.
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)

@@ -38,9 +38,6 @@ def metrics_of(value: object) -> dict[str, float]:
 
     The output of lm-evaluation-harness is an object with `results`; of it, only these are used,
     without standard errors.
-
-    Raises:
-        EvaluationError: the value has no numbers, or too many.
     """
     if isinstance(value, dict) and isinstance(value.get("results"), dict):
         value = value["results"]
@@ -72,9 +69,6 @@ def metrics_in(text: str) -> dict[str, float]:
 
     These are, in this order: all of the text as JSON, the last JSON object that begins at the start
     of a line, the tables of lm-evaluation-harness, the last line that is a number.
-
-    Raises:
-        EvaluationError: there is none of these.
     """
     with suppress(ValueError, RecursionError, EvaluationError):
         return metrics_of(json.loads(text))

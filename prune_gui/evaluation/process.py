@@ -84,7 +84,6 @@ class Stream:
     """The end of what an evaluator writes to a stream.
 
     Args:
-        descriptor: the end of a pipe for reading; it is closed with this object.
         limit: maximum number of bytes to keep.
     """
 
@@ -123,19 +122,11 @@ class Stream:
 class ProcessTree:
     """A command and all processes that it starts, under a supervisor (see `supervisor`).
 
-    Args:
-        argv: the command.
-        passed: descriptors that the command inherits.
-        remove: a folder to remove if this program ends before the command; or None.
-
     Attributes:
         output: standard output.
         errors: standard error.
         exit_code: as in `Popen.returncode`; None while the command runs.
         peak: maximum resident memory seen, in bytes.
-
-    Raises:
-        EvaluationError: the supervisor cannot be started.
     """
 
     def __init__(
@@ -185,10 +176,6 @@ class ProcessTree:
 
         The function returns whether `connection` can be read; without one, whether the command has
         ended. It reads the streams meanwhile.
-
-        Raises:
-            EvaluationError: (the function) a limit is exceeded. The caller ends the processes.
-            Cancelled: (the function) the monitor was cancelled.
         """
         began = measured = time.monotonic()
 

@@ -70,7 +70,6 @@ def scan(
             counts.
         RecipeError: the targets match nothing, the method does not exist, or has no amount.
         CheckpointError: the checkpoint cannot be read, or handed over.
-        Cancelled: `cancel` was set. Stored results are kept.
     """
     check_method(method)
     groups = groups_of(checkpoint, targets, depth)

@@ -112,7 +112,6 @@ class Search:
 
         Raises:
             EvaluationError: all rankings fail; the message is that of the first.
-            Cancelled: the work should stop.
         """
         for ranking in self._portfolio:
             trial = self._try(ranking, amount)
@@ -141,7 +140,6 @@ class Search:
         Raises:
             EvaluationError: the dense checkpoint does not hold the value, or a share of its value
                 has no meaning.
-            Cancelled: the work should stop.
         """
         self.limit = self._limit(share, absolute=absolute)
         low, rankings = self._bisect(0, list(self._portfolio))
@@ -154,11 +152,7 @@ class Search:
             self._climb(low + 1)
 
     def _climb(self, level: int) -> None:
-        """Make trials at a sparsity until one holds, and go on from it at the next sparsity.
-
-        Args:
-            level: the first sparsity, times STEPS.
-        """
+        """Make trials at a sparsity until one holds, and go on from it at the next sparsity."""
         ranking, left, first = self._best_ranking(), self._count, None
         while left and level < STEPS:
             with closing(self._tuning.trials(ranking, level / STEPS, left, first)) as made:
@@ -175,12 +169,7 @@ class Search:
         return next(named, self._portfolio[0])
 
     def _bisect(self, low: int, rankings: list[Ranking]) -> tuple[int, list[Ranking]]:
-        """Return the highest amount that holds, times STEPS, and the rankings that were kept.
-
-        Args:
-            low: an amount that holds, times STEPS.
-            rankings: those to try, in this order.
-        """
+        """Return the highest amount that holds, times STEPS, and the rankings that were kept."""
         high = STEPS
         while high - low > 1:
             middle = (low + high) // 2
@@ -212,7 +201,6 @@ class Search:
 
         Raises:
             EvaluationError: these cannot be computed.
-            Cancelled: the work should stop.
         """
         final = None if self.best is None else self.best.evaluation
         final_dense = self.dense
@@ -320,7 +308,6 @@ def search(
     Raises:
         ValueError: not exactly one of `at_least` and `amount` is given.
         EvaluationError: see `Search`.
-        Cancelled: `cancel` was set. Stored results are kept.
     """
     if (at_least is None) == (amount is None):
         raise ValueError("give either at_least or amount")

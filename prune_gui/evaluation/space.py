@@ -47,8 +47,6 @@ class Space:
     It has at most `MAX_GROUPS` groups: parameters, modules, or several consecutive modules.
 
     Args:
-        ranking: the ranking.
-        resolution: the resolution of its step, the last one, after the base recipe.
         amount: its amount, a share in [0, 1].
 
     Attributes:

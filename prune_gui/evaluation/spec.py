@@ -153,11 +153,7 @@ def _working_folder() -> str:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content of the file of a function.
-
-    Raises:
-        EvaluationError: the file cannot be read.
-    """
+    """Return the content of the file of a function."""
     try:
         return read_regular(path, MAX_SOURCE_BYTES)
     except OSError as error:
@@ -167,11 +163,7 @@ def _read(path: Path) -> bytes:
 
 
 def _words(command: str) -> tuple[str, ...]:
-    """Return the words of a command; if there is no `python`, that of this program is used.
-
-    Raises:
-        EvaluationError: a quote is not closed, or the program does not exist.
-    """
+    """Return the words of a command; if there is no `python`, that of this program is used."""
     try:
         program, *arguments = shlex.split(command)
     except ValueError as error:

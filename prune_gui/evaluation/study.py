@@ -48,10 +48,6 @@ class Study:
 
     A proposal depends on the trials that have a value only, so a study that was interrupted
     continues as it would have without.
-
-    Args:
-        study: the study of Optuna.
-        intervals: the lowest and highest value of each number by name.
     """
 
     def __init__(self, study: OptunaStudy, intervals: Mapping[str, Interval]) -> None:
@@ -71,13 +67,7 @@ class Study:
     def begin(
         self, origin: Mapping[str, float], value: float, first: Mapping[str, float] | None
     ) -> None:
-        """Add numbers with a known value, and choose those to try first, unless trials have ended.
-
-        Args:
-            origin: the numbers with a known value.
-            value: that value; NaN if there is none.
-            first: those to try first, which are moved into the intervals; None for no choice.
-        """
+        """Add numbers with a known value, and choose those to try first if no trial has ended."""
         from optuna import create_trial
         from optuna.trial import TrialState
 
@@ -142,18 +132,7 @@ def stored_study(
     higher_is_better: bool,
     anew: bool,
 ) -> Iterator[Study]:
-    """Open a study in a database, which is created if it does not exist.
-
-    Args:
-        path: the SQLite file, which optuna-dashboard can show.
-        name: of the study.
-        intervals: see `Study`.
-        higher_is_better: whether higher values are better.
-        anew: whether to forget the trials of earlier runs.
-
-    Raises:
-        EvaluationError: the file cannot be used.
-    """
+    """Open a study in a database, which is created if it does not exist."""
     import optuna
     from sqlalchemy import URL, NullPool
     from sqlalchemy.exc import SQLAlchemyError
@@ -187,11 +166,7 @@ def stored_study(
 
 
 def require_optuna() -> None:
-    """Check that Optuna is installed.
-
-    Raises:
-        EvaluationError: it is not; the message says how to install it.
-    """
+    """Check that Optuna is installed."""
     if find_spec("optuna") is None:
         raise EvaluationError(
             tr("Trials need Optuna. Install it: pip install 'prune-gui[search]'.")

@@ -85,11 +85,7 @@ class Trials:
         self.higher_is_better = evaluator.higher_is_better(self.dense)
 
     def try_steps(self, label: str, amount: float, *fields: Mapping[str, object]) -> Trial:
-        """Evaluate steps, given as in a recipe file; an error is stored in the trial.
-
-        Raises:
-            Cancelled: the work should stop.
-        """
+        """Evaluate steps, given as in a recipe file; an error is stored in the trial."""
         steps = tuple(map(step_of, fields))
         try:
             evaluation = self.evaluate(steps, SEARCH)
@@ -124,7 +120,6 @@ class Trials:
         Raises:
             RecipeError: a step cannot be applied.
             CheckpointError: the checkpoint cannot be read.
-            Cancelled: the work should stop.
         """
         from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
 

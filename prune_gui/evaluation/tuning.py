@@ -18,14 +18,7 @@ NAME_DIGITS: Final = 16
 
 
 class Tuning:
-    """Makes trials around rankings, each ranking and sparsity in a study of its own.
-
-    Args:
-        run: evaluates them.
-        evaluator: of the stored results, beside which the studies are stored by default.
-        targets: patterns of the parameters to prune, see `select`.
-        storage: the SQLite file of the studies; None: beside the stored results.
-    """
+    """Makes trials around rankings, each ranking and sparsity in a study of its own."""
 
     def __init__(
         self, run: Trials, evaluator: Evaluator, targets: Sequence[str], storage: Path | None
@@ -41,15 +34,7 @@ class Tuning:
         """Yield trials with their numbers (see `Space`): those of earlier runs, then new ones.
 
         Args:
-            ranking: where they begin.
             amount: the sparsity of the targets, in [0, 1].
-            limit: how many, with those of earlier runs.
-            first: the numbers to try first; None for no choice.
-
-        Raises:
-            EvaluationError: the studies cannot be stored.
-            RecipeError: the ranking cannot be applied.
-            Cancelled: the work should stop.
         """
         origin = self._run.try_steps(ranking.name, amount, ranking.step(self._targets, amount))
         tuned = ranking.for_tuning()

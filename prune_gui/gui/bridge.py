@@ -22,10 +22,6 @@ Result = TypeVar("Result")
 class Bridge(QObject):
     """Runs jobs on the engine and delivers their events to the GUI thread.
 
-    Args:
-        cluster: where jobs that spread run; None for this machine.
-        parent: owns the bridge.
-
     Signals:
         happened: (event) an `Event` of the engine, emitted on the GUI thread.
         failed: (title, error) a job failed that has no callback for it.
@@ -105,13 +101,7 @@ class Bridge(QObject):
     def load(
         self, work: Callable[[], object], then: Callable[[], None], *, idle: bool = False
     ) -> int:
-        """Run imports for the GUI on a thread of the engine, which does not block the window.
-
-        Args:
-            work: imports modules.
-            then: called on the GUI thread afterwards.
-            idle: wait until there are no other jobs.
-        """
+        """Run imports for the GUI on a thread of the engine, which does not block the window."""
         job = Job(deferred("Starting the engine"), lambda _: work(), idle=idle)
         return self.run(job, lambda _: then())
 

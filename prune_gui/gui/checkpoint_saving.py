@@ -27,11 +27,6 @@ class CheckpointSaving:
 
     The dialog is kept until the file is written: if that fails or is cancelled, the dialog has the
     same input when it is shown again.
-
-    Args:
-        window: parent of the dialog.
-        workbench: has the session that is saved.
-        remote: asks whether to fetch what is saved of a remote checkpoint.
     """
 
     def __init__(self, window: QWidget, workbench: Workbench, remote: RemoteFiles) -> None:

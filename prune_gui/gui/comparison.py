@@ -64,10 +64,6 @@ class Source(Protocol):
 class Comparison(QObject):
     """Keeps the chosen sides, and opens and closes the checkpoints that they need.
 
-    Args:
-        bridge: runs jobs on the engine's thread.
-        source: the state of the window.
-
     Attributes:
         chosen: the chosen sides.
         notice: says that a side was replaced because it is no longer available; "" if none was
@@ -170,11 +166,7 @@ class Comparison(QObject):
                 self._resolve(side.name, self.changed.emit)
 
     def forget_session(self, *, continued: bool) -> None:
-        """Forget what belongs to the previous session.
-
-        Args:
-            continued: whether the new session has the same recipe, so that the sides stay.
-        """
+        """Forget what belongs to the previous session."""
         self._states.clear()
         if not continued:
             self.notice = ""

@@ -15,11 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Docks:
-    """Makes the docks of a window, and saves and restores their layout.
-
-    Args:
-        window: the window.
-    """
+    """Makes the docks of a window, and saves and restores their layout."""
 
     def __init__(self, window: QMainWindow) -> None:
         self._window = window
@@ -40,11 +36,6 @@ class Docks:
         """Add a dock.
 
         Args:
-            name: the key in saved layouts, independent of the language.
-            title: what the user sees.
-            content: the widget in the dock.
-            area: where it is at first.
-            hidden: whether it is hidden at first.
             height: the height when a hidden dock is shown for the first time, in pixels; None: that
                 of its content.
         """

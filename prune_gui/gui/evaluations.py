@@ -46,11 +46,6 @@ class EvaluationRun(QObject):
 class Evaluations(QObject):
     """Chooses the evaluator, asks for consent, and runs one job with it at a time.
 
-    Args:
-        workbench: the workbench of the window.
-        preferences: remember the evaluators.
-        agree: asks the user whether to run an evaluator.
-
     Attributes:
         choice: the chosen evaluator; None if there is none.
         metrics: the names of the numbers that it has returned so far.
@@ -195,11 +190,7 @@ class Evaluations(QObject):
             self._end("")
 
     def _current(self, choice: EvaluatorChoice) -> Evaluator:
-        """Return the evaluator; a new one if the choice or the files have changed.
-
-        Raises:
-            EvaluationError: it cannot be made.
-        """
+        """Return the evaluator; a new one if the choice or the files have changed."""
         made = choice.make()
         made_from = choice.model_copy(update={"metric": None}), made.spec.digest()
         if self._evaluator is not None and self._made_from == made_from:

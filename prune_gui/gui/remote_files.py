@@ -22,13 +22,7 @@ MB: Final = 10**6
 
 
 class RemoteFiles(QObject):
-    """Sets the limit of what is fetched, and asks before more is fetched.
-
-    Args:
-        window: parent of the dialogs.
-        workbench: of the window.
-        preferences: have the limit.
-    """
+    """Sets the limit of what is fetched, and asks before more is fetched."""
 
     def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
         super().__init__(window)
@@ -55,12 +49,7 @@ class RemoteFiles(QObject):
         self._ask(None, None)
 
     def ask(self, error: FetchLimitError, then: Callable[[], None] | None = None) -> None:
-        """Ask whether to fetch what a job needs.
-
-        Args:
-            error: what the job raised.
-            then: is called if the user agrees; None reads the checkpoint again.
-        """
+        """Ask whether to fetch what a job needs."""
         self._ask(error.nbytes, then)
 
     def _ask(self, needed: int | None, then: Callable[[], None] | None) -> None:

@@ -104,18 +104,7 @@ class SessionFiles(QObject):
         """Write the pruned checkpoint.
 
         Args:
-            out: the file, or the folder of shards.
-            form: the form of the pruned checkpoint.
-            overwrite: whether existing files are replaced.
             shard_size: maximum size of a shard in bytes; None for one file.
-            compressed: whether the values are compressed; see `export`.
-            zero_moments: whether moments of pruned elements are set to zero; see `export`.
-            tensors_only: whether a torch file gets the tensors alone; see `export`.
-            copying: which files beside the weights are copied; None for the default.
-            failed: gets the error; None: it is reported like that of any other job.
-
-        Returns:
-            The ticket of the job; None without a session.
         """
         session = self.session
         if session is None:

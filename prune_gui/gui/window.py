@@ -77,11 +77,6 @@ EVALUATE_PX: Final = 360
 class MainWindow(QMainWindow):
     """Lays out the panels, and makes those connections between them that bypass the workbench.
 
-    Args:
-        workbench: outlives the window; its creator closes it.
-        preferences: settings of the user.
-        log_file: the log file, named in error messages.
-
     Attributes:
         last_crash: crash report of the previous run; None if it ended normally.
 
@@ -292,11 +287,7 @@ class MainWindow(QMainWindow):
         return self.commands.may_close()
 
     def bring_to_front(self, token: str = "") -> None:
-        """Raise and activate the window.
-
-        Args:
-            token: of the desktop, which allows another program to be activated; see `OpenRequest`.
-        """
+        """Raise and activate the window."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         if token:

@@ -46,11 +46,6 @@ class Windows(QObject):
     All windows share one process: libraries are loaded, and loops are compiled, once. A closed
     window stays in memory, hidden, until its engine has ended.
 
-    Args:
-        preferences: shared by all windows.
-        log_file: the log file, named in error messages.
-        last_crash: crash report of the previous run; None if it ended normally.
-
     Signals:
         ready: the engine of a window has loaded its libraries.
         left: a window and its workbench are deleted.

@@ -56,10 +56,6 @@ class Workbench(QObject):
     Panels read the state, connect to `changed`, and call the methods for what the user does. Every
     change of the recipe goes through `edit`.
 
-    Args:
-        cluster: the cluster of the settings; None for this machine.
-        parent: owns the workbench.
-
     Attributes:
         cluster: the cluster of the settings; None for this machine.
         bridge: runs jobs on the engine's threads.
@@ -233,10 +229,6 @@ class Workbench(QObject):
         """Show another parameter. A name that the open checkpoint does not have is ignored.
 
         A picture of the previous checkpoint may still send such names.
-
-        Args:
-            name: the name of the parameter; None for none.
-            group: the coupled group of it to show; None for any.
         """
         known = self.session.checkpoint.tensors if self.session else ()
         is_other = name != self.chosen or (group is not None and group != self.chosen_group)
@@ -297,14 +289,7 @@ class Workbench(QObject):
         self.failed.emit(tr(tried), error)
 
     def close(self, *, hurry: bool = False) -> bool:
-        """End the engine, close the checkpoints and release their data.
-
-        Args:
-            hurry: do not wait for a job that only reads.
-
-        Returns:
-            Whether the engine ended. If not, it may still read, and nothing is closed.
-        """
+        """End the engine, close the checkpoints and release their data."""
         if not self.bridge.close(hurry=hurry):
             return False
         self.files.close()

@@ -18,16 +18,6 @@ def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total
 
     Args:
         amount: a share in [0, 1], or a whole number of units.
-        amount_of: ``"remaining"``: a share of the remaining units, as in torch; ``"total"``: a
-            share of all units, in addition to those already pruned; ``"reach"``: prune until that
-            share, or that number, of all units is pruned, and nothing if it already is. With the
-            first two, a whole number is the number of further units.
-        remaining: units not yet pruned.
-        total: all units.
-
-    Raises:
-        TypeError: `amount` is not a number.
-        ValueError: `amount` is out of range, or asks for more units than remain.
     """
     _validate_pruning_amount_init(amount)
     units = units_wanted(amount, amount_of, remaining=remaining, total=total)

@@ -132,16 +132,7 @@ class AuxiliaryFiles:
         return mask_reader(file, info) if what == "mask" else weight_reader(file, info)
 
     def vector(self, path: str, key: str, length: int) -> Scores:
-        """Return a reader of a vector of scores in the file at `path`.
-
-        Args:
-            path: the absolute path of the file.
-            key: the name of the vector.
-            length: its required length.
-
-        Raises:
-            RecipeError: the file cannot be opened, or has no such vector.
-        """
+        """Return a reader of a vector of scores in the file at `path`."""
         file = self.file(path)
         info = file.tensors.get(key)
         if info is None:

@@ -70,9 +70,6 @@ def prune_file(
     torch file that names any code is written as tensors only; see `export` for the default.
 
     An error in opening, pruning or writing is stored in the row.
-
-    Raises:
-        Cancelled: the monitor was cancelled; nothing is written.
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
     from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
@@ -126,21 +123,7 @@ def batch(
     compressed: bool = False,
     tensors_only: bool = False,
 ) -> list[BatchRow]:
-    """Apply a recipe to several checkpoints; an error in one does not stop the others.
-
-    Args:
-        recipe: the recipe to apply.
-        paths: the checkpoints.
-        folder: where to write the pruned checkpoints, see `outputs`; None to write nothing.
-        form: the form to write, see `export`.
-        monitor: receives the progress.
-        overwrite: whether existing files in the folder may be replaced.
-        compressed: whether single torch files are compressed, see `export`.
-        tensors_only: see `prune_file`.
-
-    Raises:
-        Cancelled: the monitor was cancelled; checkpoints that are already written stay.
-    """
+    """Apply a recipe to several checkpoints; an error in one does not stop the others."""
     paths = list(paths)
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
     return [

@@ -25,12 +25,7 @@ class DecisionCache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
-        """Return the cached decisions for a key, or compute and cache them.
-
-        Args:
-            key: the method, its targets, and the predicates of the steps before it.
-            decide: computes the decisions if the key is not cached; an error is not cached.
-        """
+        """Return the cached decisions for a key, or compute and cache them."""
         with self._lock:
             decisions = self._decisions.get(key)
         if decisions is None:

@@ -23,13 +23,7 @@ def compute_cuts(
     """Compute the cuts of decisions that are not computed yet, one task per parameter.
 
     Args:
-        decisions: the decision on each target.
-        targets: the targets.
         monitor: gets the number of bytes read.
-
-    Raises:
-        ValueError: a cut from elsewhere does not fit its parameter.
-        Cancelled: the monitor is cancelled.
     """
     found = [
         (decision.predicate, (lazy, target.weights.nbytes))

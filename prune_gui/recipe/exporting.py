@@ -120,7 +120,6 @@ def export(
         RecipeError: there is nothing to write in this form, or no program would load it.
         CheckpointError: the file cannot be written; existing files are unchanged.
         ClusterError: the cluster was lost; existing files are unchanged.
-        Cancelled: `cancel` was set; existing files are unchanged.
     """
     monitor = Monitor(progress, cancel)
     with use_cluster(cluster):
@@ -223,11 +222,7 @@ class _Output:
     upload: Upload | None
 
     def check(self) -> int:
-        """Check that the output can be written, and return the approximate bytes of its values.
-
-        Raises:
-            CheckpointError: it cannot.
-        """
+        """Check that the output can be written, and return the approximate bytes of its values."""
         if self.target.is_single:
             return check_model_folder(
                 self.target.file,
@@ -263,10 +258,6 @@ class _Output:
 
         The monitor counts the bytes that are written, those that are read back to verify them, and
         those that are uploaded.
-
-        Raises:
-            CheckpointError: the output cannot be written.
-            Cancelled: the user cancels.
         """
         if self.target.is_sharded:
             write_shards(
@@ -313,11 +304,7 @@ class _Output:
 def _upload_to(
     checkpoint: Checkpoint, target: OutputPath, *, overwrite: bool
 ) -> AbstractContextManager[Upload | None]:
-    """Return the upload of an output, which yields None for a local one.
-
-    Raises:
-        CheckpointError: the output cannot be written, or is open.
-    """
+    """Return the upload of an output, which yields None for a local one."""
     if target.url is None:
         return nullcontext()
     if target.path in checkpoint.files:
@@ -344,7 +331,6 @@ def parts_to_write(
         RecipeError: the form has no tensors, or cannot contain corrections; see also
             `compact_plan`.
         CheckpointError: see `compact_plan`.
-        Cancelled: the monitor was cancelled.
     """
     if form == "compact":
         plan = compact_plan(resolution, options, monitor or Monitor(None, None))

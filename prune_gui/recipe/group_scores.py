@@ -22,16 +22,6 @@ def group_scores(
 
     If a group of the kind of `groups` has a vector in the file (see `CoupledGroup.key`), all of
     `groups` must have one. Otherwise the file has scores of weights by parameter name.
-
-    Args:
-        path: the file, absolute.
-        groups: the groups that a step targets; all of one space.
-        checkpoint: the checkpoint that has them.
-        files: the open files.
-
-    Raises:
-        RecipeError: the file cannot be opened, lacks scores of a group, has some of another shape,
-            or has vectors for groups that the checkpoint does not have.
     """
     file = files.file(path)
     keys = {group.key for group in coupled_groups(checkpoint, groups[0].space)}

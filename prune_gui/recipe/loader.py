@@ -124,12 +124,7 @@ def import_lines(target: OutputPath) -> Sequence[str]:
 
 
 def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
-    """Return the lines that build the dictionary `state`.
-
-    Args:
-        target: the output path.
-        root: the keys and indices that lead to the state dict inside the file.
-    """
+    """Return the lines that build the dictionary `state`."""
     main, load_code = ascii(target.main), target.format.load_code
     if not target.is_sharded:
         keys = "".join(f"[{key!a}]" for key in root)

@@ -26,7 +26,6 @@ def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | No
 
     Raises:
         CheckpointError: the file cannot be opened.
-        Cancelled: the monitor was cancelled.
     """
     with open_checkpoint(path) as file:
         made = Provenance.of(file.metadata)

@@ -28,9 +28,6 @@ def masks_in(
 
     The zeros of a mask are pruned in the file. Integers are read up to the first chunk with another
     value than 0 and 1. Single numbers are no masks.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     layers: dict[str, tuple[AppliedStep, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}

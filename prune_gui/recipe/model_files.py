@@ -32,24 +32,14 @@ WITHOUT_CODE: Final = Copying()
 
 
 def model_files_of(checkpoint: Checkpoint) -> ModelFiles:
-    """Return the files beside the weights of a checkpoint; those of a remote one are fetched.
-
-    Raises:
-        CheckpointError: they cannot be fetched, or the user has to agree first.
-        Cancelled: the user cancels.
-    """
+    """Return the files beside the weights of a checkpoint; those of a remote one are fetched."""
     return find_model_files(checkpoint.model_files_folder / checkpoint.path.name)
 
 
 def copied_files(
     checkpoint: Checkpoint, target: OutputPath, form: Form, copying: Copying = WITHOUT_CODE
 ) -> dict[str, bytes]:
-    """Return the contents of the files to copy unchanged into the folder `target`, by name.
-
-    Raises:
-        CheckpointError: see `model_files_of`.
-        Cancelled: the user cancels.
-    """
+    """Return the contents of the files to copy unchanged into the folder `target`, by name."""
     if not copying.model_files or not has_model_files(target, form):
         return {}
     files = model_files_of(checkpoint)
@@ -71,14 +61,7 @@ def free_names(code: Sequence[str], target: OutputPath) -> list[str]:
 def model_files_note(
     checkpoint: Checkpoint, target: OutputPath, form: Form, copying: Copying | None
 ) -> str:
-    """Return which files beside the weights are copied, in sentences for the user.
-
-    Args:
-        checkpoint: the checkpoint that is pruned.
-        target: the output path.
-        form: the form to write.
-        copying: what is copied; None to say only what never is.
-    """
+    """Return which files beside the weights are copied, in sentences for the user."""
     if not target.is_folder:
         return ""
     files = ModelFiles(checkpoint.path.parent)

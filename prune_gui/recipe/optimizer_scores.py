@@ -94,30 +94,14 @@ def read_other(
     path: str,
     what: Content,
 ) -> Scores:
-    """Return a reader of a tensor for a parameter: of a file, or of the checkpoint's optimizer.
-
-    Args:
-        checkpoint: the checkpoint.
-        files: the open files.
-        info: the parameter.
-        layout: which dimension of it has the input columns.
-        path: the absolute path of a file, or `OPTIMIZER`.
-        what: see `AuxiliaryFiles.entries`.
-
-    Raises:
-        RecipeError: there is no such tensor.
-    """
+    """Return a reader of a tensor for a parameter: of a file, or of the checkpoint's optimizer."""
     if path == OPTIMIZER:
         return optimizer_scores(checkpoint, info)
     return files.entries(path, info, what, layout)
 
 
 def optimizer_scores(checkpoint: Checkpoint, info: TensorInfo) -> OptimizerScores:
-    """Return the scores of a parameter from the optimizer state of its checkpoint.
-
-    Raises:
-        RecipeError: the file has no such state, or it is not certain whose it is.
-    """
+    """Return the scores of a parameter from the optimizer state of its checkpoint."""
     try:
         found = _squares_of(checkpoint)
     except CheckpointError as error:

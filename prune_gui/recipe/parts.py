@@ -126,13 +126,7 @@ def _pruned(
 def masked(
     flat: torch.Tensor, applied_steps: Sequence[stack.AppliedStep], spans: Spans
 ) -> Iterator[torch.Tensor]:
-    """Yield values with pruned elements set to +0: all bits zero in every float type.
-
-    Args:
-        flat: the values, 1-d.
-        applied_steps: the steps on a parameter with as many elements.
-        spans: the spans to yield.
-    """
+    """Yield values with pruned elements set to +0: all bits zero in every float type."""
     for start, stop in spans:
         values = torch.empty_like(flat[start:stop])
         kept = stack.kept(applied_steps, start, stop)

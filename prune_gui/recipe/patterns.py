@@ -87,12 +87,7 @@ def _common_module(names: Sequence[str]) -> str:
 
 
 def _exclusions(includes: list[str], safe: Mapping[str, list[str]]) -> list[str]:
-    """Return globs that exclude the names that `includes` match.
-
-    Args:
-        includes: globs.
-        safe: by unwanted name, the globs that match it and no wanted name.
-    """
+    """Return globs that exclude the names that `includes` match."""
     unwanted = select(includes, map(_bare, safe))
     return [f"!{pattern}" for pattern in _cover([safe[tensor.name] for tensor in unwanted])]
 

@@ -93,14 +93,6 @@ def metadata_of(
 
     Paths in the recipe are written as the user wrote them, so that the file does not reveal
     absolute paths of this machine.
-
-    Args:
-        recipe: see `Provenance`.
-        form: see `Provenance`.
-        input: see `Provenance`.
-        pruned: see `Provenance`.
-        folded: by parameter to which constants of removed units were added, how many units.
-        recordings: by file of a recording that corrected kept weights, its SHA-256.
     """
     metadata = {
         PREFIX + "version": own_version(),

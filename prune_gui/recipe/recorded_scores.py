@@ -58,9 +58,6 @@ def scores_tensor(file: Checkpoint, target: TensorInfo) -> TensorInfo | None:
 
     It has the same name. In a recorded file, it may be that of a tied parameter, and it may lack
     ``module.`` and ``_orig_mod.``, or lack or add ``model.`` at the start.
-
-    Raises:
-        RecipeError: the file was recorded for a parameter of another shape, or has no scores.
     """
     recorded = RecordedScores.of(file)
     if recorded is None:
@@ -80,11 +77,7 @@ def scores_tensor(file: Checkpoint, target: TensorInfo) -> TensorInfo | None:
 def recorded_tensor(
     file: Checkpoint, recorded: RecordedScores, target: TensorInfo
 ) -> TensorInfo | None:
-    """Return the tensor of a recorded file that belongs to a parameter; None if there is none.
-
-    Raises:
-        RecipeError: the file was recorded for a parameter of another shape.
-    """
+    """Return the tensor of a recorded file that belongs to a parameter; None if there is none."""
     name = recorded.name_of(target)
     if name is None:
         return None

@@ -150,7 +150,6 @@ class Resolution:
         Raises:
             RecipeError: the checkpoint has no such parameter, or the recording is not usable.
             CheckpointError: the file changed while it was read.
-            Cancelled: the work should stop; see `prune_gui.monitor.check_cancelled`.
         """
         self._info(name)
         return self._corrected.get(self, name)
@@ -245,7 +244,6 @@ class Resolution:
         Raises:
             StepError: the step cannot be applied.
             CheckpointError: the file changed while it was read.
-            Cancelled: the monitor was cancelled.
         """
         recipe = self.recipe.with_steps((*self.recipe.steps, step))
         number = len(recipe.steps)
@@ -391,9 +389,6 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
     Counted as pruned are: the masks of reparametrized pairs; the zeros of a parameter that this
     program pruned and finalized, unless it has fewer zeros now; and, if the recipe starts from
     ``zeros``, every zero. If no parameter is prunable, these are the zeros of masks.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     layers: dict[str, tuple[AppliedStep, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
@@ -442,7 +437,6 @@ def resolve(
         StepError: a step cannot be applied; the message names the step and the reason.
         CheckpointError: the file changed while it was read, or a worker does not find it.
         ClusterError: the cluster was lost.
-        Cancelled: `cancel` was set.
     """
     monitor = Monitor(progress, cancel)
     with use_cluster(cluster):

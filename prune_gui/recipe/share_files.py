@@ -56,11 +56,7 @@ class Share(NamedTuple):
 
 
 def write_share(path: Path, share: Share) -> None:
-    """Write a file atomically.
-
-    Raises:
-        CheckpointError: the file cannot be written.
-    """
+    """Write a file atomically."""
     arrays: dict[str, NDArray[Any]] = {}
     text = json.dumps(_plain(tuple(share), arrays))
     octets = safetensors.numpy.save(arrays, {KEY: text})
@@ -68,11 +64,7 @@ def write_share(path: Path, share: Share) -> None:
 
 
 def read_share(path: Path) -> Share:
-    """Read a file.
-
-    Raises:
-        JobError: the file is damaged, or has other things than the results of a part.
-    """
+    """Read a file."""
     try:
         with open_regular(path) as file:
             magic, digest, octets = file.read(len(MAGIC)), file.read(DIGEST_BYTES), file.read()
@@ -91,11 +83,7 @@ def _damaged(path: Path) -> JobError:
 
 
 def _decode(octets: bytes) -> Share:
-    """Return the share in a safetensors file.
-
-    Raises:
-        SafetensorError, LookupError, TypeError, ValueError, RecursionError: it is not valid.
-    """
+    """Return the share in a safetensors file."""
     arrays = safetensors.numpy.load(octets)
     length = int.from_bytes(octets[:LENGTH_BYTES], "little")
     header = json.loads(octets[LENGTH_BYTES : LENGTH_BYTES + length])
@@ -106,11 +94,7 @@ def _decode(octets: bytes) -> Share:
 
 
 def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
-    """Return a result as JSON; lists begin with what they stand for. Its arrays are added.
-
-    Raises:
-        TypeError: the result has an object that `_value` does not build.
-    """
+    """Return a result as JSON; lists begin with what they stand for. Its arrays are added."""
     if isinstance(value, np.int64 | np.float64 | np.bool_):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -129,11 +113,7 @@ def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
 
 
 def _value(plain: object, arrays: dict[str, NDArray[Any]]) -> Any:  # noqa: ANN401 - of any type
-    """Return the value that `_plain` made JSON of.
-
-    Raises:
-        LookupError, TypeError, ValueError: it made nothing like that.
-    """
+    """Return the value that `_plain` made JSON of."""
     match plain:
         case None | bool() | float() | str():
             return plain

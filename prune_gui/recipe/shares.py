@@ -256,10 +256,7 @@ class _Shares:
     """The executor of a part, or of `merge`; see `prune_gui.executor.Executor`.
 
     Args:
-        folder: the work folder.
-        parts: the number of parts.
         part: the index of this part; None if it does no share.
-        wait: whether to wait for other parts.
     """
 
     def __init__(self, folder: Path, parts: int, part: int | None, *, wait: bool) -> None:
@@ -299,11 +296,7 @@ class _Shares:
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Convert what results of parts raise that do not fit: they may be from other hands.
-
-        Raises:
-            JobError: the results do not fit.
-        """
+        """Convert what results of parts raise that do not fit: they may be from other hands."""
         try:
             yield
         except MISFITS as error:

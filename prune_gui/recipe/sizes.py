@@ -71,15 +71,7 @@ def sizes(
     """Return the size of the pruned checkpoint in each form, without writing it.
 
     Args:
-        resolution: the resolution to measure.
-        out: the output path, as for `export`.
-        shard_size: as for `export`.
         progress: called with (done, total) in bytes.
-        cancel: for example a `threading.Event`.
-
-    Raises:
-        CheckpointError: `out` is not a valid output path.
-        Cancelled: `cancel` was set.
 
     Example:
         >>> sizes(resolution, "pruned.safetensors")["finalized"]
@@ -181,8 +173,6 @@ def _byte_views(
     """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements.
 
     Args:
-        parts: the tensors.
-        ends: where each of them ends.
         start: the first byte.
         stop: the end of the bytes.
     """

@@ -41,7 +41,6 @@ def pruned_by(
     """Return the step that pruned each element with flat index in [start, stop), or `KEPT`.
 
     Args:
-        applied_steps: the steps of the parameter, in order.
         start: the first flat index.
         stop: the flat index after the last.
         out: memory for the result, one byte per element; None: allocate it.
@@ -67,12 +66,7 @@ def kept(
 def kept_of_each(
     stacks: Sequence[Sequence[AppliedStep]], bounds: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return the masks of several whole parameters, concatenated; True where kept.
-
-    Args:
-        stacks: the applied steps of each parameter.
-        bounds: int64 (parameters + 1), the start of each parameter and the end of the last.
-    """
+    """Return the masks of several whole parameters, concatenated; True where kept."""
     codes = np.full(bounds[-1], KEPT, np.uint8)
     for depth in range(max(map(len, stacks), default=0)):
         at_depth = [steps[depth] if depth < len(steps) else None for steps in stacks]

@@ -93,18 +93,7 @@ def step_targets(
     protected: Collection[str],
     table: Path | None = None,
 ) -> StepTargets:
-    """Return what a step prunes.
-
-    Args:
-        step: the step.
-        checkpoint: the checkpoint.
-        counts: (pruned elements, all elements) by parameter, for conditions on the sparsity.
-        protected: the names of the protected parameters.
-        table: the table of the architecture of a recipe; None for those of this program.
-
-    Raises:
-        RecipeError: there is nothing to prune.
-    """
+    """Return what a step prunes."""
     every = checkpoint.tensors.values()
     module_types = partial(getattr, checkpoint, "module_types")
     every_kind = step.method.takes_every_kind
@@ -237,11 +226,7 @@ def _groups(
     protected: Collection[str],
     table: Path | None,
 ) -> list[CoupledGroup]:
-    """Return the groups of which a step names a tensor that produces the units.
-
-    Raises:
-        RecipeError: there are none, or a tensor of them is protected.
-    """
+    """Return the groups of which a step names a tensor that produces the units."""
     space, names = method.coupled_space, {info.name for info in chosen}
     if space is None:
         every = [

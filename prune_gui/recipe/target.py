@@ -97,10 +97,6 @@ class OutputPath:
 
         A folder can also be written for a single file, except for masks. A name that may be that of
         a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
-
-        Raises:
-            CheckpointError: the suffix of `out` is unknown, `out` is a file but `shard_size` is
-                given or it is one of several files of `checkpoint`, or the URL cannot be written.
         """
         path = location_path(out)
         if url := url_of(path):
@@ -136,11 +132,7 @@ class OutputPath:
 
 
 def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path) -> FileFormat:
-    """Return the format of a single file: that of its suffix, or of an input with the same suffix.
-
-    Raises:
-        CheckpointError: the suffix is unknown, or the path is that of a folder.
-    """
+    """Return the format of a file: that of its suffix, or of an input with the same suffix."""
     suffix = path.suffix.lower()
     is_like_input = (
         suffix == checkpoint.path.suffix.lower()

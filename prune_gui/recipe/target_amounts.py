@@ -35,12 +35,6 @@ def amounts_by_target(
 
     Of several patterns that match a target, the last one counts. A target that no pattern matches
     is not in the result.
-
-    Args:
-        amounts: by pattern, as those of `select`.
-        targets: the parameters of the step.
-        counts: for conditions on sparsity; see `select`.
-        module_types: for conditions on the type; see `select`.
     """
     by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
     found: dict[str, Amount] = {}
@@ -58,13 +52,7 @@ def amounts_by_target(
 def grouped_by_amount(
     method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
 ) -> list[tuple[AllocatedMethod, list[str]]]:
-    """Return methods with one amount each, and the names of the targets that each is for.
-
-    Args:
-        method: the method of a step; its amount is for the targets without one of their own.
-        names: the names of the targets.
-        amounts: the own amounts of targets.
-    """
+    """Return methods with one amount each, and the names of the targets that each is for."""
     groups: dict[str, tuple[Amount, list[str]]] = {}
     for name in names:
         amount = amounts.get(name, method.amount)

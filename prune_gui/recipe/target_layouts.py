@@ -27,9 +27,6 @@ def target_layout(
     """Return which dimensions of a target have output and input channels.
 
     A recording that the method ranks by knows the layer itself.
-
-    Raises:
-        RecipeError: the file of scores cannot be opened.
     """
     path = method.files.get("importance")
     recorded = RecordedScores.of(files.file(path)) if path and path != OPTIMIZER else None

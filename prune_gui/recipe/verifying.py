@@ -99,7 +99,6 @@ def verify(
 
     Raises:
         CheckpointError: the checkpoint cannot be opened.
-        Cancelled: `cancel` was set.
 
     Example:
         >>> verify("pruned.safetensors").problems

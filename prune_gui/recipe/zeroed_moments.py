@@ -20,12 +20,7 @@ from prune_gui.recipe.resolution import Resolution
 def with_zeroed_moments(
     tensors: Sequence[TensorWriter], resolution: Resolution
 ) -> list[TensorWriter]:
-    """Return the writers of the finalized form with those of the moments of pruned parameters.
-
-    Raises:
-        CheckpointError: the file has no moments, or it is not certain which parameter they belong
-            to.
-    """
+    """Return the writers of the finalized form with those of the moments of pruned parameters."""
     checkpoint = resolution.checkpoint
     if not isinstance(checkpoint, TorchCheckpoint) or not (found := moments(checkpoint)):
         raise CheckpointError(

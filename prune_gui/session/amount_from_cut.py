@@ -84,9 +84,6 @@ def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) ->
     """Return the setting that prunes the elements with an absolute weight of at most `value`.
 
     None if the draft does not rank weights.
-
-    Raises:
-        Cancelled: by the monitor.
     """
     return moved.method.setting_for_weight(_ElementCounts(moved, monitor), value)
 
@@ -95,9 +92,6 @@ def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> 
     """Return the setting that prunes the elements with a score of at most `value`.
 
     It is exact to one group of the score histogram.
-
-    Raises:
-        Cancelled: by the monitor.
     """
     return moved.method.setting_for_score(_ElementCounts(moved, monitor), value)
 
@@ -106,9 +100,6 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
     """Return the setting that prunes the channels with a rank of at most `value`.
 
     None if the draft does not rank channels.
-
-    Raises:
-        Cancelled: by the monitor.
     """
     from prune_gui.audit.statistics.norms import channels_up_to  # torch: slow to import
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
@@ -127,12 +118,6 @@ def field_for_unit_score(
     """Return the setting that prunes the units of a group with a score of at most `value`.
 
     None if the draft does not rank the units of the group.
-
-    Args:
-        moved: the draft.
-        group: the label of the coupled group whose cut is dragged.
-        value: the cut.
-        monitor: can cancel.
     """
     from prune_gui.audit.statistics.coupled_units import ranked_groups  # torch: slow to import
     from prune_gui.audit.statistics.norms import channels_up_to  # torch: slow to import

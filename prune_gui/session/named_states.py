@@ -88,11 +88,7 @@ def _read(checkpoint: Checkpoint, folder: Path | None) -> dict[str, str]:
 
 
 def _file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:
-    """Return the state file of the named states of a checkpoint.
-
-    Raises:
-        FileNotFoundError: the path of the checkpoint is relative to a folder that was deleted.
-    """
+    """Return the state file of the named states of a checkpoint."""
     identity = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
     name = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:32]
     folder = folder or user_data_path("prune-gui", appauthor=False) / "states"

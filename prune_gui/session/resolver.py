@@ -40,7 +40,6 @@ class Resolver:
 
         Raises:
             StepError: a step cannot be carried out; the resolutions before it are kept.
-            Cancelled: the work should stop; the resolutions so far are kept.
         """
         from prune_gui.recipe import (
             initial_resolution,  # imports torch, which must not delay the window
@@ -65,11 +64,7 @@ class Resolver:
         return self._after[-1]
 
     def masks(self, monitor: Monitor) -> Resolution:
-        """Return a resolution without steps, whose parameters are the masks in the file.
-
-        Raises:
-            Cancelled: the work should stop.
-        """
+        """Return a resolution without steps, whose parameters are the masks in the file."""
         from prune_gui.recipe import Resolution  # torch: slow to import
         from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
 

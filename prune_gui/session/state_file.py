@@ -100,14 +100,7 @@ class StateFile(Generic[State]):
         return True
 
     def update(self, change: Callable[[State | None], State]) -> State | None:
-        """Read, change and replace the content under the lock of the folder.
-
-        Args:
-            change: returns the new state, given the current one or None.
-
-        Returns:
-            The new state; None if it could not be written.
-        """
+        """Read, change and replace the content under the lock of the folder."""
         try:
             with explained(self.path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,11 +121,7 @@ class StateFile(Generic[State]):
         return new
 
     def _read(self) -> _Content[State]:
-        """Read and check the file.
-
-        Raises:
-            OSError: the file cannot be read now; its content may be intact.
-        """
+        """Read and check the file."""
         try:
             encoded = read_regular(self.path, self.limit)
         except FileNotFoundError:
@@ -160,11 +149,7 @@ class StateFile(Generic[State]):
             return _Content(None, problem)
 
     def _write(self, state: State) -> None:
-        """Replace the file.
-
-        Raises:
-            PruneGuiError: the file cannot be written; it is unchanged.
-        """
+        """Replace the file."""
         # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
         encoded = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
         if len(encoded) > self.limit:
@@ -203,9 +188,6 @@ def set_aside(path: Path, problem: str) -> Path:
 
     The new name is `NAME.damaged-N` with the lowest unused N. There is no limit: without a new
     name, the program could never write the file again.
-
-    Raises:
-        OSError: the file cannot be renamed.
     """
     for number in count(1):
         aside = path.with_name(f"{path.name}.damaged-{number}")
@@ -256,10 +238,6 @@ def _locked(folder: Path) -> Iterator[None]:
 
     The operating system releases the lock when the process ends. File systems without locks are
     used without them.
-
-    Raises:
-        OSError: another process held the lock for more than LOCK_TIMEOUT_S, or the lock file cannot
-            be opened.
     """
     path = folder / LOCK
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)

@@ -78,7 +78,6 @@ class Sweep:
 
         Raises:
             StepError: an earlier step cannot be carried out, whatever the amount.
-            Cancelled: the work should stop.
         """
         if self._before is None:
             self._before = self._resolve_before(monitor)
@@ -113,12 +112,7 @@ class Sweep:
 def sweep(
     recipe: Recipe, checkpoint: Checkpoint, number: int, amounts: Iterable[Amount], monitor: Monitor
 ) -> list[SweepRow]:
-    """Return the result of a recipe for each amount in its step `number`, from 1.
-
-    Raises:
-        StepError: an earlier step cannot be carried out, whatever the amount.
-        Cancelled: the work should stop.
-    """
+    """Return the result of a recipe for each amount in its step `number`, from 1."""
     amount_sweep = Sweep(Resolver(checkpoint), recipe, number)
     return [amount_sweep.row(amount, monitor) for amount in amounts]
 

@@ -190,12 +190,7 @@ class _Link:
                 self.close()
 
     def _connected(self, monitor: Monitor) -> DaskExecutor:
-        """Return the connected executor; wait for it.
-
-        Raises:
-            ClusterError: there is no connection.
-            Cancelled: the job was cancelled. The attempt continues, for the next job.
-        """
+        """Return the connected executor; wait for it."""
         with self._changed:
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._serve, name=THREAD_NAME, daemon=True)
@@ -236,11 +231,7 @@ class _Link:
             self._changed.notify_all()
 
     def _watch(self, client: Client) -> None:
-        """Report the number of workers until the connection is closed.
-
-        Raises:
-            ClusterError: the scheduler was lost.
-        """
+        """Report the number of workers until the connection is closed."""
         known = None
         while True:
             try:

@@ -172,9 +172,6 @@ def shares(
     """Return the shares that two resolutions prune in each cell of a rectangle; see `density`.
 
     None for a resolution that has no such parameter, which counts as pruning nothing.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     grid = CellGrid.over(layout, rows, columns, cells)
     result = np.zeros((len(_CODE_INDEX.codes), *grid.shape), np.float32)
@@ -215,9 +212,6 @@ def overlaps(
         right: another resolution, of the same checkpoint or of another one.
         names: the names of `comparable` parameters.
         monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     found, to_count = {}, {}
     for name in names:
@@ -250,11 +244,7 @@ def overlaps(
 def with_patterns(
     rows: Iterable[Overlap], left: Resolution, right: Resolution, monitor: Monitor
 ) -> tuple[Overlap, ...]:
-    """Return overlaps with the n:m patterns that each of the masks follows.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Return overlaps with the n:m patterns that each of the masks follows."""
     rows = list(rows)
     of_left = followed_by(left, [row.name for row in rows], monitor)
     differing = [

@@ -118,7 +118,6 @@ def difference(
 
     Raises:
         CheckpointError: values cannot be read.
-        Cancelled: `cancel` was set.
     """
     monitor = Monitor(progress, cancel)
     pairs = list(_pairs(a, b))

@@ -103,9 +103,6 @@ def summarize(
         before: an earlier summary, whose statistics are reused as far as they apply.
         wanted: called before the weights of a parameter are read; False stops the computation.
         monitor: receives the number of bytes read.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     sides = left, right
     names = [

@@ -159,8 +159,6 @@ def diff_tensors(a: Side, b: Side, dtype: torch.dtype, span: tuple[int, int]) ->
     """Compare a span of two tensors.
 
     Args:
-        a: the first tensor.
-        b: the second tensor.
         dtype: the dtype of the comparison; see `common_dtype`.
         span: flat indices (start, stop); the start is a multiple of 8.
     """

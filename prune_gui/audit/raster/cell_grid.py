@@ -73,9 +73,6 @@ class CellGrid(Generic[Layout]):
         """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
         Args:
-            layout: the layout of the parameter.
-            rows: not empty, step 1.
-            columns: not empty, step 1.
             cells: maximum number of cells (down, across); at most one per row and column.
         """
         return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
@@ -95,9 +92,6 @@ class CellGrid(Generic[Layout]):
         """Yield tiles as units of work: few elements, but at least one cell each.
 
         A tile is as wide as possible, because elements of one row are read in one call.
-
-        Args:
-            min_cost: a cell of fewer elements takes as much time or memory as this many.
         """
         down, across = self.shape
         largest = int(np.diff(self.row_edges).max() * np.diff(self.column_edges).max())

@@ -53,16 +53,8 @@ def cell_statistics(
     """Return the statistics of each cell of a rectangle of a layout; every element counts.
 
     Args:
-        measure: returns a number per element.
-        layout: the layout of the parameter.
-        rows: rows of the layout; not empty, step 1.
-        columns: columns of the layout; not empty, step 1.
         cells: maximum number of cells (down, across); at most one per row and column. The sizes
             of cells differ by at most one row or column.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     transposed = turned(layout)
     if transposed is not None:
@@ -99,16 +91,7 @@ def cell_statistics(
 
 
 def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
-    """Return the largest magnitude of a finite number; 0.0 if there is none.
-
-    Args:
-        measure: returns a number per element.
-        size: the number of elements.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Return the largest magnitude of a finite number; 0.0 if there is none."""
 
     def max_magnitude(span: tuple[int, int]) -> float:
         monitor.advance(span[1] - span[0])
@@ -122,11 +105,7 @@ def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
 
 
 def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) -> float:
-    """Return `reach_of` for the weights, computed from their raw bits; see `values.shown`.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Return `reach_of` for the weights, computed from their raw bits; see `values.shown`."""
     checkpoint = resolution.checkpoint
     if resolution.is_corrected(name):
         keys = ScoreKeys.of(TensorScores.of(resolution.values(name)))

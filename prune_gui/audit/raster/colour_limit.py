@@ -26,20 +26,7 @@ FEW_SPAN_ELEMENTS: Final = 1 << 15
 def colour_limit(
     measure: Measure, size: int, monitor: Monitor, *, few_spans: bool = False
 ) -> float:
-    """Return the magnitude at which a colour scale ends: that of about 99.9 % of the numbers.
-
-    Args:
-        measure: returns a number per element.
-        size: the number of elements.
-        monitor: checks for cancellation.
-        few_spans: whether reading a span takes long.
-
-    Returns:
-        The `inner_limit` of the sampled magnitudes; 0.0 if no sampled number is finite.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Return the magnitude at which a colour scale ends: that of about 99.9 % of the numbers."""
     samples = []
     spans = (FEW_SPANS, FEW_SPAN_ELEMENTS) if few_spans else (SAMPLED_SPANS, SPAN_ELEMENTS)
     for start, stop in _spans(size, *spans):

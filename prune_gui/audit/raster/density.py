@@ -62,17 +62,8 @@ def density(
     cell without elements, between kernels, has the share NaN.
 
     Args:
-        resolution: the resolution.
-        name: name of the parameter.
-        layout: the layout of the parameter.
-        rows: rows of the layout; not empty, step 1.
-        columns: columns of the layout; not empty, step 1.
         cells: maximum number of cells (down, across); at most one per row and column. The sizes
             of cells differ by at most one row or column.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     code_index = CodeIndex.of(resolution, name)
     codes = np.array(code_index.codes, np.uint8)
@@ -104,18 +95,7 @@ def count_in_cells(
     take: Take,
     monitor: Monitor,
 ) -> None:
-    """Count the codes in every cell of a grid over a layout without gaps.
-
-    Args:
-        within: computes the codes of a span.
-        code_index: the slot of each code; nothing is counted in slot 0.
-        grid: the cells.
-        take: receives the counts of one tile; called by several threads at once.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Count the codes in every cell of a grid over a layout without gaps."""
     layout = grid.layout
     if layout.row_stride < layout.column_stride:
 

@@ -58,9 +58,6 @@ def head_shares(
         layout: the layout of the parameter.
         bands: the bands of the layout.
         monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     from prune_gui.audit.raster.density import density  # torch: slow to import
 

@@ -35,17 +35,7 @@ class Profiles:
 def pruned_shares(
     resolution: Resolution, name: str, layout: ParameterLayout, monitor: Monitor
 ) -> Profiles:
-    """Return the pruned share of each row and of each column of a whole layout.
-
-    Args:
-        resolution: the resolution.
-        name: name of the parameter.
-        layout: the layout of the parameter.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Return the pruned share of each row and of each column of a whole layout."""
 
     def pruned(start: int, stop: int) -> tuple[Flags, Flags]:
         return resolution.pruned_by_within(name, start, stop) != KEPT, ALL
@@ -58,16 +48,7 @@ def means(
     layout: ParameterLayout,
     monitor: Monitor,
 ) -> Profiles:
-    """Return the mean of the finite numbers of each row and of each column of a whole layout.
-
-    Args:
-        measure: returns a number per element, see `Measure`; a boolean counts as 0 or 1.
-        layout: the layout of the parameter.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Return the mean of the finite numbers of each row and of each column of a whole layout."""
     transposed = turned(layout)
     if transposed is not None:
         profiles = means(measure, transposed, monitor)

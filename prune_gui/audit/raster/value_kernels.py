@@ -37,11 +37,7 @@ def _add_band(
     ends: Numbers,
     counts: Counts,
 ) -> bool:
-    """Add rows of consecutive values to a row of cells: first per column, which is vectorized.
-
-    Returns:
-        Whether all values are finite. If not, nothing is added.
-    """
+    """Add rows of consecutive values to a row of cells: first per column, which is vectorized."""
     total = np.zeros(columns, np.float64)
     high, low = np.zeros(columns, values.dtype), np.zeros(columns, values.dtype)
     for start in range(0, columns, BLOCK_ELEMENTS):
@@ -88,20 +84,7 @@ def add_values(
     finite: Counts,
     non_finite: Flags,
 ) -> None:
-    """Add values to the statistics of their cells. The outputs are (cells down, cells across).
-
-    Args:
-        values: the values of a chunk.
-        defined: as long as ``values``, which of them count; if empty, all.
-        rows: see the module docstring.
-        columns: see the module docstring.
-        down: see the module docstring.
-        across: see the module docstring.
-        total: the sum of the finite values.
-        farthest: the finite value of the largest magnitude; of x and -x the positive one.
-        finite: the number of finite values.
-        non_finite: whether a value is NaN or infinite.
-    """
+    """Add values to the statistics of their cells. The outputs are (cells down, cells across)."""
     contiguous = defined.size == 0 and columns[-1] == columns.size - 1
     first = 0
     while first < rows.size:
@@ -160,17 +143,7 @@ def add_codes(
     across: Counts,
     counts: Counts,
 ) -> None:
-    """Count elements by the step that pruned them, and by cell.
-
-    Args:
-        codes: the codes of a chunk.
-        slots: uint8 (256,), the slot of each code.
-        rows: see the module docstring.
-        columns: see the module docstring.
-        down: see the module docstring.
-        across: see the module docstring.
-        counts: (slots, cells down, cells across).
-    """
+    """Count elements by the step that pruned them, and by cell."""
     for i in range(rows.size):
         row_counts = counts[:, down[i]]
         line = codes[rows[i] :]
@@ -192,10 +165,6 @@ def add_lines(
     """Sum and count the finite values of each row and of each column.
 
     Args:
-        values: the values of a chunk.
-        defined: as long as ``values``, which of them count; if empty, all.
-        rows: see the module docstring.
-        columns: see the module docstring.
         down: the index of each row in ``by_row``.
         across: the index of each column in ``by_column``.
         by_row: (2, rows), the sum and the number of finite values.

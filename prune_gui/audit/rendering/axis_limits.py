@@ -35,14 +35,7 @@ def span(low: float, high: float, min_length: float = MIN_LENGTH) -> tuple[float
 
 
 def inner_limit(numbers: NDArray[np.float64]) -> float:
-    """Return the upper limit of an axis from zero that shows all numbers but a few outliers.
-
-    Args:
-        numbers: finite and non-negative.
-
-    Returns:
-        The `INNER_QUANTILE` of the numbers; their maximum, or 0.0, if that is not much larger.
-    """
+    """Return the upper limit of an axis from zero that shows all numbers but a few outliers."""
     highest = float(np.max(numbers, initial=0.0))
     if len(numbers) < MIN_NUMBERS:
         return highest

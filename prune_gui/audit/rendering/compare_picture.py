@@ -145,7 +145,6 @@ def paint(kept: str, *overlays: tuple[NDArray[np.float32], str]) -> NDArray[np.u
     before it, so the last one is always visible.
 
     Args:
-        kept: colour of the rest.
         overlays: share of each cell, in [0, 1], and its colour. The shares of a cell add up to at
             most 1.
     """

@@ -61,10 +61,6 @@ def mask_levels(density: Density, draft: int | None) -> Levels:
     """Return the level of each cell: the colour of its step, and the share that is pruned.
 
     A cell with a pruned element never has share 0, and one with a kept element never `ALL`.
-
-    Args:
-        density: its share is NaN where there are no elements.
-        draft: step number of the draft; None without a draft.
     """
     share = np.nan_to_num(density.share)
     levels = np.clip(np.rint(share * ALL), share > 0, ALL - (share < 1)).astype(np.uint16)

@@ -86,15 +86,6 @@ def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thum
     """Compute the thumbnail of a parameter; every element counts.
 
     Reads nothing if no step targets the parameter and it has no zeros.
-
-    Args:
-        subject: the parameter, its resolution and its zeros.
-        shading: decides whether shares are of elements or of energy.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-        CheckpointError: the file changed while it was read.
     """
     from prune_gui.audit.raster.density import density  # torch: slow to import
 
@@ -114,14 +105,7 @@ def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thum
 def pixels(
     thumbnail: Thumbnail, shading: Shading, colours: Colours, draft: int | None
 ) -> NDArray[np.uint8]:
-    """Return the pixels of a thumbnail, uint8 (cells down, cells across, 4): RGB and 255.
-
-    Args:
-        thumbnail: the thumbnail.
-        shading: what the colours show.
-        colours: the colours of the theme.
-        draft: step number of the draft; None without a draft.
-    """
+    """Return the pixels of a thumbnail, uint8 (cells down, cells across, 4): RGB and 255."""
     density = thumbnail.density
     if shading is Shading.STEP:
         return coloured(mask_levels(density, draft), _steps(colours))

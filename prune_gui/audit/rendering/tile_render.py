@@ -91,19 +91,7 @@ def render_tiles(
     monitor: Monitor,
     time_limit_s: float | None = None,
 ) -> RenderedView | str:
-    """Render the missing tiles of a picture, or some of them; on failure, return the message.
-
-    Args:
-        painter: paints the tiles.
-        tile_grid: positions of the tiles.
-        tiles: cache that provides earlier tiles and receives the new ones.
-        finished: tiles of this picture that are rendered already, even if the cache evicted them.
-        monitor: receives the progress.
-        time_limit_s: no strip is started after this time, except the first; None: render all.
-
-    Raises:
-        Cancelled: if the monitor is cancelled.
-    """
+    """Render the missing tiles of a picture, or some of them; on failure, return the message."""
     started, available = time.monotonic(), tiles.of(painter.key, tile_grid) | finished
     keys, elements = tile_grid.keys(painter.key), len(tile_grid.rows) * len(tile_grid.columns)
     missing = [index for index in keys if index not in available]

@@ -59,7 +59,6 @@ def report_on_files(
 
     Raises:
         CheckpointError: a file cannot be read, or changed while it was read.
-        Cancelled: the monitor was cancelled.
     """
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
@@ -80,7 +79,6 @@ def report_on_stack(
 
     Raises:
         CheckpointError: the file cannot be read, or changed while it was read.
-        Cancelled: the monitor was cancelled.
     """
     checkpoint = resolution.checkpoint
     with monitor.plan(READS * _nbytes(checkpoint)):

@@ -31,12 +31,7 @@ MAX_LABEL_PX: Final = 150
 
 
 def overview(layers: Sequence[Layer], max_tiles: int = MAX_TILES) -> str:
-    """Return a picture of the sparsity of each matrix; "" if there are no matrices.
-
-    Args:
-        layers: the layers of a file; those with less than two dims are left out.
-        max_tiles: limit on the number of matrices; a sentence tells how many are left out.
-    """
+    """Return a picture of the sparsity of each matrix; "" if there are no matrices."""
     by_name = {layer.name: layer for layer in layers}
     drawn, omitted, parts = 0, 0, []
     for section in sections({layer.name: layer.shape for layer in layers}):

@@ -79,14 +79,7 @@ def subject_of_stack(resolution: Resolution, monitor: Monitor) -> Subject:
 
 
 def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
-    """Return a resolution that also prunes what another one prunes in the file.
-
-    Args:
-        resolution: its steps come first.
-        zeros: a resolution without steps, of the same checkpoint or of another one. Parameters
-            that are not `comparable` are left out.
-        monitor: receives the number of elements processed.
-    """
+    """Return a resolution that also prunes what another one prunes in the file."""
     layers, counts = {}, {}
     to_count = []
     for name in resolution.counts:

@@ -58,9 +58,6 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
 
     Only members of which a step pruned other elements than whole channels are read. Elements of
     tensors that are not prunable are kept.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     by_channel: dict[tuple[str, int], dict[int, NDArray[np.int64]]] = {}
     by_code = {KEPT: np.zeros(group.size, np.int64)}
@@ -97,7 +94,6 @@ def count_removable(
 
     Raises:
         CheckpointError: the file changed while it was read.
-        Cancelled: the monitor was cancelled.
     """
     return [int(np.count_nonzero(one)) for one in removable_units(resolution, groups, monitor)]
 
@@ -148,9 +144,6 @@ def unit_norms(
     """Return the 2-norm of all slices of each unit together, of the weights in the file.
 
     Tensors with two or more dimensions count; all do if there are none.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     tensors = checkpoint.tensors
     floats = [one for one in group.members if tensors[one.name].not_prunable is None]
@@ -172,13 +165,7 @@ def unit_norms(
 
 
 def ranked_units(resolution: Resolution, group: CoupledGroup, step: int) -> PrunedUnits | None:
-    """Return the units of a group as a step ranked them; None if it did not.
-
-    Args:
-        resolution: the resolution.
-        group: the group.
-        step: the number of the step, from 1.
-    """
+    """Return the units of a group as a step ranked them; None if it did not."""
     found = units_of_step(resolution, group, step)
     return found if found is not None and found.ranks is not None else None
 

@@ -31,8 +31,6 @@ def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = No
     """Return a reader of the values; kept elements are corrected. See `values.shown`.
 
     Args:
-        resolution: the resolution.
-        name: name of the parameter.
         span: the flat indices (start, stop) that will be read; None: all.
     """
     if span is None:
@@ -88,9 +86,6 @@ def scores(resolution: Resolution, name: str, step: int) -> Measure:
     """Return a reader of the scores of a step; elements that earlier steps pruned have none.
 
     In a structured step, an element has the score of its unit: its channel or its block.
-
-    Raises:
-        RecipeError: the step does not rank this parameter.
     """
     ranked = _ranked(resolution, name, step)
 
@@ -105,9 +100,6 @@ def margins(resolution: Resolution, name: str, step: int) -> Measure:
     """Return a reader of the scores minus the cut of a step: at most 0 where it prunes.
 
     Where there is no cut, as in a row in which nothing is pruned, there is no margin.
-
-    Raises:
-        RecipeError: the step does not rank this parameter.
     """
     ranked = _ranked(resolution, name, step)
 

@@ -64,9 +64,6 @@ def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[fl
     """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
 
     The weights are those of `values.shown`.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     read = values.shown(resolution, name)
 
@@ -85,14 +82,7 @@ def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[fl
 
 
 def bin_edges(low: float, high: float, bins: int, *, symmetric: bool) -> NDArray[np.float64]:
-    """Return the edges of `bins` bins of equal width from `low` to `high`.
-
-    Args:
-        low: the minimum weight.
-        high: the maximum weight; if it equals `low`, the bins are centred on it.
-        bins: number of bins.
-        symmetric: use the range from -m to m, where m is the larger absolute value.
-    """
+    """Return the edges of `bins` bins of equal width from `low` to `high`."""
     if symmetric:
         high = max(abs(low), abs(high))
         low = -high
@@ -120,16 +110,6 @@ def histogram(
 
     If only the last step differs from that of `before`, and it prunes small absolute weights, only
     a bin with its cut is counted again.
-
-    Args:
-        resolution: the resolution.
-        name: name of the parameter.
-        edges: from `bin_edges`; they include `value_range`.
-        monitor: receives the number of elements processed.
-        before: an earlier histogram of the same parameter, with the same values.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     if before is not None and np.array_equal(before.edges, edges):
         updated = _updated(resolution, name, before, monitor)

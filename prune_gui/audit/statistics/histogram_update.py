@@ -67,17 +67,6 @@ def count_pruned(
 
     The step prunes all remaining weights in the bins between the cut and its negative, and none
     beyond these two bins. The total that it prunes is known, so only one of the two is counted.
-
-    Args:
-        resolution: the resolution.
-        name: name of the parameter.
-        own: the `draft_cut` of the parameter.
-        edges: edges of the bins; no finite weight is outside.
-        kept: number of weights in each bin that the earlier steps leave.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     # A cut above all weights is treated as one in the last bin: the count there is known, too.
     cut_bins = np.searchsorted(edges[:-1], [-own.value, own.value], side="right") - 1

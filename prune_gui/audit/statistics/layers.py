@@ -125,9 +125,6 @@ def compute(
         wanted: called before each parameter is read, or before all are if an executor reads them;
             False stops the computation.
         monitor: receives the number of bytes read.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]

@@ -68,9 +68,6 @@ def norms(
     """Return the n-norm of each channel along `dim`, of the weights in the file.
 
     A 0-d parameter is one channel.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     info = checkpoint.tensors[name]
     if info.scale is not None:
@@ -94,20 +91,12 @@ def norms_by_step(
     """Return how much of the norm of each channel is left after each step.
 
     Args:
-        resolution: the resolution.
-        name: name of the parameter.
-        dim: dimension of the channels.
-        n: order of the norm.
-        whole: the norms in the file.
         monitor: receives the number of bytes read.
 
     Returns:
         float64 (codes, channels), with the codes of `channels`. Row i is the norm of the elements
         of the first i + 1 codes, with zeros in place of the others: row 0 is that of the kept
         elements, and the last row is `whole`.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     codes = CodeIndex.of(resolution, name).codes
     checkpoint, info = resolution.checkpoint, resolution.checkpoint.tensors[name]
@@ -127,11 +116,7 @@ def norms_by_step(
 
 
 def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
-    """Return the ranks of the channels, and the maximum rank that is pruned; 0.0 if none is.
-
-    Args:
-        chosen: the channels of a step that ranks them.
-    """
+    """Return the ranks of the channels, and the maximum rank that is pruned; 0.0 if none is."""
     assert chosen.ranks is not None
     values = chosen.ranks.astype(np.float64)
     values.flags.writeable = False
@@ -139,15 +124,7 @@ def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
 
 
 def shared_rank(chosen: PrunedUnits, every: Iterable[PrunedUnits]) -> float | None:
-    """Return the maximum rank that a step prunes in any target, if it prunes less in one of them.
-
-    Args:
-        chosen: the channels of one target of a step that ranks all targets together.
-        every: the channels of all targets.
-
-    Returns:
-        The rank; None if `chosen` keeps no channel of a lower rank.
-    """
+    """Return the maximum rank that a step prunes in any target, if it prunes less in another."""
     shared = max(ranks(one)[1] for one in every)
     assert chosen.ranks is not None
     is_kept = ~chosen.pruned & (chosen.remaining > 0)
@@ -178,9 +155,6 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     """Count the elements of each channel along `dim` by the step that pruned them.
 
     A 0-d parameter is one channel.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     shape = resolution.checkpoint.tensors[name].shape or (1,)
     inner = math.prod(shape[dim + 1 :])

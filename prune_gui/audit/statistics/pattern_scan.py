@@ -46,11 +46,7 @@ class Groups:
     flattened: bool
 
     def are_sparse(self, zero: Flags) -> bool:
-        """Return whether every group has enough zeros.
-
-        Args:
-            zero: (rows, size of dim 1, elements of a kernel); contiguous.
-        """
+        """Return whether every group has enough zeros."""
         length, fewest = PATTERNS[self.pattern]
         if self.flattened:
             return bool(np.bitwise_count(zero.reshape(-1).view(f"u{length}")).min() >= fewest)
@@ -96,8 +92,6 @@ class PatternScan:
 
     Args:
         shape: shape of the parameter, with at least two dims and no dim of size 0.
-        heads: how attention heads divide one of its dims; None if they do not.
-        layout: which dims have its channels.
     """
 
     def __init__(
@@ -125,7 +119,6 @@ class PatternScan:
 
         Args:
             start: the first flat index of the span.
-            zero: a flag per element of it.
         """
         first, rows = start // self._columns, len(zero) // self._columns
         zeros = int(np.count_nonzero(zero))
@@ -236,12 +229,6 @@ class PatternScan:
         The zeros outside empty units estimate how frequent scattered zeros are. The expected
         number of empty units that follows is too low by a factor of up to e. Zeros of weights that
         were small in the same channels are not quite random, so a few units may be empty anyway.
-
-        Args:
-            empty: number of empty units that are not in dead channels.
-            units: number of units.
-            size: elements per unit.
-            zeros: number of zeros in empty units.
         """
         elements = self._dead_rows.size * self._columns - zeros
         expected = units * ((self._zeros - zeros) / elements) ** size if elements else 0.0

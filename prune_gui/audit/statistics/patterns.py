@@ -32,12 +32,7 @@ def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the patterns that a tensor follows.
-
-    Args:
-        patterns: the possible patterns.
-        fewest: for each length in `GROUPS`, the minimum number of zeros in a group.
-    """
+    """Return the patterns that a tensor follows."""
     zeros = dict(zip(GROUPS, fewest, strict=True))
     return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
 
@@ -48,9 +43,6 @@ def followed_by(
     """Return the patterns that the masks of parameters follow; pruned elements are their zeros.
 
     A mask is computed only if enough elements are pruned, and until no pattern is possible.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
     """
     tasks, found = {}, dict[str, tuple[str, ...]]()
     for name in names:
@@ -88,11 +80,7 @@ def _followed(
 
 
 def fewest_in_groups(zero: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return, for each length in `GROUPS`, the minimum number of True in a group.
-
-    Args:
-        zero: flags of consecutive elements; those after the last whole group do not count.
-    """
+    """Return, for each length in `GROUPS`, the minimum number of True in a group."""
     fewest = []
     for length in GROUPS:
         whole = zero[: len(zero) // length * length].view(f"u{length}")

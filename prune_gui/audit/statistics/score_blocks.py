@@ -159,13 +159,7 @@ def _uniform(size: int, cut: float, *, prunes: bool) -> tuple[Numbers, Flags, Fl
 
 
 def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
-    """Return the scores of elements, given the unit that each belongs to.
-
-    Args:
-        chosen: the ranked units.
-        units: the unit of each element.
-        inside: whether an element belongs to a unit.
-    """
+    """Return the scores of elements, given the unit that each belongs to."""
     size = units.size
     if chosen.ranks is None or not chosen.ranks.size:
         return ScoreBlock(np.zeros(size), np.zeros(size), np.zeros(size, np.bool_), inside)

@@ -92,11 +92,6 @@ class ScoreHistogram:
 
         The LAMP score w^2 / (sum of v^2 over the remaining v with |v| >= |w|) grows with |w|, so
         that the groups have the same elements and other bounds.
-
-        Args:
-            of_weights: whether w are the absolute weights, whose squares are summed in `energy`.
-                Otherwise they are the scores of this histogram, and all scores of a group count as
-                the middle of it.
         """
         with np.errstate(over="ignore"):  # the square of a large bound overflows
             squares = np.square(self.bounds)
@@ -142,18 +137,7 @@ def score_histogram(
     applied_steps: Sequence[AppliedStep],
     monitor: Monitor,
 ) -> ScoreHistogram:
-    """Count the elements of a parameter by score, and by the step that pruned them.
-
-    Args:
-        checkpoint: the checkpoint, for the weights in `energy`.
-        name: name of the parameter.
-        keys: the keys of the scores, one per element.
-        applied_steps: the steps that prune the parameter.
-        monitor: receives the number of elements processed.
-
-    Raises:
-        Cancelled: the monitor was cancelled.
-    """
+    """Count the elements of a parameter by score, and by the step that pruned them."""
     codes = (KEPT, *sorted({applied.step for applied in applied_steps}))
     slots = np.zeros(256, np.uint8)
     slots[list(codes)] = np.arange(len(codes))
@@ -222,12 +206,6 @@ def common_edges(every: Sequence[ScoreHistogram], bins: int, *, log: bool) -> ND
 
     The groups of LAMP scores have different bounds in each parameter. Then an element within the
     width of a group of an edge may be counted in the bin next to its own.
-
-    Args:
-        every: histograms of the same kind of score.
-        bins: approximate number of bins; there are fewer where groups are wider than bins.
-        log: whether bins have equal ratios, from the lowest positive score, or equal widths, from
-            zero.
     """
     bounds = np.unique(np.concatenate([one.bounds for one in every]))
     occur = np.concatenate([one.bounds[1:-1][one.counts[:, 1:].any(0)] for one in every])
@@ -248,10 +226,6 @@ def common_edges(every: Sequence[ScoreHistogram], bins: int, *, log: bool) -> ND
 
 def binned(found: ScoreHistogram, edges: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the number of elements in each bin.
-
-    Args:
-        found: a histogram without scores above the last edge.
-        edges: from `common_edges`; elements below the first edge are excluded.
 
     Returns:
         int64 (codes, bins).

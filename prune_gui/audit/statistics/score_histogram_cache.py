@@ -35,11 +35,7 @@ class ScoreHistogramCache:
         self._lock = threading.Lock()
 
     def found(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
-        """Return the histogram of the scores before the last step pruned the lowest ones.
-
-        Raises:
-            Cancelled: the work should stop.
-        """
+        """Return the histogram of the scores before the last step pruned the lowest ones."""
         from prune_gui.audit.statistics.score_histogram import score_histogram  # slow: numba
 
         key = (name, scored.keys, scored.layers)
@@ -54,10 +50,6 @@ class ScoreHistogramCache:
         return histogram.by_lamp(of_weights=scored.kind == "lamp")
 
     def left(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
-        """Return the histogram of the scores after all steps.
-
-        Raises:
-            Cancelled: the work should stop.
-        """
+        """Return the histogram of the scores after all steps."""
         before = self.found(name, scored, monitor)
         return before.with_lowest(*scored.lowest) if scored.lowest else before

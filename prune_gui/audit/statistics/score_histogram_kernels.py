@@ -32,11 +32,7 @@ def count_groups(
         bits: raw bits of the scores.
         magnitude: bit mask of a key.
         shift: number of trailing bits of a key that are ignored.
-        codes: the step that pruned each element.
-        slots: uint8 (256,), the slot of each code; slot 0 counts remaining elements.
-        weights: the weights; non-finite ones add nothing to `energy`.
         counts: (slots, groups).
-        energy: (groups,).
     """
     for i in range(bits.size):
         group = (bits[i] & magnitude) >> shift

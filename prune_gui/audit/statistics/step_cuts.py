@@ -49,14 +49,7 @@ def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
 def score_cut(
     resolution: Resolution, name: str, step: int, histogram: ScoreHistogram
 ) -> StepCut | None:
-    """Return the cut of a step in its own scores of a parameter; None if it has no finite cut.
-
-    Args:
-        resolution: the resolution.
-        name: name of the parameter.
-        step: number of a step that ranks the elements of the parameter.
-        histogram: of these scores.
-    """
+    """Return the cut of a step in its own scores of a parameter; None if it has no finite cut."""
     [applied] = (one for one in resolution.layers[name] if one.step == step)
     return _cut(resolution, name, applied, histogram)
 

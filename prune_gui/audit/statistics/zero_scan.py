@@ -66,7 +66,6 @@ class ZeroScan:
 
         Raises:
             CheckpointError: the file changed while it was read.
-            Cancelled: the monitor was cancelled; the count can be continued.
         """
         end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)

@@ -106,9 +106,6 @@ def measure(
         by: order of the norm; or one of `channel_cuts`, which ranks along `dim`.
         before: a result for the same channels, or None.
         monitor: receives the progress.
-
-    Raises:
-        Cancelled: if the monitor is cancelled.
     """
     from prune_gui.audit.statistics.norms import (  # torch: slow to import
         channels,
@@ -159,14 +156,7 @@ def _ranks_by_step(
     step: int,
     is_pruned: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return the ranks as `ChannelData.parts`: zeros where a step prunes, up to its code.
-
-    Args:
-        ranks: rank of each channel.
-        codes: the code of each row.
-        step: the number of the step.
-        is_pruned: whether the step prunes a channel.
-    """
+    """Return the ranks as `ChannelData.parts`: zeros where a step prunes, up to its code."""
     parts = np.tile(ranks, (len(codes), 1))
     if step in codes:
         parts[: codes.index(step), is_pruned] = 0.0

@@ -167,9 +167,6 @@ def compute_distribution(
         score_histograms: cache; only what has changed is counted again.
         before: the previous result for the same open file, or None.
         monitor: receives the progress.
-
-    Raises:
-        Cancelled: if the monitor is cancelled.
     """
     step = shared_step(subject, request.of) if request.together else None
     names = tuple(subject.resolution.outcomes[step - 1].pruned) if step else (subject.name,)

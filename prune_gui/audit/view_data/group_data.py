@@ -146,7 +146,6 @@ def measure_group(
 
     Raises:
         RecipeError: the parameter is no member of a group, or a table does not fit the file.
-        Cancelled: the monitor was cancelled.
     """
     choices = groups_of(subject.resolution, subject.name)
     chosen = _first_wanted(choices, wanted)
@@ -218,9 +217,6 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
     """Return the coupled groups that a parameter is a member of.
 
     Groups whose units are whole tensors come last.
-
-    Raises:
-        RecipeError: there are none.
     """
     from prune_gui.architecture.groups import coupled_groups, spaces
 

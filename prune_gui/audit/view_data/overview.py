@@ -143,7 +143,6 @@ def compute_overview(
         monitor: receives the number of elements and bytes processed.
 
     Raises:
-        Cancelled: the monitor was cancelled.
         CheckpointError: the file changed while it was read.
     """
     # torch: slow to import

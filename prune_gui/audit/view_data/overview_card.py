@@ -69,14 +69,7 @@ class Card(NamedTuple):
 
 
 def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> Card:
-    """Return the card of a file.
-
-    Args:
-        statistics: of all parameters, as far as they are computed.
-        rows: the same, with one row per parameter.
-        blocks: number of repeated blocks.
-        file_zeros: the zeros of the file, as far as they are counted.
-    """
+    """Return the card of a file."""
     problems = rows.nearly_empty + rows.nan + rows.infinite + rows.dead
     found = np.flatnonzero(problems).tolist()
     warned = [

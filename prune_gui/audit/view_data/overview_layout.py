@@ -70,11 +70,7 @@ class Arrangement:
         return max((section_columns(part) for part in self.sections if not part.roles), default=0)
 
     def nearest_first(self, visible: tuple[str, str] | None) -> list[str]:
-        """Return all names, those between the first and last visible one first, then by distance.
-
-        Args:
-            visible: the first and the last visible parameter; None if unknown.
-        """
+        """Return all names: those between the first and last visible one, then by distance."""
         names = list(self.positions)
         if visible is None or not self.ranks.keys() >= set(visible):
             return names

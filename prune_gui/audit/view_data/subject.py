@@ -109,13 +109,7 @@ class Subject:
 
 
 def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, int]:
-    """Return the number of elements by code, kept elements first; codes with 0 are left out.
-
-    Args:
-        pruned: number of pruned elements, those pruned in the file included.
-        total: number of all elements.
-        steps: number of elements that each step pruned.
-    """
+    """Return the number of elements by code, kept elements first; codes with 0 are left out."""
     by_code = {KEPT: total - pruned, **dict(enumerate(steps, start=1))}
     by_code[IN_FILE] = pruned - sum(steps)
     return {code: count for code, count in by_code.items() if count}

@@ -44,11 +44,7 @@ class FlaxCheckpoint(SpanCheckpoint):
 
 
 def _tensors(source: Source) -> dict[str, SpanTensor]:
-    """Return the arrays of the model in a file.
-
-    Raises:
-        FalseClaimError: the file is damaged or ambiguous.
-    """
+    """Return the arrays of the model in a file."""
     source.file.seek(0)
     arrays = FlaxParser(source.file, source.size).arrays
     model = {path: each for path, each in arrays.items() if path[:1] != (OPTIMIZER,)} or arrays

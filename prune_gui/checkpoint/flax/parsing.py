@@ -85,14 +85,10 @@ class FlaxParser:
     """Finds the arrays in a file.
 
     Args:
-        file: the file.
         size: its size in bytes.
 
     Attributes:
         arrays: the arrays by the keys that lead to each of them.
-
-    Raises:
-        FalseClaimError: the file breaks a rule of the format, or is ambiguous.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -269,11 +265,7 @@ class FlaxParser:
 
 
 def _number_of_others(key: str, dtype: str, nbytes: int) -> int:
-    """Return the number of elements of a dtype of NumPy that torch does not have.
-
-    Raises:
-        FalseClaimError: NumPy does not have it either, or the bytes are not those of such elements.
-    """
+    """Return the number of elements of a dtype of NumPy that torch does not have."""
     if dtype in BYTE_DTYPES:
         return nbytes
     import numpy as np  # slow to import

@@ -104,11 +104,7 @@ class GgufHeader(NamedTuple):
 
 
 def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
-    """Read and check the header of a file of `size` bytes; `name` is for messages.
-
-    Raises:
-        CheckpointError: the header breaks a rule of the format.
-    """
+    """Read and check the header of a file of `size` bytes; `name` is for messages."""
     try:
         return _read(_Reader(file, size), size, name)
     except _HeaderError as problem:

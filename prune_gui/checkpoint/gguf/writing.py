@@ -29,10 +29,6 @@ def write_gguf(
     """Write the file at `path`; see `write_plain`.
 
     The metadata of `template` keeps its types and its order. Further metadata follows as text.
-
-    Raises:
-        CheckpointError: these are not the tensors of a GGUF file.
-        Cancelled: the user cancels.
     """
     original = checked_template(writers, template)
     return write_plain(
@@ -47,32 +43,20 @@ def write_gguf(
 def gguf_nbytes(
     writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
-    """Return the bytes of the file that `write_gguf` would write.
-
-    Raises:
-        CheckpointError: these are not the tensors of a GGUF file.
-    """
+    """Return the bytes of the file that `write_gguf` would write."""
     original = checked_template(writers, template)
     header = _header_bytes(writers, original, _octets(original), metadata, None)
     return padded(len(header), original.gguf_header.alignment) + data_nbytes(writers, original)
 
 
 def data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
-    """Return the bytes of the padded data.
-
-    Raises:
-        CheckpointError: these are not the tensors of a GGUF file.
-    """
+    """Return the bytes of the padded data."""
     alignment = checked_template(writers, template).gguf_header.alignment
     return sum(padded(writer.tensor.nbytes, alignment) for writer in writers)
 
 
 def checked_template(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> GgufCheckpoint:
-    """Return the file that is written anew, with the same tensors.
-
-    Raises:
-        CheckpointError: `template` is not a GGUF file, or has other tensors.
-    """
+    """Return the file that is written anew, with the same tensors."""
     if isinstance(template, GgufCheckpoint) and template.keys == tuple(
         writer.key for writer in writers
     ):

@@ -46,12 +46,8 @@ def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]
     """Return what `_dataset` says of each dataset of an HDF5 file, in the order of the file.
 
     Args:
-        file: a file that contains the HDF5 file.
         start: the position of its first byte there.
         size: its size in bytes.
-
-    Raises:
-        ListingError: the file is damaged, or links to something outside of it.
     """
     root = str(Path(__file__).parents[3])
     command = [sys.executable, "-P", "-c", START_CODE, root, str(start), str(size)]

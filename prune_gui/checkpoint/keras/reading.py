@@ -115,12 +115,7 @@ class KerasCheckpoint(SpanCheckpoint):
         super().__init__(source, tensors, metadata, surroundings)
 
     def _hdf5_span(self, source: Source) -> Span:
-        """Return the span of the HDF5 file: the whole file, or a record of an archive.
-
-        Raises:
-            FalseClaimError: the archive breaks a rule, or the record is compressed.
-            zipfile.BadZipFile: the archive is damaged.
-        """
+        """Return the span of the HDF5 file: the whole file, or a record of an archive."""
         source.file.seek(0)
         if source.file.read(len(MAGIC)) == MAGIC:
             return 0, source.size
@@ -158,12 +153,7 @@ class KerasCheckpoint(SpanCheckpoint):
             yield read
 
     def check_records(self) -> None:
-        """Compare all records of the archive, if there is one, with their checksums.
-
-        Raises:
-            CheckpointError: one is damaged.
-            Cancelled: the user cancels.
-        """
+        """Compare all records of the archive, if there is one, with their checksums."""
         for entry in self.archive.infolist() if self.archive else ():
             self._checks.check(entry)
 
@@ -198,11 +188,7 @@ def trailer(metadata: Mapping[str, str]) -> bytes:
 
 
 def _tensors(datasets: list[dict[str, Any]], start: int, stop: int) -> dict[str, SpanTensor]:
-    """Return the tensors of the datasets of an HDF5 file that is at a span.
-
-    Raises:
-        FalseClaimError: they are not in the file, or overlap.
-    """
+    """Return the tensors of the datasets of an HDF5 file that is at a span."""
     model = [each for each in datasets if each["path"].partition("/")[0] not in OPTIMIZERS]
     shown = model or datasets
     separator = dotted([each["path"] for each in shown])

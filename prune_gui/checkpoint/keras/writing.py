@@ -32,16 +32,7 @@ def write_keras(
     """Write a copy of the file of `template` to the file at `path`.
 
     Args:
-        path: see `FileFormat.write`, also for the next four.
-        writers: the tensors.
-        template: a checkpoint of the same format.
-        metadata: the metadata.
         monitor: counts bytes.
-        name: the name of the format.
-
-    Raises:
-        CheckpointError: the copy cannot hold the tensors.
-        Cancelled: the user cancels.
     """
     keras = _template(writers, template, name)
     keras.check_records()
@@ -74,11 +65,7 @@ def keras_nbytes(
     *,
     name: str,
 ) -> int:
-    """Return the bytes of the file that `write_keras` would write.
-
-    Raises:
-        CheckpointError: the copy cannot hold the tensors.
-    """
+    """Return the bytes of the file that `write_keras` would write."""
     keras = _template(writers, template, name)
     start, stop = keras.hdf5
     hdf5_nbytes = stop - start

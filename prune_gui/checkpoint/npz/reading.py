@@ -144,11 +144,7 @@ class NpzCheckpoint(SpanCheckpoint):
         return own
 
     def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> Member:
-        """Read the header of an array.
-
-        Raises:
-            FalseClaimError: it is invalid, or does not fit the size of the record.
-        """
+        """Read the header of an array."""
         with self.archive.open(entry) as file:
             try:
                 version = np.lib.format.read_magic(file)

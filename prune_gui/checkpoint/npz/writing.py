@@ -65,10 +65,6 @@ def write_npz(
 
     If `template` is such an archive, each array keeps its header, its order in memory, and whether
     it is compressed; records that are not dense tensors are copied.
-
-    Raises:
-        CheckpointError: a tensor cannot be stored in this format.
-        Cancelled: the user cancels.
     """
     npz = template if isinstance(template, NpzCheckpoint) else None
     records = _records(writers, npz)
@@ -100,11 +96,7 @@ def write_npz(
 def npz_nbytes(
     writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
 ) -> int:
-    """Return the bytes of the file that `write_npz` would write; about, if it compresses.
-
-    Raises:
-        CheckpointError: a tensor cannot be stored in this format.
-    """
+    """Return the bytes of the file that `write_npz` would write; about, if it compresses."""
     npz = template if isinstance(template, NpzCheckpoint) else None
     records = _records(writers, npz)
     own = _own_octets(npz, with_checksums(metadata, (writer.key for writer in writers)))

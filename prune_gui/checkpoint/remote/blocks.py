@@ -45,11 +45,7 @@ Fetch = Callable[[int, int], "memoryview | bytes"]
 
 
 def cache_limit() -> int:
-    """Return the bytes that the blocks of all remote files may take on disk.
-
-    Raises:
-        CheckpointError: the environment variable for it is invalid.
-    """
+    """Return the bytes that the blocks of all remote files may take on disk."""
     try:
         return parse_bytes(os.environ.get(LIMIT_VARIABLE) or DEFAULT_LIMIT)
     except ValueError as error:
@@ -88,13 +84,7 @@ class Blocks:
         """Return the blocks of a remote file in one of its states; the caller closes them.
 
         Args:
-            url: of the file.
-            tag: tells this state from others.
             size: the size of the file in bytes.
-            fetch: reads a span of it.
-
-        Raises:
-            CheckpointError: the cache folder cannot be used.
         """
         name = hashlib.sha256(f"{url}\n{tag}\n{size}".encode()).hexdigest()[:32]
         with cls._opening:
@@ -133,44 +123,23 @@ class Blocks:
         return int((np.minimum(starts + BLOCK_BYTES, self.size) - starts).sum())
 
     def read(self, start: int, size: int) -> bytes:
-        """Return up to `size` bytes from `start` on; fewer at the end of the file.
-
-        Raises:
-            CheckpointError: they cannot be fetched.
-            Cancelled: the user cancels.
-        """
+        """Return up to `size` bytes from `start` on; fewer at the end of the file."""
         stop = min(start + size, self.size)
         with self._loaded(start, stop) as file:
             return os.pread(file.fileno(), max(0, stop - start), start)
 
     def map(self, start: int, stop: int, first: int) -> mmap.mmap:
-        """Return a copy-on-write mapping from `first` to `stop` that has the bytes from `start` on.
-
-        Raises:
-            CheckpointError: they cannot be fetched.
-            Cancelled: the user cancels.
-            OSError: the system cannot map them.
-        """
+        """Return a copy-on-write mapping of `first` to `stop` that has the bytes from `start`."""
         with self._loaded(start, stop) as file:
             return mmap.mmap(file.fileno(), stop - first, offset=first, access=mmap.ACCESS_COPY)
 
     def load(self, start: int, stop: int) -> None:
-        """Fetch a span.
-
-        Raises:
-            CheckpointError: it cannot be fetched.
-            Cancelled: the user cancels.
-        """
+        """Fetch a span."""
         with self._loaded(start, stop):
             pass
 
     def whole_file(self) -> BinaryIO:
-        """Return a local file with all bytes; the caller closes it.
-
-        Raises:
-            CheckpointError: they cannot be fetched.
-            Cancelled: the user cancels.
-        """
+        """Return a local file with all bytes; the caller closes it."""
         with self._loaded(0, self.size) as file:
             return os.fdopen(os.dup(file.fileno()), "rb")
 

@@ -61,12 +61,7 @@ def located(url: str) -> tuple[ObjectStore, str]:
 
 
 def awaited(work: Callable[[Patience], Awaitable[Found]], limit: int = MAX_ANSWER_BYTES) -> Found:
-    """Return the result of work of `obstore`, which is abandoned when it is too slow or cancelled.
-
-    Raises:
-        WebError: it takes too long, or the work counts more bytes than the limit.
-        Cancelled: the user cancels.
-    """
+    """Return the result of work of `obstore`, abandoned when it is too slow or cancelled."""
     patience = Patience(limit, STALL_S)
 
     async def watch() -> Found:
@@ -83,11 +78,7 @@ def awaited(work: Callable[[Patience], Awaitable[Found]], limit: int = MAX_ANSWE
 
 
 def check_installed() -> None:
-    """Check that the package for remote files is installed.
-
-    Raises:
-        CheckpointError: it is not.
-    """
+    """Check that the package for remote files is installed."""
     if importlib.util.find_spec("obstore") is None:
         raise CheckpointError(
             tr(
@@ -100,11 +91,7 @@ def check_installed() -> None:
 
 @lru_cache(maxsize=16)
 def bucket_store(scheme: str, bucket: str) -> ObjectStore:
-    """Return the connections to a bucket, with the credentials of its provider.
-
-    Raises:
-        CheckpointError: the package for it is not installed, or its settings are not complete.
-    """
+    """Return the connections to a bucket, with the credentials of its provider."""
     check_installed()
     from obstore.exceptions import BaseError  # optional
     from obstore.store import from_url

@@ -60,12 +60,7 @@ class Destination(NamedTuple):
     overwrite: bool
 
     def send(self, path: Path, name: str, monitor: Monitor) -> None:
-        """Upload a local file under a name; see `upload_file`.
-
-        Raises:
-            CheckpointError: it cannot be uploaded.
-            Cancelled: the user cancels.
-        """
+        """Upload a local file under a name; see `upload_file`."""
         upload_file(path, f"{self.url}/{name}", self.id, monitor, overwrite=self.overwrite)
 
     @contextmanager
@@ -73,9 +68,6 @@ class Destination(NamedTuple):
         """Yield a new local folder for files before they are sent; it is removed after the block.
 
         Those of killed processes are removed, too.
-
-        Raises:
-            CheckpointError: it cannot be created.
         """
         folder = uploads_folder()
         with explained(folder):
@@ -104,11 +96,7 @@ class Upload:
         self.record = _Record(destination, main, [], datetime.now(UTC).replace(microsecond=0))
 
     def announce(self, names: Iterable[str]) -> None:
-        """Record the names of files before workers of a cluster upload them.
-
-        Raises:
-            CheckpointError: the cache folder cannot be written.
-        """
+        """Record the names of files before workers of a cluster upload them."""
         self._by_workers = True
         self.record.add(names)
 
@@ -117,7 +105,6 @@ class Upload:
 
         Raises:
             CheckpointError: it cannot be uploaded.
-            Cancelled: the user cancels.
         """
         self.record.add([name])
         self.destination.send(path, name, monitor)
@@ -126,10 +113,6 @@ class Upload:
         """Upload a local file while the caller goes on, and then remove it.
 
         The upload before it must end first, so that at most one file waits on this disk.
-
-        Raises:
-            CheckpointError: the file before it cannot be uploaded.
-            Cancelled: the user cancels.
         """
         self.wait()
         send = partial(self._send_and_remove, path, name, monitor.stopped_by(self._stop))
@@ -146,7 +129,6 @@ class Upload:
 
         Raises:
             CheckpointError: one of them cannot be uploaded.
-            Cancelled: the user cancels.
         """
         paths = [path for path in folder.rglob("*") if path.is_file()]
         for path in sorted(paths, key=lambda path: (path == folder / self._main, path)):
@@ -229,23 +211,14 @@ class _Record(NamedTuple):
         return uploads_folder() / f"{self.destination.id}{RECORD_SUFFIX}"
 
     def add(self, names: Iterable[str]) -> None:
-        """Add names, and save the record.
-
-        Raises:
-            CheckpointError: the cache folder cannot be written.
-        """
+        """Add names, and save the record."""
         self.names.extend(names)
         content = [*self.destination, self.main, self.names, self.since.isoformat()]
         replace_bytes(self.path, json.dumps(content).encode())
 
     @classmethod
     def load(cls, path: Path) -> _Record:
-        """Return the record in a file.
-
-        Raises:
-            ValueError: the file is damaged.
-            OSError: the file cannot be read.
-        """
+        """Return the record in a file."""
         url, own_id, overwrite, main, names, since = json.loads(path.read_bytes())
         return cls(Destination(url, own_id, overwrite), main, names, datetime.fromisoformat(since))
 
@@ -254,9 +227,6 @@ class _Record(NamedTuple):
         """Remove what is left of the upload, unless it is complete, and the record.
 
         An object of another upload is kept, also if it has one of the names.
-
-        Returns:
-            False if the object store cannot be reached; the record is kept then.
         """
         folder, own_id, _ = self.destination
         urls = [f"{folder}/{name}" for name in self.names]
@@ -295,11 +265,7 @@ def remove_interrupted() -> list[str]:
 
 @contextmanager
 def _locked(record: Path, timeout_s: float = 0) -> Iterator[None]:
-    """Lock a record during the block, also one that does not exist yet.
-
-    Raises:
-        Timeout: another process or thread has locked it.
-    """
+    """Lock a record during the block, also one that does not exist yet."""
     path = record.with_suffix(LOCK_SUFFIX)
     with FileLock(path, timeout_s, thread_local=False):
         try:

@@ -47,21 +47,13 @@ class FetchLimit:
                 self._left = max(self._left, nbytes)
 
     def check(self, name: str, nbytes: int) -> None:
-        """Check that this much may be fetched of the file `name`.
-
-        Raises:
-            FetchLimitError: it may not.
-        """
+        """Check that this much may be fetched of the file `name`."""
         left = self._left
         if left is not None and nbytes > left:
             raise FetchLimitError(name, nbytes)
 
     def take(self, name: str, nbytes: int) -> None:
-        """Count this much as fetched.
-
-        Raises:
-            FetchLimitError: it may not be fetched.
-        """
+        """Count this much as fetched."""
         with self._lock:
             self.check(name, nbytes)
             if self._left is not None:

@@ -52,17 +52,7 @@ LEFT_OUT: Final = ".not-fetched"
 
 
 def fetch_model_files(folder: Path) -> None:
-    """Fetch the files that are copied beside the weights, and remove local ones that are gone.
-
-    Args:
-        folder: the local folder that stands for the URL. Afterwards, the rules for files beside a
-            local checkpoint choose the same files in it as in the remote folder. If the server does
-            not list its files, those with usual names are fetched.
-
-    Raises:
-        CheckpointError: a file cannot be read, or the user has to agree first.
-        Cancelled: the user cancels.
-    """
+    """Fetch the files that are copied beside the weights, and remove local ones that are gone."""
     wanted = _listed_files(folder)
     if wanted is None:
         wanted = dict.fromkeys(USUAL_NAMES)

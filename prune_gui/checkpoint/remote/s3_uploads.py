@@ -42,16 +42,7 @@ def upload_parts(
     """Upload an object in parts, and return its ETag. After an error, the parts are removed.
 
     Args:
-        bucket: the name of the bucket.
-        key: of the object.
         read_part: returns the bytes of a part, which are counted from 0; called on several threads.
-        n_parts: the number of parts.
-        metadata: of the object.
-        overwrite: whether an existing object may be replaced.
-
-    Raises:
-        ObjectExistsError: an object exists when all parts have arrived.
-        S3Error: a request failed.
     """
     where = {"Bucket": bucket, "Key": key}
     with _converted_errors():
@@ -77,16 +68,7 @@ def upload_parts(
 
 
 def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> int:
-    """Remove the parts of uploads that nobody will complete, and return how many uploads it were.
-
-    Args:
-        bucket: the name of the bucket.
-        keys: of the objects that were uploaded.
-        since: when the first upload began. Earlier ones are not touched.
-
-    Raises:
-        S3Error: a request failed.
-    """
+    """Remove the parts of abandoned uploads, and return how many uploads it were."""
     count = 0
     with _converted_errors():
         client = _client()

@@ -41,11 +41,7 @@ class RemoteSource(Source):
     maps_neighbours = False
 
     def __init__(self, path: Path) -> None:
-        """Ask the server for the state of the file.
-
-        Raises:
-            CheckpointError: the file does not exist or cannot be reached.
-        """
+        """Ask the server for the state of the file."""
         self._url = url_of(path) or ""
         self._file_state = state = file_state(self._url)
         self.blocks = Blocks.of(self._url, state.tag, state.size, self._fetch)

@@ -132,23 +132,13 @@ class Part(NamedTuple):
 
 
 def file_state(url: str) -> FileState:
-    """Return the state of a remote file.
-
-    Raises:
-        CheckpointError: the file does not exist or cannot be reached.
-        Cancelled: the user cancels.
-    """
+    """Return the state of a remote file."""
     ask = partial(_web_state, *web) if (web := _web(url)) else partial(_stored_state, url)
     return _asked(url, ask)
 
 
 def read_range(url: str, start: int, stop: int, state: FileState) -> bytes:
-    """Return the bytes from `start` to `stop` of a remote file.
-
-    Raises:
-        CheckpointError: the file was changed, or cannot be read.
-        Cancelled: the user cancels.
-    """
+    """Return the bytes from `start` to `stop` of a remote file."""
     read = partial(_web_part, *web) if (web := _web(url)) else partial(_stored_part, url)
 
     def ask() -> bytes | None:
@@ -161,12 +151,7 @@ def read_range(url: str, start: int, stop: int, state: FileState) -> bytes:
 
 
 def read_small(url: str, limit: int) -> bytes | None:
-    """Return the contents of a remote file, None if it does not exist.
-
-    Raises:
-        CheckpointError: the file is larger than `limit` bytes, or cannot be read.
-        Cancelled: the user cancels.
-    """
+    """Return the contents of a remote file, None if it does not exist."""
     read = partial(_web_part, *web) if (web := _web(url)) else partial(_stored_part, url)
 
     def ask() -> bytes | None:
@@ -270,12 +255,7 @@ def _is_complete(part: Part) -> bool:
 
 
 def _asked(url: str, ask: Callable[[], Found | None]) -> Found:
-    """Return the answer to a request, which is repeated while it is None or fails for a while.
-
-    Raises:
-        CheckpointError: it fails for good.
-        Cancelled: the user cancels.
-    """
+    """Return the answer to a request, which is repeated while it is None or fails for a while."""
     end = time.monotonic() + TRIES_S
     pause_s = FIRST_PAUSE_S
     problem: Exception | None = None
@@ -298,11 +278,7 @@ def _asked(url: str, ask: Callable[[], Found | None]) -> Found:
 
 
 def listing(url: str) -> Listing | None:
-    """Return the content of a remote folder; None if the server cannot list it.
-
-    Raises:
-        CheckpointError: the folder cannot be reached.
-    """
+    """Return the content of a remote folder; None if the server cannot list it."""
     match urlsplit(url).scheme:
         case "http" | "https":
             return None
@@ -345,11 +321,7 @@ def stored_nbytes(url: str) -> int:
 
 
 def _hub_content(url: str, answer: bytes) -> Listing:
-    """Return the content of a folder from the answer of the Hugging Face Hub.
-
-    Raises:
-        CheckpointError: it is not a list of files and folders.
-    """
+    """Return the content of a folder from the answer of the Hugging Face Hub."""
     try:
         entries = [
             (each["type"], _last(each["path"]), each.get("size", 0)) for each in json.loads(answer)
@@ -456,11 +428,7 @@ def _shown(url: str) -> str:
 
 
 def _web(url: str) -> tuple[str, str] | None:
-    """Return the URL on a web server, and the token for it or ""; None for an object store.
-
-    Raises:
-        CheckpointError: the package for remote files is not installed.
-    """
+    """Return the URL on a web server, and the token for it or ""; None for an object store."""
     parts = urlsplit(url)
     if parts.scheme == "hf":
         check_installed()

@@ -21,15 +21,7 @@ from prune_gui.language import tr
 
 
 def fetch_surroundings(path: Path) -> None:
-    """Fetch what is needed around a remote file or folder to open it.
-
-    Args:
-        path: the local path that stands for its URL.
-
-    Raises:
-        CheckpointError: the URL cannot be read, or is a folder of a server that cannot list it and
-            that has no file with a usual name.
-    """
+    """Fetch what is needed around a remote file or folder to open it."""
     is_file = is_weight_file(path)
     folder = path.parent if is_file else path
     names = [path.name] if is_file else _weight_files(folder)

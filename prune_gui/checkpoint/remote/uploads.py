@@ -54,11 +54,7 @@ def check_writable(url: str) -> None:
 
 
 def upload_id(url: str) -> str | None:
-    """Return the id of the upload that wrote an object, "" for another object, None for none.
-
-    Raises:
-        CheckpointError: the object store cannot be reached.
-    """
+    """Return the id of the upload that wrote an object, "" for another object, None for none."""
     import obstore  # optional
 
     store, key = located(url)
@@ -92,15 +88,7 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
     parts are removed.
 
     Args:
-        path: the file.
-        url: of the object.
-        own_id: the id of this upload, which the object gets.
         monitor: counts the bytes that are uploaded.
-        overwrite: whether an object of another upload may be replaced.
-
-    Raises:
-        CheckpointError: the object exists, cannot be written, or differs from the file.
-        Cancelled: the user cancels.
     """
     from obstore.exceptions import AlreadyExistsError  # optional
 
@@ -141,11 +129,7 @@ class _PartedFile:
         self.digests: dict[int, bytes] = {}
 
     def read(self, part: int) -> bytes:
-        """Return the bytes of a part, and count them.
-
-        Raises:
-            Cancelled: the user cancels.
-        """
+        """Return the bytes of a part, and count them."""
         self._monitor.advance()
         with self._path.open("rb") as file:
             file.seek(part * self.part_nbytes)
@@ -221,11 +205,7 @@ def _put_and_copy(
 
 
 def check_absent(url: str, own_id: str) -> None:
-    """Check that no object, or one of this upload, is at a URL.
-
-    Raises:
-        CheckpointError: another object is there, or the object store cannot be reached.
-    """
+    """Check that no object, or one of this upload, is at a URL."""
     if upload_id(url) not in (None, own_id):
         raise CheckpointError(
             tr("{path} already exists. Choose another name, or allow overwriting it.", path=url)
@@ -233,11 +213,7 @@ def check_absent(url: str, own_id: str) -> None:
 
 
 def remove_object(url: str) -> None:
-    """Remove an object, if there is one.
-
-    Raises:
-        CheckpointError: it cannot be removed.
-    """
+    """Remove an object, if there is one."""
     import obstore  # optional
 
     store, key = located(url)
@@ -253,16 +229,6 @@ def remove_parts(urls: Sequence[str], since: datetime) -> int:
 
     S3 keeps such parts, which cost money, until they are removed. Azure removes them after a week.
     Google Cloud Storage does it if the bucket has a rule for that.
-
-    Args:
-        urls: the URLs of objects.
-        since: when the first of them began. Earlier ones are not touched.
-
-    Returns:
-        The number of uploads whose parts were removed.
-
-    Raises:
-        CheckpointError: the object store cannot be reached.
     """
     wanted = [urlsplit(url) for url in urls]
     count = 0
@@ -278,9 +244,6 @@ def _read_back(url: str, file: _PartedFile) -> None:
     """Compare an object with the parts of its file.
 
     This cannot be cancelled: the object may have replaced another one.
-
-    Raises:
-        CheckpointError: it differs; it is removed.
     """
     state = file_state(url)
 

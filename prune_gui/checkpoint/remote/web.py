@@ -91,12 +91,7 @@ class Patience:
         self._restart()
 
     def advance(self, nbytes: int) -> None:
-        """Count bytes that arrived.
-
-        Raises:
-            TooLargeError: they are too many.
-            TooSlowError, Cancelled: see `check`.
-        """
+        """Count bytes that arrived."""
         self._budget -= nbytes
         if self._budget < 0:
             raise TooLargeError
@@ -106,12 +101,7 @@ class Patience:
         self.check()
 
     def check(self) -> None:
-        """Check that the request may go on.
-
-        Raises:
-            TooSlowError: too little arrived.
-            Cancelled: the user cancels.
-        """
+        """Check that the request may go on."""
         check_cancelled()
         if time.monotonic() > self._end:
             raise TooSlowError
@@ -126,16 +116,7 @@ def request(
     """Make a request, and follow redirects.
 
     Args:
-        method: "GET" or "HEAD".
-        url: of the file.
-        token: is sent to the server of `url`, and not to those to which it redirects; or "".
-        headers: further headers.
-        status: of an answer whose body is read: 200 for a file, or 206 for a part of it.
         limit: the maximum size of this body in bytes.
-
-    Raises:
-        WebError: the request failed.
-        Cancelled: the user cancels.
     """
     try:
         return _followed(method, url, token, headers, status, limit)
@@ -172,11 +153,7 @@ class _Origin(NamedTuple):
 
     @classmethod
     def of(cls, parts: SplitResult) -> _Origin:
-        """Return the origin of a URL.
-
-        Raises:
-            ValueError: it has none, or is not the URL of a web server.
-        """
+        """Return the origin of a URL."""
         if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
             raise ValueError(parts.scheme)
         return cls(parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme])
@@ -206,11 +183,7 @@ def _exchange(
 
 
 def _body(response: http.client.HTTPResponse, limit: int) -> bytes:
-    """Return the body of an answer; that to a HEAD request is empty.
-
-    Raises:
-        TooLargeError: it is longer than the limit, or than its header declares.
-    """
+    """Return the body of an answer; that to a HEAD request is empty."""
     declared = response.headers.get("Content-Length", "")
     if declared.isascii() and declared.isdigit():
         limit = min(limit, int(declared[:20]))
@@ -331,11 +304,7 @@ class _Reader(io.RawIOBase):
 
 
 def _connected(host: str, port: int, patience: Patience) -> socket.socket:
-    """Return a connected socket.
-
-    Raises:
-        OSError: no address of the host answers.
-    """
+    """Return a connected socket."""
     problem = OSError(host)
     for family, kind, protocol, _, address in socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM

@@ -63,11 +63,7 @@ CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 
 def read_header(file: BinaryIO, size: int, name: str) -> Header:
-    """Read and check the header of a file of `size` bytes; `name` is for messages.
-
-    Raises:
-        CheckpointError: the header breaks a rule of the format.
-    """
+    """Read and check the header of a file of `size` bytes; `name` is for messages."""
     header = Header({}, {}, {})
     further_fields: set[str] = set()
     try:
@@ -214,11 +210,7 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class _NoSize:
-    """A number that is no size: "2.0" or "-0". It is not equal to a whole number.
-
-    Raises:
-        ValueError: the number is too large for a float, which the reference reader refuses.
-    """
+    """A number that is no size: "2.0" or "-0". It is not equal to a whole number."""
 
     def __init__(self, digits: str) -> None:
         if math.isinf(float(digits)):
@@ -274,8 +266,6 @@ def _checked_tensor(
     """Return a tensor and its data offsets, if they agree with each other.
 
     Args:
-        key: the key of the tensor.
-        fields: its fields in the header.
         known_tensors: a cache of (tensor, bytes) by dtype and shape, of which there are few.
     """
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]

@@ -32,7 +32,6 @@ def write_safetensors(
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
-        Cancelled: the user cancels.
     """
     return write_plain(path, writers, partial(header_of, writers, metadata), monitor)
 
@@ -42,11 +41,7 @@ def header_of(
     metadata: Metadata,
     checksums: Mapping[str, int] | None = None,
 ) -> bytes:
-    """Return the bytes of a file before its data; see `with_checksums`.
-
-    Raises:
-        CheckpointError: a tensor cannot be stored in this format.
-    """
+    """Return the bytes of a file before its data; see `with_checksums`."""
     for writer in writers:
         if writer.tensor.dtype not in CODES:
             raise CheckpointError(

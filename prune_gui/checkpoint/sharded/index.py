@@ -81,12 +81,7 @@ class ShardIndex:
         return self.parts or tuple(sorted(set(self.weight_map.values())))
 
     def locate(self, shard: str) -> Path:
-        """Return the path of a shard.
-
-        Raises:
-            CheckpointError: the shard is missing, not a file, or a link out of its folder.
-            OSError: the path cannot be examined.
-        """
+        """Return the path of a shard."""
         path = self.path.parent / shard
         try:
             real = Path(os.path.realpath(path, strict=True))
@@ -131,12 +126,7 @@ class ShardIndex:
 
 
 def read_index(path: Path) -> ShardIndex:
-    """Read and check an index without its shards.
-
-    Raises:
-        CheckpointError: the index breaks a rule of the format, or lists a path that is not the name
-            of a file in its folder.
-    """
+    """Read and check an index without its shards."""
     try:
         return _parse(path, _read_text(path))
     except _IndexError as problem:
@@ -191,12 +181,7 @@ class _IndexError(Exception):
 
 
 def _read_text(path: Path) -> bytes:
-    """Return the content of an index.
-
-    Raises:
-        _IndexError: the file is too large or not a regular file.
-        OSError: the file cannot be read.
-    """
+    """Return the content of an index."""
     try:
         return read_regular(path, MAX_INDEX_BYTES)
     except OSError as error:
@@ -211,11 +196,7 @@ def _mentions(text: bytes, name: str) -> bool:
 
 
 def _parse(path: Path, text: bytes) -> ShardIndex:
-    """Parse and check an index.
-
-    Raises:
-        _IndexError: the index breaks a rule of the format.
-    """
+    """Parse and check an index."""
     if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
         raise _IndexError(tr("it holds too many lists"))
     try:

@@ -217,9 +217,6 @@ class ShardedCheckpoint(Checkpoint):
 
         It stays open meanwhile. Other threads can use it and other shards at the same time, because
         reading values may take long.
-
-        Raises:
-            CheckpointError: this checkpoint is closed, or the shard cannot be opened.
         """
         with self._lock:
             if self._closed:
@@ -276,12 +273,7 @@ class _MergedShards:
         self.other_objects: dict[str, None] = {}
 
     def add(self, number: int, shard: str, opened: Checkpoint) -> None:
-        """Add the next shard.
-
-        Raises:
-            CheckpointError: a tensor that the index lists is missing, or is also in another shard;
-                or the file is no part of a split one.
-        """
+        """Add the next shard."""
         if self._index.parts:
             self._declared.add(check_part(opened, number, self._index))
         for key in self._listed_keys.get(shard, ()):
@@ -321,11 +313,7 @@ class _MergedShards:
             self._warnings += opened.file_warnings
 
     def check_number(self) -> None:
-        """Check the number of tensors in the parts of a split file.
-
-        Raises:
-            CheckpointError: the parts declare another one.
-        """
+        """Check the number of tensors in the parts of a split file."""
         wrong = self._declared - {len(self.raw), -1}
         if wrong:
             raise CheckpointError(

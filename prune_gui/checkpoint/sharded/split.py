@@ -38,14 +38,7 @@ def has_several_files(path: Path) -> bool:
 
 
 def split_index(opened: Checkpoint) -> ShardIndex | None:
-    """Return what stands for the index of a split file, of which one part is open.
-
-    Returns:
-        None if the file is whole. The path of the index is that of the first part.
-
-    Raises:
-        CheckpointError: the name of the file is not that of such a part.
-    """
+    """Return what stands for the index of a split file, of which one part is open."""
     part = opened.gguf_header.part if isinstance(opened, GgufCheckpoint) else None
     if part is None:
         return None
@@ -65,19 +58,7 @@ def split_index(opened: Checkpoint) -> ShardIndex | None:
 
 
 def check_part(opened: Checkpoint, number: int, index: ShardIndex) -> int:
-    """Check that a file is a part of a split file, and return what it says of all tensors.
-
-    Args:
-        opened: the file.
-        number: the number of the part, from 0.
-        index: what stands for the index.
-
-    Returns:
-        See `Part.tensors`.
-
-    Raises:
-        CheckpointError: it is another part, or a part of another file.
-    """
+    """Check that a file is a part of a split file, and return what it says of all tensors."""
     part = opened.gguf_header.part if isinstance(opened, GgufCheckpoint) else None
     if part is None or (part.number, part.parts) != (number, len(index.parts)):
         raise CheckpointError(

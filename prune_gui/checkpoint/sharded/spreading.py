@@ -38,18 +38,7 @@ def write_on_executor(
     if the executor has a staging folder, they are uploaded from there.
 
     Args:
-        executor: its workers see `folder` at the same path, unless there is an upload.
-        folder: a folder for nothing but these shards.
-        out: the path of the folder later.
-        file_format: of the shards.
-        shards: their metadata has no late texts.
         monitor: counts the bytes that are written and those that are read back.
-        upload: to a remote folder; None to write into `folder`.
-
-    Raises:
-        CheckpointError: a shard cannot be written, or a worker does not find the folder.
-        ClusterError: the executor was lost.
-        Cancelled: the user cancels.
     """
     staging = executor.staging_folder(folder)
     work = partial(_write_shard, staging.absolute(), out, file_format)

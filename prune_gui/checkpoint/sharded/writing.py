@@ -104,7 +104,6 @@ def write_shards(
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
-        Cancelled: the user cancels.
     """
     check_shards(out, source, template, shard_size)
     nbytes = sum(tensor.nbytes for tensor in tensors)
@@ -157,11 +156,7 @@ def write_shards(
 def check_shards(
     out: Path, source: Checkpoint, template: Checkpoint | None, shard_size: int | None
 ) -> None:
-    """Check that the shards can hold the special tensors of `template`; see `write_shards`.
-
-    Raises:
-        CheckpointError: they cannot.
-    """
+    """Check that the shards can hold the special tensors of `template`; see `write_shards`."""
     if shard_size is not None:
         check_nothing_special(out, (), template, KEEP_THE_FILES)
 
@@ -246,9 +241,6 @@ def shards_of(
     """Yield the shards to write; see `write_shards`.
 
     A shard of `source` stays open until the next one is requested.
-
-    Raises:
-        CheckpointError: a shard of `source` can no longer be opened.
     """
     if shard_size is not None:
         return _split_shards(tensors, source, template, metadata, shard_size)
@@ -314,9 +306,6 @@ def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
 
     Shards, parts, indexes and the files named in `also_replaced` are not kept. A name with a slash
     is that of a file in an inner folder; all files of inner folders must be replaced.
-
-    Raises:
-        CheckpointError: the folder holds other weights, links or folders.
     """
     replaced: set[str] = set(also_replaced)
     for path in folder.iterdir():

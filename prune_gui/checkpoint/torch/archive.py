@@ -43,10 +43,6 @@ class TorchArchive:
     """An archive that is written record by record. A context manager.
 
     On exit, the directory is written, and the file is flushed to the disk.
-
-    Args:
-        path: the path of the archive.
-        folder: the folder inside the archive that contains the records.
     """
 
     def __init__(self, path: Path, folder: str = FOLDER) -> None:
@@ -75,7 +71,6 @@ class TorchArchive:
         Returns None, and writes nothing, if this does not make the record smaller.
 
         Args:
-            name: the name of the record.
             nbytes: the number of bytes before compression.
             chunks: the bytes, and the same bytes as `deflated` returns them.
         """
@@ -105,8 +100,6 @@ class TorchArchive:
         """Write a record of another archive as it is compressed there.
 
         Args:
-            name: the name of the record.
-            entry: its entry in the directory of the other archive.
             octets: its compressed bytes.
         """
         record = self._record(name, entry.file_size)
@@ -178,13 +171,7 @@ def damaged_record(
     Legacy torch files are no archives, and have no checksums.
 
     Args:
-        path: the path of the torch file, or the file.
         monitor: counts the bytes that are read.
-        names: the names of the records to check, as passed to `TorchArchive`; None checks all.
-
-    Raises:
-        OSError: the file cannot be read.
-        Cancelled: the user cancels.
     """
     if not zipfile.is_zipfile(path):
         return None

@@ -146,7 +146,6 @@ class TorchCheckpoint(FileCheckpoint):
 
         Raises:
             CheckpointError: the values cannot be fetched.
-            Cancelled: the user cancels.
         """
         if self.file.unread is None:
             return tensor

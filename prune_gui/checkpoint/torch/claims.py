@@ -80,14 +80,8 @@ def checked_view(
     """Return the number of elements of a strided view of a storage.
 
     Args:
-        storage: the storage.
-        offset: the offset of the first element, in elements.
         shape: the shape of the view.
-        strides: the strides of the view, in elements.
         dtype: the dtype of the view; None for that of the storage.
-
-    Raises:
-        FalseClaimError: the shape is impossible, or the view extends beyond the storage.
     """
     if len(shape) != len(strides):
         raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
@@ -108,11 +102,7 @@ def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
     """Return the number of elements of a tensor.
 
     Args:
-        others: the offset and strides.
         shape: the shape.
-
-    Raises:
-        FalseClaimError: a number is not a valid size, or the tensor is too large.
     """
     if len(shape) <= MAX_DIMS and are_sizes((*others, *shape)):
         sizes = cast("tuple[int, ...]", shape)
@@ -127,21 +117,13 @@ def are_sizes(values: tuple[object, ...]) -> bool:
 
 
 def check_hooks(hooks: object) -> None:
-    """Check that a tensor has no backward hooks; torch writes an empty dictionary.
-
-    Raises:
-        FalseClaimError: it has some.
-    """
+    """Check that a tensor has no backward hooks; torch writes an empty dictionary."""
     if hooks:
         raise FalseClaimError(deferred("it attaches other data to a tensor"))
 
 
 def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: TypedStorage) -> None:
-    """Set the conjugate and negative bits of a tensor, given as {"conj": True, "neg": True}.
-
-    Raises:
-        FalseClaimError: torch does not write such bits.
-    """
+    """Set the conjugate and negative bits of a tensor, given as {"conj": True, "neg": True}."""
     if not bits:
         return
     if not isinstance(bits, dict) or not all(

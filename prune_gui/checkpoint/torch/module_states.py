@@ -46,20 +46,12 @@ class ModuleLimits:
     name_chars: int = MAX_NAME_CHARS
 
     def count_members(self, members: Sized) -> None:
-        """Count the items of a dictionary of a module, whatever they are.
-
-        Raises:
-            FalseClaimError: a limit is exceeded.
-        """
+        """Count the items of a dictionary of a module, whatever they are."""
         self.modules -= len(members)
         self.count(0, 0)
 
     def count(self, name_chars: int, depth: int) -> None:
-        """Count the length of the name of a module or parameter at a depth.
-
-        Raises:
-            FalseClaimError: a limit is exceeded.
-        """
+        """Count the length of the name of a module or parameter at a depth."""
         self.name_chars -= name_chars
         if self.modules < 0 or self.name_chars < 0 or depth > MAX_MODULE_DEPTH:
             raise FalseClaimError(
@@ -98,15 +90,7 @@ def is_module(value: object) -> TypeGuard[ForeignObject]:
 
 
 def module_state(module: ForeignObject, limits: ModuleLimits) -> ModuleState:
-    """Return the parameters and persistent buffers of a module and of all modules in it.
-
-    Args:
-        module: the record of a module; see `is_module`.
-        limits: bounds the work for modules that are shared or contain each other.
-
-    Raises:
-        FalseClaimError: a limit is exceeded.
-    """
+    """Return the parameters and persistent buffers of a module and of all modules in it."""
     state = ModuleState()
     stack = [(module, "", 0)]
     while stack:

@@ -40,11 +40,7 @@ class Span(NamedTuple):
 
 
 def overlapping(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return, for each tensor that shares elements with another one, the name of the other.
-
-    Args:
-        tensors: strided tensors with values; no two of them are the same view.
-    """
+    """Return, for each tensor that shares elements with another one, the name of the other."""
     partners: dict[str, str] = {}
     comparisons_left = MAX_COMPARISONS
     for cluster in clusters(sorted(map(_span, tensors, tensors.values()))):

@@ -135,12 +135,7 @@ def layout(machine: Machine, arguments: tuple[object, ...]) -> torch.layout:
 
 
 def attribute_path(owner: object = None, name: object = None, *_: object) -> str | None:
-    """Return the dotted path of an attribute that a pickle gets with getattr; None if unknown.
-
-    Args:
-        owner: a class or function, an object, or a plain value.
-        name: the name of the attribute.
-    """
+    """Return the dotted path of an attribute that a pickle gets with getattr; None if unknown."""
     if not isinstance(name, str):
         return None
     if isinstance(owner, Global | ForeignObject):

@@ -106,12 +106,7 @@ PLAIN_OPCODES: Final = frozenset(
 def reachable(
     values: Iterable[object], is_entered: Callable[[object], bool] = lambda _: True
 ) -> Iterator[object]:
-    """Yield values and the values inside of containers and records, each container once.
-
-    Args:
-        values: the values.
-        is_entered: whether the values inside of a container or record are wanted.
-    """
+    """Yield values and the values inside of containers and records, each container once."""
     queue = list(values)
     seen: set[int] = set()
     while queue:
@@ -162,11 +157,7 @@ class Machine(ABC):
         self._calls_left = 0
 
     def run(self, file: BinaryIO, max_opcodes: int = MAX_OPCODES) -> object:
-        """Read one pickle up to its end, and return its value.
-
-        Raises:
-            FalseClaimError: the pickle is damaged, or exceeds a limit.
-        """
+        """Read one pickle up to its end, and return its value."""
         self._calls_left = max_opcodes // OPCODES_PER_CALL
         reader = file if isinstance(file, io.BytesIO) else _BoundedReader(file)
         read, opcodes = reader.read, _OPCODES
@@ -201,12 +192,7 @@ class Machine(ABC):
         """Return the object outside of the pickle that the persistent id refers to."""
 
     def check_key(self, key: object) -> None:
-        """Check a key of a dictionary, or a member of a set, before Python hashes it.
-
-        Raises:
-            FalseClaimError: hashing the key could take too long, or there are too many keys whose
-                hashes may collide.
-        """
+        """Check a key of a dictionary, or a member of a set, before Python hashes it."""
         if isinstance(key, SAFE_KEYS) or (isinstance(key, int) and abs(key) < MAX_INT_KEY):
             return
         if isinstance(key, tuple) and len(key) <= 2 and all(isinstance(k, str) for k in key):
@@ -223,11 +209,7 @@ class Machine(ABC):
             pending += [(item, depth + 1) for item in nested if isinstance(item, tuple)]
 
     def count_copied(self, value: Sized) -> None:
-        """Add the bytes of a container or text that a call copies.
-
-        Raises:
-            FalseClaimError: calls have copied more than MAX_COPIED_BYTES.
-        """
+        """Add the bytes of a container or text that a call copies."""
         text = isinstance(value, str | bytes)
         self._copied_bytes += len(value) * (1 if text else ITEM_BYTES)
         if self._copied_bytes > MAX_COPIED_BYTES:

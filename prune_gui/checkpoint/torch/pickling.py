@@ -27,16 +27,7 @@ PROTOCOL: Final = 2
 
 
 def pickled(content: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[UntypedStorage]]:
-    """Return the pickle of an object, and the storages that it refers to by number.
-
-    Args:
-        content: the object to pickle.
-        blanks: tensors on the device "meta" that torch.load will read as tensors with values. Their
-            storages are among those returned.
-
-    Raises:
-        CheckpointError: the object is nested too deeply.
-    """
+    """Return the pickle of an object, and the storages that it refers to by number."""
     file = io.BytesIO()
     pickler = _Pickler(file, blanks)
     try:

@@ -46,11 +46,7 @@ class Placement(NamedTuple):
 
 
 class StorageMap:
-    """Finds tensors of an opened file in the file.
-
-    Args:
-        locations: where the storages of the file are.
-    """
+    """Finds tensors of an opened file in the file."""
 
     def __init__(self, locations: Sequence[StorageLocation]) -> None:
         self._locations = sorted(locations, key=lambda location: location.address)
@@ -92,7 +88,6 @@ def replaced(octets: torch.Tensor, placements: Sequence[Placement]) -> Iterator[
 
     Args:
         octets: the old bytes of a record or of a file: uint8, flat.
-        placements: the new values; no two tensors have an element in common.
     """
     done = 0
     for cluster in clusters(sorted(placements, key=lambda placed: placed.start)):

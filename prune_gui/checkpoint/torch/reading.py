@@ -84,15 +84,7 @@ class TorchFile:
 
 
 def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:
-    """Read a torch file; refuse other pickles.
-
-    Args:
-        source: the file.
-        values: whether values that are not mapped are read; see `ZipStorages`.
-
-    Raises:
-        CheckpointError: the file is not a torch checkpoint, or makes a false claim.
-    """
+    """Read a torch file; refuse other pickles."""
     name = source.path.name
     try:
         source.file.seek(0)
@@ -121,16 +113,7 @@ def claim_error(name: str, problem: FalseClaimError) -> CheckpointError:
 
 
 def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> TorchFile:
-    """Read an archive.
-
-    Args:
-        source: the file.
-        values: see `read_torch_file`.
-        late: whether values are read when they are needed; see `UnreadStorages`.
-
-    Raises:
-        ValuesNeededError: a tensor cannot be built without values that would be read late.
-    """
+    """Read an archive."""
     path = source.path
     layout = TorchLayout(source.file, source.size, source.read_at if late else None)
     if SCRIPT_RECORD in layout.records:

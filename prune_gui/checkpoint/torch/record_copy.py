@@ -120,10 +120,6 @@ def write_copy(
     legacy file has no place for metadata.
 
     If `compressed`, records of values that are stored are compressed; see `write_torch`.
-
-    Raises:
-        CheckpointError: the values of a tensor cannot be changed, or the file not compressed.
-        Cancelled: the user cancels.
     """
     plan.check_fixed(monitor)
     template, layout = plan.template, plan.template.file.layout
@@ -191,10 +187,6 @@ def own_record(root: Root, metadata: Mapping[str, str]) -> bytes:
 class CopyPlan:
     """Where the new values go.
 
-    Args:
-        writers: all dense tensors of the file under all of their keys.
-        template: the file to copy.
-
     Attributes:
         template: the file to copy.
         placed: the values by the name of the record; "" is a legacy file.
@@ -234,12 +226,7 @@ class CopyPlan:
     def octets(
         self, copy: _Copy, monitor: Monitor, *, counted: bool = True
     ) -> Generator[memoryview, None, None]:
-        """Yield the bytes of a record, or of a legacy file, with the new values.
-
-        Raises:
-            CheckpointError: the file was changed.
-            Cancelled: the user cancels.
-        """
+        """Yield the bytes of a record, or of a legacy file, with the new values."""
         for chunk in replaced(copy.old, self.placed.get(copy.name, ())):
             self.template.check()
             monitor.advance(len(chunk) if counted else 0)
@@ -257,11 +244,7 @@ class CopyPlan:
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
     def check_fixed(self, monitor: Monitor) -> None:
-        """Check that the tensors without a place have their old values.
-
-        Raises:
-            CheckpointError: one has other values.
-        """
+        """Check that the tensors without a place have their old values."""
         monitor.expect(sum(tensor.nbytes for tensor in self.fixed))
         for tensor in self.fixed:
             old = self.template.read_key(tensor.name).reshape(-1)

@@ -60,19 +60,10 @@ class FileStorages(Storages):
 
     @abstractmethod
     def fill(self) -> None:
-        """Read the values of all storages that are not mapped.
-
-        Raises:
-            FalseClaimError: the file does not hold them.
-            CheckpointError: there is not enough memory for them.
-        """
+        """Read the values of all storages that are not mapped."""
 
     def reserve(self, nbytes: int) -> torch.UntypedStorage:
-        """Return zeroed memory, which the system allocates when it is first written to.
-
-        Raises:
-            CheckpointError: there is not enough memory.
-        """
+        """Return zeroed memory, which the system allocates when it is first written to."""
         self._reserved += nbytes
         try:
             if nbytes >= LARGE_BYTES:
@@ -108,11 +99,7 @@ class ZipStorages(FileStorages):
     Records that are uncompressed, aligned and in the byte order of this machine are mapped.
 
     Args:
-        source: the archive.
-        layout: the layout of the archive.
         swapped: whether the values are in the other byte order.
-        values: whether values that are not mapped are read; else they are zeros, which the system
-            does not allocate.
     """
 
     def __init__(

@@ -73,21 +73,13 @@ class Storages(ABC):
         """Return the memory for a storage of the file. It may be filled later.
 
         Args:
-            key: the key of the storage in the file.
             nbytes: the size in bytes.
             dtype: the dtype of the elements; None if the file does not contain it.
-
-        Raises:
-            FalseClaimError: the file has no such storage, or a smaller one.
         """
 
     @abstractmethod
     def reserve(self, nbytes: int) -> torch.UntypedStorage:
-        """Return zeroed memory for a tensor that is a copy of another one.
-
-        Raises:
-            CheckpointError: there is not enough memory.
-        """
+        """Return zeroed memory for a tensor that is a copy of another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +103,7 @@ class Unpickled:
 
 
 def unpickle(file: BinaryIO, storages: Storages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
-    """Read one pickle from `file` up to its end.
-
-    Args:
-        file: positioned at the start of the pickle; afterwards at its end.
-        storages: provides the storages that the pickle refers to.
-        max_opcodes: the limit for the number of opcodes.
-
-    Raises:
-        FalseClaimError: a tensor extends beyond its storage, or the pickle is damaged.
-        CheckpointError: there is not enough memory.
-        ValuesNeededError: a tensor is quantized, sparse or a copy, and the storages have no values.
-    """
+    """Read one pickle from `file` up to its end."""
     machine = _TorchMachine(storages)
     try:
         value = machine.run(file, max_opcodes)
@@ -175,9 +156,6 @@ class _TorchMachine(Machine):
         """Return the names that torch.load refuses by default, in the order of the pickle.
 
         getattr is not among them if it only got attributes, whose paths are.
-
-        Args:
-            value: the result of the pickle.
         """
         if self._gets_attributes and all(
             each is not GETATTR for each in reachable([value, *self._calls])

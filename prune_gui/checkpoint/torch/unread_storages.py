@@ -23,8 +23,6 @@ class UnreadStorages(ZipStorages):
     Tensors in them stand for those that `read` returns. Other records are read at once.
 
     Args:
-        source: the archive.
-        layout: the layout of the archive.
         swapped: whether the values are in the other byte order.
     """
 
@@ -41,18 +39,7 @@ class UnreadStorages(ZipStorages):
         self._unread.sort(key=_address)
 
     def read(self, tensor: torch.Tensor, start: int = 0, stop: int | None = None) -> torch.Tensor:
-        """Return the strided tensor that another one stands for, or the same one if none.
-
-        Args:
-            tensor: views a storage of this file, or other memory.
-            start: the first element, if `stop` is given.
-            stop: the element after the last, for a flat span of a contiguous tensor; None for all.
-
-        Raises:
-            FalseClaimError: the archive is damaged at the record of the values.
-            CheckpointError: the values cannot be fetched.
-            Cancelled: the user cancels.
-        """
+        """Return the strided tensor that another one stands for, or the same one if none."""
         span = self.span(tensor)
         if span is None:
             return tensor if stop is None else tensor.reshape(-1)[start:stop]
@@ -74,10 +61,6 @@ class UnreadStorages(ZipStorages):
 
         Returns:
             (start, stop); None if its values are in memory, or if it has none.
-
-        Raises:
-            FalseClaimError: the archive is damaged at the record of the values.
-            CheckpointError: the start of the record cannot be fetched.
         """
         address = tensor.data_ptr()
         index = bisect_right(self._unread, address, key=_address) - 1

@@ -57,10 +57,6 @@ def write_torch(
     If `compressed`, records of values are compressed if that makes them smaller, on
     `torch.get_num_threads()` threads. The largest record is then the last one: torch.load with
     mmap=True takes compressed bytes for values, unless a record would extend beyond the file.
-
-    Raises:
-        CheckpointError: a tensor cannot be stored in this format.
-        Cancelled: the user cancels.
     """
     if not tensors_only and (plan := copy_plan(writers, template)) is not None:
         return write_copy(path, plan, metadata, monitor, compressed=compressed)
@@ -92,11 +88,7 @@ def torch_nbytes(
     *,
     tensors_only: bool = False,
 ) -> int:
-    """Return the bytes of the file that `write_torch` would write.
-
-    Raises:
-        CheckpointError: a tensor cannot be stored in this format.
-    """
+    """Return the bytes of the file that `write_torch` would write."""
     if not tensors_only and (plan := copy_plan(writers, template)) is not None:
         return copy_nbytes(plan, metadata)
     root, leading, records = _records(writers, template, tensors_only=tensors_only)
@@ -158,11 +150,7 @@ def _outgrows_bare_tensor(writers: Sequence[KeyedWriter], template: TorchCheckpo
 def _special_tensors(
     writers: Sequence[KeyedWriter], template: TorchCheckpoint
 ) -> dict[str, torch.Tensor]:
-    """Return the tensors of the state dict that are not written, for a plain state dict.
-
-    Raises:
-        CheckpointError: a tensor needs code to build.
-    """
+    """Return the tensors of the state dict that are not written, for a plain state dict."""
     written = {writer.key for writer in writers}
     tensors = {}
     for key, raw in template.raw.items():

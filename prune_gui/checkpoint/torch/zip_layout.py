@@ -98,18 +98,11 @@ class TorchLayout:
     """The records of a torch archive.
 
     Args:
-        file: the archive; the caller closes it.
         size: the size of the file in bytes.
-        read_late: if given, the local header of a record is read with it and checked when
-            `Record.start` is first used, because each would be fetched; else all are checked now.
 
     Attributes:
         folder: the name of the folder that contains all records.
         records: the records by name, without the name of the folder.
-
-    Raises:
-        FalseClaimError: the archive breaks a rule, or is ambiguous.
-        zipfile.BadZipFile: its directory is damaged.
     """
 
     def __init__(
@@ -138,31 +131,19 @@ class TorchLayout:
         }
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a record.
-
-        Raises:
-            FalseClaimError: size or checksum do not agree with the directory.
-        """
+        """Return the bytes of a record."""
         octets = bytearray(self.records[name].nbytes)
         self.read_into(name, memoryview(octets))
         return bytes(octets)
 
     def check_small_records(self) -> None:
-        """Check the checksums of the small records that are not storages.
-
-        Raises:
-            FalseClaimError: size or checksum do not agree with the directory.
-        """
+        """Check the checksums of the small records that are not storages."""
         for name, record in self.records.items():
             if not name.startswith("data/") and record.nbytes <= MAX_SMALL_BYTES:
                 self.read(name)
 
     def read_into(self, name: str, out: memoryview) -> None:
-        """Fill `out` with the first bytes of a record, and check the checksum of all its bytes.
-
-        Raises:
-            FalseClaimError: size or checksum do not agree with the directory.
-        """
+        """Fill `out` with the first bytes of a record, and check the checksum of all its bytes."""
         record = self.records[name]
         done = 0
         try:
@@ -178,12 +159,7 @@ class TorchLayout:
 
 
 class RecordChecks:
-    """Compares records with their checksums, each once. Thread-safe.
-
-    Args:
-        archive: has the records.
-        source: the file of the archive.
-    """
+    """Compares records with their checksums, each once. Thread-safe."""
 
     def __init__(self, archive: zipfile.ZipFile, source: Source) -> None:
         self._archive, self._source = archive, source
@@ -191,12 +167,7 @@ class RecordChecks:
         self._checked: set[int] = set()
 
     def check(self, entry: zipfile.ZipInfo) -> None:
-        """Read a record completely, unless it was checked before.
-
-        Raises:
-            CheckpointError: it is damaged, or the file was changed or is closed.
-            Cancelled: the user cancels.
-        """
+        """Read a record completely, unless it was checked before."""
         self._source.check()
         with self._lock:
             if entry.header_offset in self._checked:
@@ -336,11 +307,7 @@ def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
 
 
 def record_starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> dict[int, int]:
-    """Return the position of the bytes of each record, by the position of its local header.
-
-    Raises:
-        FalseClaimError: two records overlap, or a local header disagrees with the directory.
-    """
+    """Return the position of the bytes of each record, by the position of its local header."""
     starts: dict[int, int] = {}
     end = size
     for entry in sorted(entries, key=lambda entry: -entry.header_offset):
@@ -371,13 +338,7 @@ def _find_starts(
 
 
 def _record_start(header: bytes, entry: zipfile.ZipInfo, end: int) -> int:
-    """Return the position of the bytes of a record.
-
-    Args:
-        header: the fixed part of its local header.
-        entry: its entry in the directory.
-        end: the position of the next local header, or the end of the file.
-    """
+    """Return the position of the bytes of a record."""
     name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
     start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
     if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:

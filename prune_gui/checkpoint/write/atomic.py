@@ -26,12 +26,7 @@ def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
     See `replacing_together`.
 
     Args:
-        target: the file to create or to replace.
         nbytes: the approximate number of bytes to write; checked against the free space.
-        overwrite: whether an existing target may be replaced.
-
-    Raises:
-        CheckpointError: the target may not or cannot be written.
     """
     with replacing_together({target: nbytes}, overwrite=overwrite) as (draft,):
         yield draft
@@ -57,11 +52,6 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
     Args:
         sizes: the files to create or to replace, the main one last, each with the approximate
             number of bytes to write; checked against the free space.
-        overwrite: whether existing targets may be replaced. If not, a target that another program
-            creates during the block is not replaced either.
-
-    Raises:
-        CheckpointError: a target may not or cannot be written.
     """
     with ExitStack() as stack:
         drafts = [
@@ -185,11 +175,7 @@ class _RehearsedError(Exception):
 
 
 def rehearse(writing: AbstractContextManager[object]) -> None:
-    """Perform the first steps of `replacing_together` or `replacing_folder`, and undo them.
-
-    Raises:
-        CheckpointError: the target may not or cannot be written.
-    """
+    """Perform the first steps of `replacing_together` or `replacing_folder`, and undo them."""
     with suppress(_RehearsedError), writing:
         raise _RehearsedError
 
@@ -220,12 +206,7 @@ def write_bytes(path: Path, octets: bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write small files into a folder, and flush them to the disk.
-
-    Args:
-        folder: the folder.
-        files: the contents by name; a name may begin with that of an inner folder and a slash.
-    """
+    """Write small files into a folder, and flush them to the disk."""
     for name, octets in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -257,12 +238,7 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
     """Check that the folder for `target` exists and has enough space.
 
     Args:
-        target: the path for the message.
         nbytes: the number of bytes that are needed.
-        folder: the folder that is written to; None for that of `target`.
-
-    Raises:
-        CheckpointError: the folder does not exist or does not have enough space.
     """
     folder = folder or target.parent
     if not folder.is_dir():
@@ -288,12 +264,7 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
 
 
 def _resolved_target(target: Path, *, overwrite: bool) -> Path:
-    """Return the target with symbolic links resolved.
-
-    Raises:
-        CheckpointError: the target is a broken link, or may not be replaced.
-        OSError: the target cannot be examined.
-    """
+    """Return the target with symbolic links resolved."""
     check_link(target)
     try:
         mode = target.stat().st_mode
@@ -315,11 +286,7 @@ def _resolved_target(target: Path, *, overwrite: bool) -> Path:
 
 
 def check_link(target: Path) -> None:
-    """Check that a target is not a broken symbolic link.
-
-    Raises:
-        CheckpointError: it is one.
-    """
+    """Check that a target is not a broken symbolic link."""
     if target.is_symlink() and not target.exists():
         raise CheckpointError(
             tr(

@@ -37,13 +37,7 @@ def replacing_folder(
     target is unchanged.
 
     Args:
-        target: the folder to create or to replace.
         nbytes: the approximate number of bytes to write; checked against the free space.
-        overwrite: whether a target that is not empty may be replaced.
-        kept_files: returns the names of the files of an old target that the new one keeps.
-
-    Raises:
-        CheckpointError: the target may not or cannot be written.
     """
     with explained(target):
         check_link(target)

@@ -26,14 +26,8 @@ def with_checksums(
     """Return metadata with late texts, and with the checksums if it has the key `CHECKSUMS_KEY`.
 
     Args:
-        metadata: the metadata of a file. The value of `CHECKSUMS_KEY` is replaced.
-        keys: the keys of the tensors, in order.
         checksums: the checksums by key. None does not wait for late texts, and fills in their
             placeholders and zeros, which take the same number of bytes.
-
-    Raises:
-        CheckpointError: the computation of a late text raised it.
-        Cancelled: the computation of a late text was cancelled.
     """
     texts = {
         key: text.text(wait=checksums is not None) if isinstance(text, LateText) else text

@@ -46,7 +46,6 @@ def shards_nbytes(
 
     Raises:
         CheckpointError: `write_shards` would raise it.
-        Cancelled: the user cancels.
     """
     check_shards(out, source, template, shard_size)
     index = IndexBuilder(source, template, shard_size)

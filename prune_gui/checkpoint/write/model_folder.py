@@ -45,7 +45,6 @@ def write_model_folder(
 
     Raises:
         CheckpointError: the folder may not or cannot be written, or cannot hold these tensors.
-        Cancelled: the user cancels.
     """
     out = path.parent
     writers = keyed_writers(tensors, template)

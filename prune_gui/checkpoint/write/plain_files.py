@@ -34,15 +34,8 @@ def write_plain(
     its length stays the same.
 
     Args:
-        path: the file.
-        writers: the tensors.
-        header_of: returns the header for the checksums by key, None if they are not known yet.
         monitor: counts the bytes of the tensors.
         alignment: header and tensors are padded with zeros to multiples of this, in bytes.
-
-    Raises:
-        CheckpointError: a tensor cannot be stored in this format.
-        Cancelled: the user cancels.
     """
     header = header_of(None)
     monitor.expect(sum(writer.tensor.nbytes for writer in writers))

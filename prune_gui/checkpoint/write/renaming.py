@@ -24,10 +24,6 @@ def rename_no_replace(source: Path, target: Path) -> None:
     Linux and Windows do this atomically. Elsewhere the file gets a hard link at `target`, and its
     old name is removed. On file systems that support neither (exFAT on macOS), the existence of the
     target is checked before the rename; another program could create the target in between.
-
-    Raises:
-        FileExistsError: `target` exists; nothing was changed.
-        OSError: the file cannot be renamed.
     """
     if sys.platform == "win32":
         source.rename(target)
@@ -54,11 +50,7 @@ def rename_no_replace(source: Path, target: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchange two files or folders atomically.
-
-    Raises:
-        OSError: the system or the file system does not support it; only Linux does.
-    """
+    """Exchange two files or folders atomically."""
     _renameat2(one, other, RENAME_EXCHANGE)
 
 

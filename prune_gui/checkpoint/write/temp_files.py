@@ -65,9 +65,6 @@ def claimed(path: Path) -> Iterator[bool]:
 
     The mark is a lock of the operating system, which ends with the process. On Windows a lock would
     prevent the rename; there the process id in the name is the mark.
-
-    Yields:
-        True if the mark is set; False if another process has removed the file or is removing it.
     """
     if sys.platform == "win32":
         yield True
@@ -116,11 +113,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def _check_abandoned(path: Path) -> Iterator[bool]:
-    """Yield whether no process uses a temporary file; none can mark it as in use during the block.
-
-    Raises:
-        OSError: the file cannot be examined.
-    """
+    """Yield whether no process uses a temporary file; none can begin to during the block."""
     if sys.platform == "win32":
         import psutil  # Windows only
 

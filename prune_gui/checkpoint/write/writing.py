@@ -65,7 +65,6 @@ def write_checkpoint(
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
-        Cancelled: the user cancels.
     """
     file_format = _format_of(out, file_format, compressed=compressed)
     writers = keyed_writers(tensors, template)
@@ -122,15 +121,7 @@ def write_file(
     metadata: Metadata,
     monitor: Monitor,
 ) -> Callable[[], None]:
-    """Write the file at `path`, which is renamed to `out` later, and compare it with the input.
-
-    Returns:
-        A function that completes the file with metadata that is known late, and raises the same.
-
-    Raises:
-        CheckpointError: the file cannot hold these tensors, or differs from the input.
-        Cancelled: the user cancels.
-    """
+    """Write the file at `path`, which is renamed to `out` later, and compare it with the input."""
     check_special(out, file_format, writers, template)
     if template is not None:
         writers = [writer.checked(template.check) for writer in writers]
@@ -196,11 +187,7 @@ def _checksum(path: Path, monitor: Monitor) -> int:
 def check_special(
     out: Path, file_format: FileFormat, writers: Sequence[KeyedWriter], template: Checkpoint | None
 ) -> None:
-    """Check that the format can hold the quantized and the special tensors of `template`.
-
-    Raises:
-        CheckpointError: it cannot.
-    """
+    """Check that the format can hold the quantized and the special tensors of `template`."""
     for writer in writers:
         dtype = writer.tensor.dtype
         if dtype in QUANTIZED_TYPES and not file_format.holds_quantized:

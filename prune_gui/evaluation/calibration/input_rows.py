@@ -27,10 +27,6 @@ def second_moments(module: nn.Module, inputs: Tensor) -> Tensor:
     The columns of X are those of ``weight.reshape(rows, -1)``; of the `Conv1D` of transformers they
     are the rows of the weight. A convolution has a row for each position of its output.
 
-    Args:
-        module: a layer for which `has_rows` is true.
-        inputs: its input.
-
     Returns:
         (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
         float64 for such inputs.

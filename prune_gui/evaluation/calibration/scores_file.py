@@ -33,21 +33,7 @@ def write_scores(
     transposed: Collection[str],
     overwrite: bool,
 ) -> None:
-    """Write the tensors of one statistic, with what they were recorded from in the metadata.
-
-    Args:
-        path: the file, safetensors.
-        tensors: by name of a parameter.
-        statistic: the statistic.
-        counts: what was counted for it.
-        model: the class of the model.
-        names: the names of each parameter; the first is that in `tensors`.
-        transposed: the names of weights whose input channels are dimension 0.
-        overwrite: whether an existing file may be replaced.
-
-    Raises:
-        CheckpointError: the file cannot be written, or would replace one that has no statistics.
-    """
+    """Write the tensors of one statistic, with what they were recorded from in the metadata."""
     if overwrite and path.exists() and not _has_statistics(path):
         raise CheckpointError(
             tr(

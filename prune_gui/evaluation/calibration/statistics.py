@@ -74,11 +74,6 @@ def activation_scores(
 
     A tied weight has several uses. Their squared norms are added, as are the squared changes of
     the outputs.
-
-    Args:
-        squares: the sums of squares.
-        weights: the weights by name.
-        relative: whether to return the scores of RIA.
     """
     uses: dict[str, list[InputChannels]] = {}
     for name, channels in squares.keys:
@@ -170,11 +165,7 @@ def _ria(weight: Tensor, norms: Callable[[], Tensor]) -> Tensor:
 
 
 def _values(weight: Tensor) -> Tensor:
-    """Return a weight in float32 on the CPU.
-
-    Raises:
-        RecordingError: it has no values.
-    """
+    """Return a weight in float32 on the CPU."""
     if weight.is_meta:
         raise RecordingError(
             tr(

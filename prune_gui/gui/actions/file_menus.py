@@ -23,10 +23,6 @@ MAX_LISTED_STATES: Final = 40
 class RecentMenu(QMenu):
     """Lists the recent files.
 
-    Args:
-        commands: opens a file.
-        parent: the window.
-
     Signals:
         another_wanted: (path) open this file in another window.
     """
@@ -56,12 +52,7 @@ class RecentMenu(QMenu):
 
 
 class StatesMenu(QMenu):
-    """Lists the state dicts of the open file; the open one is checked.
-
-    Args:
-        commands: opens a state dict.
-        parent: the window.
-    """
+    """Lists the state dicts of the open file; the open one is checked."""
 
     def __init__(self, commands: Commands, parent: QWidget) -> None:
         super().__init__(tr("&State dict"), parent)

@@ -143,12 +143,7 @@ WELCOME: Final = ("open", "demo")
 
 
 class Actions:
-    """The `QAction` objects of a window, by name.
-
-    Args:
-        target: what the actions work on.
-        parent: owns the actions.
-    """
+    """The `QAction` objects of a window, by name."""
 
     def __init__(self, target: ActionTarget, parent: QObject) -> None:
         self._target = target

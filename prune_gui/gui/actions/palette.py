@@ -67,14 +67,7 @@ class PaletteEntry:
 
 
 class Palette(QFrame):
-    """A line edit above the entries whose texts contain all typed words; Enter runs one.
-
-    Args:
-        entries: the entries, in the order in which they are shown.
-        parent: the window.
-        search: returns further entries for the typed words in lower case, such as parameters; it
-            is called when something is typed.
-    """
+    """A line edit above the entries whose texts contain all typed words; Enter runs one."""
 
     def __init__(
         self,

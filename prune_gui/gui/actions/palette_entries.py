@@ -53,12 +53,7 @@ def of_files(recent: Iterable[str], open_path: Callable[[Path], None]) -> Iterat
 
 
 def of_parameters(workbench: Workbench, words: Sequence[str]) -> list[PaletteEntry]:
-    """Return the first `MAX_PARAMETERS` parameters whose names contain all words.
-
-    Args:
-        workbench: has the session with the parameters.
-        words: words in lower case.
-    """
+    """Return the first `MAX_PARAMETERS` parameters whose names contain all words."""
     names = workbench.session.checkpoint.tensors if workbench.session is not None else ()
     matches = (name for name in names if all(word in name.lower() for word in words))
     return [

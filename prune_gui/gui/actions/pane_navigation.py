@@ -23,10 +23,6 @@ class PaneNavigation:
     """Moves the focus between the panes in the centre of a window and in its docks.
 
     The tab key visits the panes in the same order, one dock area after the other.
-
-    Args:
-        window: the window with the docks.
-        panes: each in the centre of the window or in a dock; those of one dock from the top.
     """
 
     def __init__(self, window: QMainWindow, panes: Sequence[QWidget]) -> None:

@@ -22,11 +22,7 @@ _ESCAPED: Final = ("\\", '"', "`", "$")
 
 
 def desktop_files(command: Sequence[str]) -> dict[PurePosixPath, bytes]:
-    """Return the content of each file, by its path below a data folder such as `/usr/share`.
-
-    Args:
-        command: starts the program; the path of the executable, and arguments.
-    """
+    """Return the content of each file, by its path below a data folder such as `/usr/share`."""
     icons = PurePosixPath("icons/hicolor")
     files = {
         PurePosixPath(f"applications/{NAME}.desktop"): _desktop_entry(command),

@@ -115,12 +115,6 @@ class BatchDialog(QDialog):
 
     The dialog is modeless. It closes when another checkpoint is opened in the window, unless it is
     writing files.
-
-    Args:
-        workbench: a workbench with an open session.
-        exporter: exports the table of results.
-        folder: start folder of the file dialogs.
-        parent: the window.
     """
 
     def __init__(

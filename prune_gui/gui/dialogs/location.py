@@ -36,11 +36,7 @@ HINT: Final = deferred(
 
 
 class LocationDialog(QDialog):
-    """Asks for a URL.
-
-    Args:
-        parent: the window.
-    """
+    """Asks for a URL."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -111,13 +107,8 @@ def agree_to_fetch(parent: QWidget, url: str, needed: int, missing: int) -> int:
     """Ask how much of a remote checkpoint to fetch.
 
     Args:
-        parent: the window.
-        url: of the checkpoint.
         needed: bytes to fetch for what the user wants to see.
         missing: bytes of the checkpoint that were not fetched yet.
-
-    Returns:
-        `needed`, `missing`, or 0 for nothing.
     """
     role = QMessageBox.ButtonRole
     box = QMessageBox(QMessageBox.Icon.Question, tr("Fetch this much?"), "", parent=parent)

@@ -29,9 +29,6 @@ class ModelFilesBox(QWidget):
 
     Only a folder gets them: if the output is a file, checking the box asks for a folder.
 
-    Args:
-        checkpoint: the checkpoint that is saved.
-
     Signals:
         folder_wanted: (path) the user checks the box for a file; the path is that of a folder.
     """

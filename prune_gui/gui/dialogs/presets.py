@@ -78,12 +78,7 @@ class PresetMenu(QMenu):
 
 
 class PresetDialog(QDialog):
-    """The dialog to rename and remove the user's presets.
-
-    Args:
-        workbench: reports errors.
-        presets: the presets to show.
-    """
+    """The dialog to rename and remove the user's presets."""
 
     def __init__(self, workbench: Workbench, presets: Presets, parent: QWidget) -> None:
         super().__init__(parent)
@@ -191,20 +186,7 @@ def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
 
 
 def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> str | None:
-    """Ask for the name of a preset until it is free, or the user agrees to replace one.
-
-    Args:
-        parent: parent of the dialogs.
-        presets: the existing presets.
-        title: title of the dialog.
-        name: the current name, if any.
-
-    Returns:
-        The name; None if the user cancels.
-
-    Raises:
-        PruneGuiError: the name is not valid.
-    """
+    """Ask for the name of a preset until it is free, or the user agrees to replace one."""
     typed = name
     while True:
         typed, accepted = QInputDialog.getText(parent, title, tr("Name:"), text=typed)

@@ -73,11 +73,7 @@ def ask_masks(parent: QWidget, folder: Path) -> Path | None:
 
 
 def ask_use_masks(parent: QWidget, path: Path, name: str) -> bool | None:
-    """Ask what to do with a file of masks that fit the open checkpoint `name`.
-
-    Returns:
-        True: use them as a step; False: open the file; None: cancel.
-    """
+    """Ask what to do with a file of masks that fit the open checkpoint `name`."""
     role = QMessageBox.ButtonRole
     box = QMessageBox(QMessageBox.Icon.Question, tr("Use these masks?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
@@ -196,12 +192,6 @@ def _ask_target(
 
     A name without a suffix gets the suffix of the filter before the dialog checks for an existing
     file. `QFileDialog.getSaveFileName` would check the name as typed.
-
-    Args:
-        parent: parent of the dialog.
-        title: title of the dialog.
-        suggested: start folder and suggested name.
-        kinds: default suffix by file filter.
     """
     dialog = QFileDialog(parent, title, str(suggested.parent))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)

@@ -87,13 +87,7 @@ def _number_list(numbers: Sequence[int]) -> str:
 
 
 class RecipeMatchDialog(QDialog):
-    """Shows how each step matches the checkpoint; accepted if the user wants to switch to it.
-
-    Args:
-        recipe: the recipe to use.
-        checkpoint: the checkpoint to use it on.
-        parent: the window.
-    """
+    """Shows how each step matches the checkpoint; accepted if the user wants to switch to it."""
 
     def __init__(self, recipe: Recipe, checkpoint: Checkpoint, parent: QWidget) -> None:
         super().__init__(parent)

@@ -30,11 +30,6 @@ class Recovery(QObject):
 
     Named states are written to disk permanently; they belong to their checkpoint.
 
-    Args:
-        workbench: the workbench with the recipe.
-        preferences: contain the setting `keep_unsaved`.
-        parent: the window.
-
     Attributes:
         journal: the journal of this window.
     """
@@ -56,14 +51,7 @@ class Recovery(QObject):
         self.journal.forget()
 
     def offer(self, another: Callable[[], Recovery]) -> list[Path]:
-        """Ask about each recovered recipe, the latest first, until the user chooses Later.
-
-        Args:
-            another: returns the `Recovery` of a new window, for each recipe after the first.
-
-        Returns:
-            The checkpoints whose recipes are being restored, the first of them in this window.
-        """
+        """Ask about each recovered recipe, the latest first, until the user chooses Later."""
         button = QMessageBox.StandardButton
         restored: list[Path] = []
         for path, unsaved in left_behind():

@@ -43,11 +43,6 @@ class ReportDialog(QDialog):
     """Asks where to write a report on the stack, writes it, and opens it.
 
     The dialog is modeless, and closes when another checkpoint is opened.
-
-    Args:
-        workbench: a workbench with an open session.
-        folder: the suggested folder.
-        parent: the window.
     """
 
     def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:

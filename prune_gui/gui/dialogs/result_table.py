@@ -18,8 +18,6 @@ class ResultTable(TableView):
     """A table view of results, with columns as wide as their texts.
 
     Args:
-        model: the model of the results.
-        name: the accessible name, for screen readers.
         wide: the index of the column that takes the remaining width.
     """
 

@@ -101,12 +101,6 @@ class SaveDialog(QDialog):
 
     Attributes:
         model_files: asks for the files beside the weights.
-
-    Args:
-        workbench: a workbench with an open session.
-        suggested: the suggested path.
-        form: the suggested form.
-        parent: the window.
     """
 
     def __init__(
@@ -176,20 +170,12 @@ class SaveDialog(QDialog):
 
     @property
     def path(self) -> Path:
-        """The chosen file or folder; for a URL, the local path that stands for it.
-
-        Raises:
-            CheckpointError: the URL is invalid.
-        """
+        """The chosen file or folder; for a URL, the local path that stands for it."""
         return location_path(self._path.text().strip())
 
     @property
     def shard_size(self) -> int | None:
-        """The maximum size of a shard in bytes; None if splitting is off.
-
-        Raises:
-            ValueError: the typed text is not a size; the message is for the user.
-        """
+        """The maximum size of a shard in bytes; None if splitting is off."""
         return parse_bytes(self._shard_size.text().strip()) if self._split.isChecked() else None
 
     @property

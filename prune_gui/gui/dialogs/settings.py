@@ -44,10 +44,6 @@ FETCH_STEP_MB: Final = 100
 class SettingsDialog(QDialog):
     """Shows the settings, and emits every change.
 
-    Args:
-        settings: the current settings.
-        parent: the window.
-
     Signals:
         changed: (name, value) the user changed this attribute of `Settings`.
     """

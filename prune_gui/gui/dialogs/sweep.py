@@ -138,10 +138,7 @@ class SweepDialog(QDialog):
         evaluation_wanted: the user wants to see what an evaluator says about several amounts.
 
     Args:
-        workbench: a workbench with an open session.
-        exporter: exports the table of results.
         index: index of the step to select initially, from 0; None for the first.
-        parent: the window.
     """
 
     ticket: int | None = None

@@ -72,13 +72,7 @@ class PictureSource(Protocol):
 
 
 class Exporter:
-    """Exports the pictures and the tables of panels to files and to the clipboard.
-
-    Args:
-        window: parent of the dialogs.
-        workbench: emits `saved`, `noted` or `failed` after each export.
-        preferences: contain the setting `white_pictures`.
-    """
+    """Exports the pictures and the tables of panels to files and to the clipboard."""
 
     def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
         self._window = window
@@ -159,11 +153,6 @@ class LightRender(QObject):
     """Renders a view in light colours, calls a function, and restores the colours of the view.
 
     If the rendering is cancelled or fails, only the colours are restored.
-
-    Args:
-        view: a view with a picture; it owns this object.
-        workbench: the workbench of the view.
-        use: called when the light picture is complete.
     """
 
     def __init__(self, view: PictureSource, workbench: Workbench, use: Callable[[], None]) -> None:

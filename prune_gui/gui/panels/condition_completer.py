@@ -21,13 +21,7 @@ NO_WORD: Final = "\0"
 
 
 class ConditionCompleter(QCompleter):
-    """Completes the word before the cursor to a condition that some parameter satisfies.
-
-    Args:
-        line: the line edit.
-        workbench: provides the open checkpoint.
-        parts: a regular expression for the characters that separate words.
-    """
+    """Completes the word before the cursor to a condition that some parameter satisfies."""
 
     def __init__(self, line: QLineEdit, workbench: Workbench, parts: str) -> None:
         super().__init__(line)

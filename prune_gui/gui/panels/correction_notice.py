@@ -24,9 +24,6 @@ class CorrectionNotice(Notice):
 
     Signals:
         draft_wanted: (request) the user wants this `StepRequest` as the draft.
-
-    Args:
-        workbench: provides the session and its resolution.
     """
 
     draft_wanted = Signal(object)

@@ -104,11 +104,7 @@ class LogModel(RecordModel[LogEntry]):
 
 
 class LogPanel(QWidget):
-    """A table of log entries; the selected ones are shown below with their details.
-
-    Args:
-        log_file: the log file, which also contains earlier runs.
-    """
+    """A table of log entries; the selected ones are shown below with their details."""
 
     def __init__(self, log_file: Path, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -22,12 +22,7 @@ MAX_NAME_CHARS: Final = 60
 
 
 class ReloadNotice(QWidget):
-    """Watches the files of the open checkpoint; visible from a change until the reload.
-
-    Args:
-        workbench: provides the checkpoint to watch.
-        reload: the action of the button.
-    """
+    """Watches the files of the open checkpoint; visible from a change until the reload."""
 
     def __init__(self, workbench: Workbench, reload: QAction) -> None:
         super().__init__()

@@ -11,12 +11,7 @@ from prune_gui.session.changes import Changes
 
 
 class ZeroNotice(Notice):
-    """Visible while many zeros do not count as pruned.
-
-    Args:
-        workbench: provides the zeros and the recipe.
-        treat_as_pruned: the action of the button.
-    """
+    """Visible while many zeros do not count as pruned."""
 
     def __init__(self, workbench: Workbench, treat_as_pruned: QAction) -> None:
         super().__init__(tr("Treat as pruned"), treat_as_pruned.toolTip())

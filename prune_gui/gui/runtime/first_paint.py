@@ -16,10 +16,6 @@ class FirstPaint(QObject):
     """Calls a function once, after a window has been painted or `TIMEOUT_MS` have passed.
 
     The object lives as long as the window: PySide6 6.11 sometimes crashes if it is deleted earlier.
-
-    Args:
-        window: a window that is being shown; it owns this object.
-        then: called once, without arguments.
     """
 
     def __init__(self, window: QWidget, then: Callable[[], object]) -> None:

@@ -49,10 +49,6 @@ def set_language(app: QApplication, language: str) -> None:
     """Set the language of the program and of Qt's own dialogs.
 
     Numbers use the system's locale in any language; see `numbers_of`.
-
-    Args:
-        app: the application that gets Qt's translations.
-        language: a code of `LANGUAGES`, or "system".
     """
     system = QLocale.system()
     code = language_of(system) if language == SYSTEM else language

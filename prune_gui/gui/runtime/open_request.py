@@ -50,11 +50,7 @@ class OpenRequest(BaseModel):
 
     @classmethod
     def from_line(cls, line: bytes) -> OpenRequest:
-        """Return the request of a line.
-
-        Raises:
-            ValueError: the line is not a valid request.
-        """
+        """Return the request of a line."""
         try:
             return cls.model_validate(json.loads(line))
         except ValidationError as error:

@@ -19,9 +19,6 @@ class Preferences(QObject):
     its other changes are kept. A change that cannot be written is effective in this program, and is
     written together with the next one.
 
-    Args:
-        settings: the settings at program start.
-
     Attributes:
         now: the current settings.
 

@@ -139,11 +139,7 @@ class SingleInstance(QObject):
 
 
 def server_name() -> str:
-    """Return the path of the socket; on Windows, the name of the pipe.
-
-    Raises:
-        OSError: there is no folder for the socket that only the user can enter.
-    """
+    """Return the path of the socket; on Windows, the name of the pipe."""
     settings = user_config_path("prune-gui", appauthor=False)
     display = [os.environ.get(name, "") for name in DISPLAY_VARIABLES]
     if sys.platform == "win32":

@@ -13,13 +13,7 @@ SLICE_S: Final = 0.01
 
 
 class SlicedWork(QObject):
-    """Runs work in slices of about `SLICE_S`, one per iteration of the event loop.
-
-    Args:
-        parts: does one part of the work in each call of `next`.
-        parent: the work stops when it is deleted.
-        then: called after the last part.
-    """
+    """Runs work in slices of about `SLICE_S`, one per iteration of the event loop."""
 
     def __init__(
         self, parts: Iterator[object], parent: QObject, then: Callable[[], object] = lambda: None

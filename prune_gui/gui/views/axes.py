@@ -37,11 +37,7 @@ def dim_names(
     """Return the name of each dimension of a parameter.
 
     Args:
-        module_type: type of the parameter's module: torch's name, or as
-            `module_types.module_type` infers it; "" if it is not known.
-        name: name of the parameter.
         shape: shape of the parameter.
-        layout: which dimensions have output and input channels.
     """
     dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
     is_convolution = module_type.startswith("Conv")
@@ -72,11 +68,7 @@ def dim_names_of(workbench: Workbench, subject: Subject) -> tuple[str, ...]:
 
 
 def dim_labels(names: tuple[str, ...]) -> list[str]:
-    """Return the number and the name of each dimension: "dim 0: output channel".
-
-    Args:
-        names: names of the dimensions, from `dim_names`.
-    """
+    """Return the number and the name of each dimension: "dim 0: output channel"."""
     plain = [tr("dim {dim}", dim=dim) for dim in range(len(names))]
     return [
         label if name == label else tr("dim {dim}: {name}", dim=dim, name=name)
@@ -105,13 +97,7 @@ def _matrix(module_type: str, name: str) -> tuple[str, str] | None:
 def layout_labels(
     names: tuple[str, ...], layout: ParameterLayout, dims: tuple[int, int] | None
 ) -> tuple[str, str]:
-    """Return the labels of the vertical and the horizontal axis of a picture.
-
-    Args:
-        names: names of the dimensions.
-        layout: layout of the picture.
-        dims: the two dimensions of a section; None if the picture shows all elements.
-    """
+    """Return the labels of the vertical and the horizontal axis of a picture."""
     if dims is not None:
         return names[dims[0]], names[dims[1]]
     if isinstance(layout, KernelLayout):

@@ -22,12 +22,7 @@ MARK_Z: Final = 102
 
 
 class OverflowMark(pg.TextItem):  # type: ignore[misc]
-    """A labelled arrow inside a plot: "▴ 12 beyond, up to 3.4".
-
-    Args:
-        plot: the plot; the mark stays at the end of its visible range.
-        side: the end of the axis; "peak" for a bar that goes beyond the top.
-    """
+    """A labelled arrow inside a plot: "▴ 12 beyond, up to 3.4"."""
 
     def __init__(self, plot: Plot, side: Side) -> None:
         super().__init__(anchor=ANCHORS[side])

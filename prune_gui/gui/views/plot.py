@@ -17,10 +17,6 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX, WIDE_PX
 class Plot(pg.PlotWidget):  # type: ignore[misc]
     """A plot without pyqtgraph's menu and buttons.
 
-    Args:
-        axes: axes that replace the default ones, by side.
-        view: view box that replaces the default one.
-
     Signals:
         left: the cursor left the plot.
     """

@@ -97,9 +97,6 @@ class ViewTabs(QWidget):
         """Load the view in front in the background and create it; then load the other views.
 
         Call it before a file is opened: a view that is needed earlier blocks until it is loaded.
-
-        Args:
-            then: called in a later event loop iteration, once there is a view in front.
         """
         in_front = VIEWS[self._tabs.currentIndex()]
 

@@ -61,10 +61,6 @@ class View(QWidget, Generic[SubjectT]):
     A view updates only while it is visible. The picture stays while newer data of the same thing is
     computed.
 
-    Args:
-        workbench: provides the subject, and runs the jobs.
-        current_subject: returns the current subject, or a message that says why there is none.
-
     Attributes:
         lane: of the jobs that compute the picture; the name of the lane.
         busy_text: message while the picture is computed, with a field for the name of the subject.

@@ -15,11 +15,7 @@ VEIL_ALPHA: Final = 170
 
 
 class DropHint(QWidget):
-    """Covers a window with a veil, a frame and a text; mouse events pass through.
-
-    Args:
-        window: the window that it covers.
-    """
+    """Covers a window with a veil, a frame and a text; mouse events pass through."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)

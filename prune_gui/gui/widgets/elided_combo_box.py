@@ -19,11 +19,7 @@ MIN_WIDTH_PX: Final = 84
 
 
 class ElidedComboBox(QComboBox):
-    """A combo box that may be narrower than its texts, and then shows an ellipsis.
-
-    Args:
-        elide: where the ellipsis is.
-    """
+    """A combo box that may be narrower than its texts, and then shows an ellipsis."""
 
     def __init__(
         self,

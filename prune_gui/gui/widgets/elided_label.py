@@ -11,11 +11,6 @@ class ElidedLabel(QLabel):
     """A label with selectable text that never makes the window grow.
 
     A text that is too long is wrapped or elided.
-
-    Args:
-        name: the accessible name, for screen readers.
-        wrapped: whether to wrap the text instead of eliding it.
-        elide: where the ellipsis is.
     """
 
     def __init__(

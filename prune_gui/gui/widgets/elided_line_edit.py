@@ -21,11 +21,7 @@ MARGIN_PX = 2
 
 
 class ElidedLineEdit(QLineEdit):
-    """A line edit that elides a long text without the focus. Its tool tip shows the full text.
-
-    Args:
-        elided: where the ellipsis is.
-    """
+    """A line edit that elides a long text without the focus. Its tool tip shows the full text."""
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ class FitScrollArea(QScrollArea):
     """A vertical scroll area that is at most as high as its content.
 
     Args:
-        content: the widget to show.
         min_height: the minimum height in pixels.
     """
 

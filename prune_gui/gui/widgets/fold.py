@@ -9,9 +9,6 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 class Fold(QWidget):
     """A button with an arrow, and a content below it that the button shows and hides.
 
-    Args:
-        content: the widget to show and hide; folded at first.
-
     Signals:
         toggled: (open) the user opened or closed the fold.
     """

@@ -16,10 +16,6 @@ class Notice(QWidget):
 
     Attributes:
         button: the button that acts.
-
-    Args:
-        action: the text of that button.
-        tool_tip: its tool tip.
     """
 
     def __init__(self, action: str, tool_tip: str) -> None:

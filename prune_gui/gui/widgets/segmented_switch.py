@@ -25,11 +25,6 @@ PADDING_PX: Final = 14
 class SegmentedSwitch(QWidget, Generic[Value]):
     """Chooses one of several values. The arrow keys move between the buttons.
 
-    Args:
-        name: the accessible name.
-        texts: text of each value; the first value is chosen.
-        tips: tool tip of each value.
-
     Signals:
         changed: the user chose another value.
     """

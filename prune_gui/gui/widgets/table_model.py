@@ -28,10 +28,6 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
     Attributes:
         rows: the rows.
         columns: the columns on the screen, from the left.
-
-    Args:
-        columns: the columns; those without a title are only exported.
-        rows: the rows to show first.
     """
 
     def __init__(
@@ -104,11 +100,7 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
 
 
 class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
-    """Shows records in the order in which they were added.
-
-    Args:
-        columns: the columns.
-    """
+    """Shows records in the order in which they were added."""
 
     def __init__(
         self, columns: Sequence[Column[Sequence[Row]]], parent: QObject | None = None
@@ -167,12 +159,7 @@ class SortableModel(TableModel[Rows]):
         self._keys: Values = ()
 
     def show(self, rows: Rows, columns: Sequence[Column[Rows]] | None = None) -> None:
-        """Show rows in the current sort order. The same row names and titles cause no reset.
-
-        Args:
-            rows: the rows. The values of the first column are their names.
-            columns: the columns; None for the same as before.
-        """
+        """Show rows in the current sort order. The same row names and titles cause no reset."""
         if columns is None:
             columns = self._all_columns
         if _titles(columns) == _titles(self.columns) and (

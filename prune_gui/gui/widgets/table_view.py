@@ -17,12 +17,7 @@ ROW_MARGIN_PX = 6
 
 
 class TableView(QTableView):
-    """A table view of a `TableModel`.
-
-    Args:
-        model: the model.
-        name: the accessible name, for screen readers.
-    """
+    """A table view of a `TableModel`."""
 
     def __init__(self, model: TableModel[Any], name: str) -> None:
         super().__init__()

@@ -58,10 +58,6 @@ class PlainStyle(QProxyStyle):
 
     Dialog buttons have no icons because those of some platforms ignore the palette: dark on dark.
     Focus frames lie above the widget. Qt would draw them below its neighbours, as a part of it.
-
-    Args:
-        base: the style, or its name, that draws everything else.
-        row_padding: see `Spacing`.
     """
 
     def __init__(self, base: str | QStyle, row_padding: int = 0) -> None:
@@ -104,13 +100,7 @@ class PlainStyle(QProxyStyle):
 
 
 class Theme(QObject):
-    """Applies the light or the dark palette and the density to the application.
-
-    Args:
-        app: the application; it owns this object.
-        mode: light, dark, or as the system.
-        density: the size of texts and rows.
-    """
+    """Applies the light or the dark palette and the density to the application."""
 
     def __init__(
         self, app: QApplication, mode: Mode = "system", density: Density = "standard"

@@ -100,13 +100,6 @@ def count_units(
 
     Args:
         amount: a share in [0, 1], or a number of units.
-        amount_of: as for `units_to_prune`.
-        remaining: number of units not yet pruned.
-        total: number of all units.
-        of: returns the subject of the error message.
-
-    Raises:
-        RecipeError: fewer units remain.
     """
     units = units_wanted(amount, amount_of, remaining=remaining, total=total)
     if units > remaining:
@@ -137,7 +130,6 @@ def cap_note(max_sparsity: float, missing: int) -> str:
 
     Args:
         max_sparsity: the limit, in [0, 1].
-        missing: units by which the whole step falls short of its amount.
     """
     percent = 100 * max_sparsity
     if not missing:
@@ -154,14 +146,7 @@ def dimension(target: Target, dim: ChannelDim, *, min_dims: int, flat: str) -> i
     """Return `dim` as a non-negative index.
 
     Args:
-        target: the parameter.
-        dim: a dimension of it; negative values count from the last. Or the kind of channels, whose
-            dimension follows from the layout of the parameter.
-        min_dims: required number of dimensions: 1 or 2.
         flat: the message if it has fewer, with the fields ``{name}`` and ``{shape}``.
-
-    Raises:
-        RecipeError: the target has too few dimensions, or no such dimension.
     """
     dims = len(target.shape)
     if dims < min_dims:

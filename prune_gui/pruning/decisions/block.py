@@ -58,12 +58,7 @@ def _units(method: Block, target: Target) -> Units:
 
 
 def _blocks(method: Block, target: Target) -> Blocks:
-    """Return the block grid of a target.
-
-    Raises:
-        RecipeError: the target has fewer than two dimensions, or its sides are not multiples of
-            the block's.
-    """
+    """Return the block grid of a target."""
     dimension(target, 0, min_dims=2, flat=FLAT)  # raises RecipeError if there are too few
     is_last = 0 < target.layout.output_dim == len(target.shape) - 1
     rows = target.shape[-1 if is_last else 0]

@@ -23,11 +23,7 @@ FLAT: Final = deferred(
 
 
 def channel_dimension(method: ChannelMethod, target: Target) -> int:
-    """Return the dimension whose channels a method prunes, not negative.
-
-    Raises:
-        RecipeError: the target has fewer than two dimensions, or no such dimension.
-    """
+    """Return the dimension whose channels a method prunes, not negative."""
     return dimension(target, method.dim, min_dims=2, flat=FLAT)
 
 
@@ -40,10 +36,6 @@ def channel_units(
     """Return the channels of a target along a dimension.
 
     Args:
-        target: the parameter.
-        dim: the dimension, not negative.
-        rank: returns a number >= 0 per channel, of which the smallest are pruned first and NaN
-            last.
         rank_bytes: number of bytes that `rank` reads.
     """
     return Units(

@@ -69,15 +69,7 @@ def decisions_for(
     members: Members,
     monitor: Monitor,
 ) -> list[Decision]:
-    """Return the decision for each member that prunes some units of groups.
-
-    Args:
-        groups: the groups.
-        pruned: the pruned units of each group.
-        notes: for the user, on each group.
-        members: the tensors; the order of the result.
-        monitor: can cancel.
-    """
+    """Return the decision for each member that prunes some units of groups."""
     slices: dict[str, dict[int, list[UnitSlices]]] = defaultdict(lambda: defaultdict(list))
     note_of: dict[str, str] = {}
     for group, units, note in zip(groups, pruned, notes, strict=True):

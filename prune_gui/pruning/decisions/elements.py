@@ -65,18 +65,7 @@ def decide_scored(
 def decide_ranked(
     method: ElementAmount, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
 ) -> list[Decision]:
-    """Cut each row, each target, or all targets together after the k-th smallest key.
-
-    Args:
-        method: the amount and the scope.
-        targets: the targets.
-        keys: the keys that rank the elements of each target; for scope global, of one width.
-        monitor: receives the progress.
-
-    Raises:
-        RecipeError: too few elements remain.
-        Cancelled: the work should stop.
-    """
+    """Cut each row, each target, or all targets together after the k-th smallest key."""
     rankings = rankings_of(targets, keys, method.max_sparsity)
     if method.ranking_scope == "global":
         k = count_batched(targets, method.amount, method.amount_of)
@@ -158,11 +147,7 @@ def prunable_count(target: Target, ranking: Ranking) -> int:
 
 
 def count_batched(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
-    """Return the number of elements to prune of all targets together.
-
-    Raises:
-        RecipeError: fewer elements remain.
-    """
+    """Return the number of elements to prune of all targets together."""
     return count_units(
         amount,
         amount_of,
@@ -192,15 +177,7 @@ def cut_batched(
 def cut_lazily(
     target: Target, ranking: Ranking, k: int, max_sparsity: float, *, missing: int
 ) -> Decision:
-    """Prune the `k` lowest-ranked elements of a target; the cut is computed on first use.
-
-    Args:
-        target: a parameter with at least `k` prunable elements.
-        ranking: ranking of the target.
-        k: number of elements to prune.
-        max_sparsity: the limit, for the note.
-        missing: number of elements by which the step falls short, for the note.
-    """
+    """Prune the `k` lowest-ranked elements of a target; the cut is computed on first use."""
     cut = Lazy(partial(_find_cut, ranking, k))
     return _decision(target, ranking, cut, k, max_sparsity, missing)
 

@@ -52,16 +52,7 @@ def _units(method: LnStructured, target: Target) -> Units:
 def _scaled(
     norms: NDArray[np.floating[Any]], n: int | float | str, elements: int
 ) -> NDArray[np.floating[Any]]:
-    """Return norms that are comparable between channels of different size.
-
-    Args:
-        norms: one number per channel.
-        n: order of the norms.
-        elements: number of elements of each channel.
-
-    Raises:
-        RecipeError: norms of this order cannot be made comparable.
-    """
+    """Return norms that are comparable between channels of different size."""
     if n == "nuc":
         raise RecipeError(
             tr(

@@ -14,11 +14,7 @@ FORMULAS: Final = {"balanced": balanced(), "ria": RIA}
 
 
 def target_scores(method: ScoredMethod, target: Target) -> Scores:
-    """Return the scores of a target, whose absolute values rank its elements.
-
-    Raises:
-        RecipeError: a file cannot be opened, or has no tensor for the target.
-    """
+    """Return the scores of a target, whose absolute values rank its elements."""
     if method.score in FORMULAS:
         return row_column_scores(target, FORMULAS[method.score])
     if method.moved_from is not None:

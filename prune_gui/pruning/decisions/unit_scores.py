@@ -29,22 +29,7 @@ def norms_of_units(
     p: float,
     monitor: Monitor,
 ) -> list[UnitScores]:
-    """Return the score of each unit from the p-norms of its slices of the weights.
-
-    Args:
-        groups: the groups.
-        members: their tensors, of which those with two or more dimensions count.
-        reduction: see `Coupled`.
-        p: the order of the norms, above 0.
-        monitor: receives the progress.
-
-    Returns:
-        float64 (size,) for each group.
-
-    Raises:
-        RecipeError: a group has no tensor with two dimensions.
-        Cancelled: the work should stop.
-    """
+    """Return the score of each unit from the p-norms of its slices of the weights."""
     readers = [_weights(group, members) for group in groups]
     with monitor.plan(_nbytes(readers)):
         return [
@@ -66,20 +51,6 @@ def scores_from_file(
     sum over the slice of a tensor, of the tensors that the file has. The score of a unit is for
     "sum" the sum of all a, for "mean" the mean of a / (elements of the slice), and for "max" the
     maximum of these.
-
-    Args:
-        groups: the groups.
-        given: the scores of each group.
-        members: the tensors of the groups.
-        reduction: the reduction.
-        monitor: receives the progress.
-
-    Returns:
-        float64 (size,) for each group, not negative.
-
-    Raises:
-        RecipeError: a score is NaN, or that of a unit is negative.
-        Cancelled: the work should stop.
     """
     readers = [_given_weights(own, members) for own in given]
     scores = []
@@ -218,14 +189,7 @@ def _cached(
     compute: Callable[[], UnitScores],
     skip: Callable[[], None] = lambda: None,
 ) -> UnitScores:
-    """Return the value of a key from the cache of a target, else compute and cache it.
-
-    Args:
-        target: the target.
-        key: what the value depends on.
-        compute: computes it.
-        skip: is called if it is cached.
-    """
+    """Return the value of a key from the cache of a target, else compute and cache it."""
     cache = target.histogram_cache.norms if target.histogram_cache else None
     cached = cache.get(key) if cache else None
     if cached is not None:
@@ -243,8 +207,6 @@ def _reduced(
     """Return one number per unit.
 
     Args:
-        reduction: the reduction.
-        p: the order of the norms.
         slices: (members, units): the norms; 0 where a member has no slice of a unit. For "sum"
             their p-th powers.
         belongs: (members, units): whether a member has a slice of a unit.

@@ -74,12 +74,7 @@ class Units:
     predicate: Callable[[Lazy[PrunedUnits]], Predicate]
 
     def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        """Return the result of `rank`.
-
-        Raises:
-            RecipeError: the units cannot be ranked; the message names the target.
-            Cancelled: the work should stop.
-        """
+        """Return the result of `rank`."""
         try:
             return self.rank(monitor)
         except ValueError as error:
@@ -102,12 +97,7 @@ class Units:
 def select_units(
     all_units: Sequence[Units], request: UnitAmount, monitor: Monitor
 ) -> list[Decision]:
-    """Prune the k lowest-ranked units of each target, or of all targets together.
-
-    Raises:
-        RecipeError: there are too few units, or they cannot be ranked.
-        Cancelled: the work should stop.
-    """
+    """Prune the k lowest-ranked units of each target, or of all targets together."""
     if request.scope == "global":
         with monitor.plan(sum(units.rank_bytes for units in all_units)):
             return _select_globally(all_units, request, monitor)
@@ -183,12 +173,6 @@ def select_lowest(
     """Select the `k` lowest units of several sets of units, at most `max_pruned[i]` of set i.
 
     Of equal ranks, units of earlier sets are selected first, then those of lower index.
-
-    Args:
-        remaining: number of remaining elements of each unit of each set; units of 0 are not ranked.
-        ranks: for each set a number >= 0 per unit; NaN ranks last.
-        max_pruned: limit for each set.
-        k: number of units.
     """
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({own.dtype for own in scores})

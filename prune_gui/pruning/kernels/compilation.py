@@ -53,12 +53,7 @@ implement_powers()
 
 
 def dispatcher(function: Callable[..., Any], *, is_cached: bool) -> Any:  # noqa: ANN401
-    """Return a function of numba, which compiles `function` for the types of each call.
-
-    Args:
-        function: a loop.
-        is_cached: whether compiled code is kept for other processes.
-    """
+    """Return a function of numba, which compiles `function` for the types of each call."""
     made: Any = numba.njit(nogil=True)(function)
     if is_cached:
         try:

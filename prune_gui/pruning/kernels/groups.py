@@ -40,12 +40,6 @@ def mark_groups(
 
     Args:
         bits: whole groups, and whole ends of slabs; ``magnitude`` excludes the top bit.
-        magnitude: as for all kernels.
-        remaining_mask: as for all kernels.
-        prune_count: between 0 and ``m``.
-        m: members of a group.
-        inner: distance between them, in elements.
-        slab: a multiple of ``inner``.
         offset: index of ``bits[0]`` within its slab.
         out: as long as ``bits``.
     """
@@ -152,11 +146,7 @@ def mark_blocks(
 
     Args:
         pruned: shape (blocks down, blocks across).
-        height: rows of a block.
-        width: columns of a block.
-        columns: of the parameter, as a matrix.
         start: flat index of ``out[0]``.
-        out: the flags to fill.
     """
     i = 0
     while i < out.size:

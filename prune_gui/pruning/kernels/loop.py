@@ -49,12 +49,7 @@ def compiled_unless_small(in_numpy: F) -> Callable[[F], F]:
 
 
 def compiled_within(function: F, *, interpretable: bool = True) -> F:
-    """Compile a loop on first use; it is cached with the `compiled` loops that call it.
-
-    Args:
-        function: the loop.
-        interpretable: whether Python computes exactly the same.
-    """
+    """Compile a loop on first use; it is cached with the `compiled` loops that call it."""
     return cast("F", Loop(function, is_cached=False, is_interpretable=interpretable))
 
 
@@ -69,14 +64,7 @@ def read_cache_again() -> None:
 
 
 class Loop:
-    """A loop, which is interpreted or compiled when it is called.
-
-    Args:
-        function: the loop itself. Its arguments are positional.
-        is_cached: whether compiled code is kept for other processes.
-        is_interpretable: whether Python computes exactly what compiled code does.
-        in_numpy: is called in place of the interpreted loop, if given.
-    """
+    """A loop, which is interpreted or compiled when it is called."""
 
     limit: ClassVar = INTERPRETED
     not_cached: ClassVar[set[Hashable]] = set()

@@ -53,10 +53,6 @@ def _adder(power: Callable[[Any], Any], alternate: Callable[[Any], Any] | None =
 
     It adds eight rows at once, so that lanes are loaded and stored less often. Each power has its
     own function: in a common one, the compiler would compute all powers and select one.
-
-    Args:
-        power: returns the power of an element.
-        alternate: used for every second of the eight rows; None for `power`.
     """
     other = alternate or power
 
@@ -101,9 +97,6 @@ def add_powers(
 
     Args:
         elements: shape (batch, elements); each row has channels of its own.
-        power_kind: `NON_ZEROS`, `ROOTS`, `VALUES`, `SQUARES` or `CUBES`.
-        inner: number of consecutive elements of one channel.
-        lanes: a buffer for whole channels, or a part of a single one, in the type of the sums.
         sums: shape (batch, channels).
     """
     for batch in range(elements.shape[0]):
@@ -167,10 +160,6 @@ def find_maxima(
 
     Args:
         bits: shape (batch, elements); each row has channels of its own.
-        magnitude: as for all kernels.
-        flip: 0, or all ones to reverse the order.
-        base: added last; the sum wraps around.
-        inner: as in `add_powers`.
         lanes: as in `add_powers`, in the type of the bits.
         maxima: shape (batch, channels).
     """

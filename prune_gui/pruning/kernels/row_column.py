@@ -141,16 +141,7 @@ def score_by_product(
     are_rows: bool,
     scores: Floats,
 ) -> None:
-    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order.
-
-    Args:
-        weights: consecutive elements.
-        line_factors: the factors of lines, from that of the first weight on.
-        factors: the factors of the elements of a line.
-        start: the position of the first weight in its line.
-        are_rows: whether lines are rows, so that their elements are in columns.
-        scores: the result.
-    """
+    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order."""
     line, begin = 0, 0
     while begin < weights.size:
         end = min(begin + factors.size - start, weights.size)

@@ -97,7 +97,6 @@ class Method(BaseModel):
 
         Raises:
             RecipeError: the method is not applicable to a target, which the message names.
-            Cancelled: the work should stop.
         """
         engine = import_module(f"prune_gui.pruning.decisions.{self.name}")  # torch: slow to import
         decisions: list[Decision] = engine.decide(self, targets, monitor)
@@ -139,19 +138,12 @@ class Method(BaseModel):
         """Return the setting that prunes the elements with at most an absolute weight.
 
         None if the method does not rank weights.
-
-        Raises:
-            Cancelled: the work should stop.
         """
         counts = cut.up_to_weight(weight)
         return ("amount", self.amount_for(counts)) if counts else None
 
     def setting_for_score(self, cut: DraggedCut, score: float) -> Setting | None:
-        """Return the setting that prunes the elements with at most a score.
-
-        Raises:
-            Cancelled: the work should stop.
-        """
+        """Return the setting that prunes the elements with at most a score."""
         return "amount", self.amount_for(cut.up_to_score(score))
 
     def amount_for(self, counts: UnitCounts) -> int | float:

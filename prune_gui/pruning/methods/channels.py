@@ -26,11 +26,7 @@ shown."""
 
 
 def validate_list(channels: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a list of channels or units, checked for a validator of pydantic.
-
-    Raises:
-        ValueError: the list is empty, or an index is negative or listed twice.
-    """
+    """Return a list of channels or units, checked for a validator of pydantic."""
     if not channels:
         raise ValueError(tr("list at least one channel; the first is 0"))
     if min(channels) < 0:

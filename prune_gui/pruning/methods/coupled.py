@@ -151,7 +151,6 @@ class CoupledMethod(Method):
 
         Raises:
             RecipeError: the method is not applicable; the message names the group or the target.
-            Cancelled: the work should stop.
         """
         engine = import_module(f"prune_gui.pruning.decisions.{self.name}")  # torch: slow to import
         decisions: list[Decision] = engine.decide(self, groups, targets, monitor, given)

@@ -73,11 +73,7 @@ def global_unstructured(
 
 
 def _pairs(parameters: object) -> list[Key]:
-    """Return what the caller passed as pairs.
-
-    Raises:
-        TypeError: it is something else, such as the parameters themselves.
-    """
+    """Return what the caller passed as pairs."""
     if isinstance(parameters, Iterable) and not isinstance(parameters, (str, nn.Module, Tensor)):
         pairs = list(parameters)
         for pair in pairs:

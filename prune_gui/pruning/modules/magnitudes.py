@@ -39,11 +39,7 @@ def k_smallest(scores: Tensor, k: int) -> Tensor:
 
 
 def joint_keys(scores: Sequence[Tensor]) -> list[ScoreKeys]:
-    """Return keys that rank the elements of several tensors by absolute value, without a copy.
-
-    Args:
-        scores: of real floating types, contiguous, on the CPU.
-    """
+    """Return keys that rank the elements of several tensors by absolute value, without a copy."""
     dtype = ranking_dtype({t.dtype for t in scores})
     return [ScoreKeys(TensorScores.of(t), dtype) for t in scores]
 

@@ -49,7 +49,6 @@ def mask_like(like: Tensor, kept: Tensor) -> Tensor:
     """Return a mask in the dtype, device and memory format of `like`, 1 where `kept` is True.
 
     Args:
-        like: any tensor.
         kept: boolean; of the same shape, or to be broadcast to it.
     """
     mask = torch.empty_like(like, requires_grad=False)

@@ -42,15 +42,7 @@ class PrunedTensor:
 
     @classmethod
     def find(cls, module: nn.Module, name: str) -> PrunedTensor:
-        """Find a parameter and check that it can be pruned; nothing is changed.
-
-        Raises:
-            AttributeError: the module has no attribute of that name.
-            TypeError: the attribute is not a parameter of the module.
-            ValueError: the attribute is None, such as a missing bias; torch would delete it.
-            KeyError: the module already has an attribute `<name>_orig` or `<name>_mask`.
-            AssertionError: several hooks prune the parameter.
-        """
+        """Find a parameter and check that it can be pruned; nothing is changed."""
         hooks = pruning_hooks(module, name)
         if len(hooks) > 1:
             raise AssertionError(
@@ -90,11 +82,7 @@ class PrunedTensor:
         return mask_product(self.stored_mask(), kept)
 
     def values(self, given: Tensor | None = None) -> Tensor:
-        """Return the values that a step ranks: the weights, or `given`.
-
-        Raises:
-            AssertionError: `given` is of another shape than the parameter.
-        """
+        """Return the values that a step ranks: the weights, or `given`."""
         if given is None:
             return self.orig.detach()
         if given.shape != self.orig.shape:
@@ -109,11 +97,7 @@ class PrunedTensor:
         return values if self.hook is None else keep(values, self.stored_mask())
 
     def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
-        """Store a new mask and the hook that applies it; on an error, the module is unchanged.
-
-        Raises:
-            ValueError: the mask is of another shape, or holds values other than 0 and 1.
-        """
+        """Store a new mask and the hook that applies it; on an error, the module is unchanged."""
         if mask.shape != self.orig.shape or not is_binary(mask):
             raise ValueError(
                 f"A mask for '{self.name}' must have its shape, {tuple(self.orig.shape)}, and hold "

@@ -20,17 +20,10 @@ def mask_on_top(method: Method, t: Tensor, default_mask: Tensor) -> Tensor:
     """Compute the mask of a method on top of the mask of earlier methods.
 
     Args:
-        method: its `PRUNING_TYPE` selects the part of the tensor that it gets.
-        t: scores.
         default_mask: of the same shape, the mask of the earlier methods; it is not changed.
 
     Returns:
         In the dtype of `t`.
-
-    Raises:
-        AttributeError: a structured method has no `dim`.
-        IndexError: `t` has no dimension `dim`.
-        ValueError: the method's `PRUNING_TYPE` is unknown, or its mask is of a wrong shape.
     """
     index = _prunable_index(method, default_mask)
     prunable = t[index]

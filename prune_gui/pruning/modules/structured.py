@@ -38,12 +38,7 @@ class _ChannelPruning(BasePruningMethod):
         """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask`, in the dtype of `t`, without `amount` of the channels.
-
-        Raises:
-            ValueError: `t` has fewer than two dimensions, or fewer channels than `amount`.
-            IndexError: `t` has no dimension `dim`.
-        """
+        """Return `default_mask`, in the dtype of `t`, without `amount` of the channels."""
         return mask_product(default_mask, self._kept_channels(t)).to(t.dtype)
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:

@@ -60,11 +60,7 @@ class ElementPruning(BasePruningMethod):
         self.amount = amount
 
     def units(self, remaining: int) -> int:
-        """Return the number of elements to prune.
-
-        Raises:
-            ValueError: it exceeds `remaining`, the number of elements that this method gets.
-        """
+        """Return the number of elements to prune."""
         units = _compute_nparams_toprune(self.amount, remaining)
         _validate_pruning_amount(units, remaining)
         return units
@@ -76,18 +72,13 @@ class ElementPruning(BasePruningMethod):
         """Return a score per element; the smallest absolute values are pruned first.
 
         Args:
-            t: the weights, or importance scores.
             dtype: the dtype in which `t` is compared with other tensors of this step.
             remaining: boolean, of the shape of `t`, False where already pruned; None if no element
                 is. The scores of pruned elements are not used.
         """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without `amount` elements.
-
-        Raises:
-            ValueError: there are fewer elements than `amount`.
-        """
+        """Return `default_mask` without `amount` elements."""
         units = self.units(t.numel())
         if units == 0:
             return default_mask.clone()
@@ -110,12 +101,8 @@ class ElementPruning(BasePruningMethod):
         Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
 
         Args:
-            values: what to rank of each tensor, see `is_plain`.
             remaining: boolean, contiguous, of the tensor's shape, False where already pruned; None
                 if no element is.
-
-        Raises:
-            ValueError: fewer elements remain than `amount`.
         """
         shapes = [t.shape for t in values]
         values = [magnitudes(t) for t in values]

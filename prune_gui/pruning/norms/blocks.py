@@ -26,18 +26,10 @@ def block_norms(
     """Return the norm of each block, with pruned elements as zeros; see `channel_norms`.
 
     Args:
-        scores: read in bands of several rows of blocks.
-        remaining_mask: True at the remaining elements; None if all are.
-        n: the order of the norm; "nuc" is defined for every block, which is a matrix.
-        blocks: the blocks of the parameter.
         monitor: gets the number of bytes read.
 
     Returns:
         Shape (blocks,); float32, or float64 if the scores are.
-
-    Raises:
-        ValueError: the norm is not defined.
-        Cancelled: the monitor is cancelled.
     """
     across = blocks.across
     if n != "nuc":

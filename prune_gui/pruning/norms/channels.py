@@ -58,7 +58,6 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
     Raises:
         ValueError: the norm is not defined for this tensor.
         IndexError: `t` has no dimension `dim`.
-        Cancelled: the monitor is cancelled.
     """
     t, monitor = t.detach(), monitor or Monitor()
     monitor.expect(t.nbytes)
@@ -91,7 +90,6 @@ def score_norms(
 
     Raises:
         ValueError: the norm is not defined for this shape, or memory is short.
-        Cancelled: the monitor is cancelled.
     """
     monitor = monitor or Monitor()
     if n == "nuc":

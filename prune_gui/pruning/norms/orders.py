@@ -56,10 +56,6 @@ class Norm(Protocol):
     def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
         """Return the partial result of each channel.
 
-        Args:
-            elements: one dimension, contiguous, on the CPU, of any real type.
-            layout: of the elements; no side is 0.
-
         Returns:
             Shape (batch, channels).
         """
@@ -74,18 +70,12 @@ class Norm(Protocol):
         """Return which channels may be inexact, because powers are too small or too large.
 
         Args:
-            partial: the partial results of whole channels.
-            elements: number of elements of each channel.
             dtype: type of the elements.
         """
 
 
 def norm_of_order(n: Order) -> Norm:
-    """Return the norm of an order other than "nuc".
-
-    Raises:
-        ValueError: the norm is not defined.
-    """
+    """Return the norm of an order other than "nuc"."""
     if n == "fro":
         n = 2.0
     if isinstance(n, bool) or not isinstance(n, numbers.Real) or math.isnan(n):
@@ -186,9 +176,6 @@ def scaled_powers(elements: Tensor, layout: ElementLayout, n: Order, maxima: Par
     """Return the sums of |x / maximum|^p of channels, in float64, which are always exact enough.
 
     Args:
-        elements: as in `Norm.accumulate`.
-        layout: of the elements.
-        n: order of the norm, not infinite.
         maxima: shape (batch, channels), positive and finite.
     """
     p = 2.0 if n == "fro" else float(n)

@@ -55,12 +55,7 @@ MESSAGES: Final = {
 
 
 class Fault(Exception):  # noqa: N818 - internal to this package
-    """An error of a plug-in.
-
-    Args:
-        code: a key of `MESSAGES`.
-        fields: the fields of the message, except ``{it}``.
-    """
+    """An error of a plug-in."""
 
     def __init__(self, code: str, **fields: Value) -> None:
         super().__init__(code, fields)
@@ -69,11 +64,7 @@ class Fault(Exception):  # noqa: N818 - internal to this package
 
     @classmethod
     def received(cls, code: str, fields: dict[str, object]) -> Fault:
-        """Return the fault that another process reports.
-
-        Raises:
-            ValueError: the code or the fields are not valid.
-        """
+        """Return the fault that another process reports."""
         message = MESSAGES.get(code, "")
         expected = {name for _, name, _, _ in Formatter().parse(message) if name} - {"it"}
         if not message or fields.keys() != expected:

@@ -42,11 +42,7 @@ Scalar = int | float | str | None  # a bool is an int
 
 
 def describe(plugin: type) -> list[dict[str, Any]]:
-    """Return descriptions of the constructor parameters of a class, for `field_of`.
-
-    Raises:
-        Fault: a recipe cannot hold the type of a parameter.
-    """
+    """Return descriptions of the constructor parameters of a class, for `field_of`."""
     return [
         _describe_parameter(plugin, parameter)
         for parameter in inspect.signature(plugin, eval_str=True).parameters.values()
@@ -111,15 +107,7 @@ def _description(plugin: type, name: str) -> str | None:
 
 
 def field_of(plugin: str, described: dict[str, Any]) -> tuple[Any, Any]:
-    """Return (type, field) of a parameter for `pydantic.create_model`.
-
-    Args:
-        plugin: name of the class.
-        described: the result of `describe`, from an untrusted process.
-
-    Raises:
-        KeyError, TypeError, ValueError: the description is not valid.
-    """
+    """Return (type, field) of a parameter for `pydantic.create_model`."""
     name, description = described["name"], described["description"]
     if name in SHARED_PARAMETERS:
         annotation, shared_default = SHARED_PARAMETERS[name]

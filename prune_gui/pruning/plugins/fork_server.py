@@ -32,11 +32,7 @@ REPLY_LIMIT_S: Final = 3.0
 
 
 class ForkServer:
-    """Executes the commands that the program sends over a socket.
-
-    Args:
-        control: the connected socket.
-    """
+    """Executes the commands that the program sends over a socket."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control

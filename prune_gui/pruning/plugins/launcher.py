@@ -77,12 +77,7 @@ class ForkServer:
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Wait until the server has imported torch.
-
-        Raises:
-            OSError: the server does not start within START_TIMEOUT_S.
-            Cancelled: the work should stop.
-        """
+        """Wait until the server has imported torch."""
         deadline = time.monotonic() + START_TIMEOUT_S
 
         def check() -> None:
@@ -97,11 +92,7 @@ class ForkServer:
                 self._is_ready = True
 
     def fork(self, connection: socket.socket) -> int:
-        """Fork a process that serves a connection and prints to our standard error; return its pid.
-
-        Raises:
-            OSError: no process could be forked.
-        """
+        """Fork a process that serves a connection and prints to our stderr; return its pid."""
         with open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
             output = 2 if _is_open(2) else devnull.fileno()
             process = self.ask(FORK, 0, [connection.fileno(), output])
@@ -110,16 +101,7 @@ class ForkServer:
         return process
 
     def ask(self, command: bytes, process: int, passed: Sequence[int] = ()) -> int:
-        """Send a command of `messages` and return the reply.
-
-        Args:
-            command: the command.
-            process: pid of the process that it is about.
-            passed: file descriptors to pass.
-
-        Raises:
-            OSError: no reply within REPLY_TIMEOUT_S; the server is ended.
-        """
+        """Send a command of `messages` and return the reply."""
         deadline = time.monotonic() + REPLY_TIMEOUT_S
 
         def check() -> None:
@@ -179,11 +161,7 @@ def _end_server() -> None:
 
 @contextmanager
 def held(lock: threading.Lock) -> Iterator[None]:
-    """Acquire a lock, checking for cancellation while another thread holds it.
-
-    Raises:
-        Cancelled: the work should stop.
-    """
+    """Acquire a lock, checking for cancellation while another thread holds it."""
     while not lock.acquire(timeout=POLL_INTERVAL_S):
         check_cancelled()
     try:

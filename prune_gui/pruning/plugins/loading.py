@@ -51,7 +51,6 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
 
     Raises:
         PluginError: the file cannot be run, or has no method, or an invalid one.
-        Cancelled: the work should stop.
     """
     location = Path(path).resolve()
     try:
@@ -71,12 +70,7 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
 
 
 def load_installed(point: EntryPoint) -> list[type[Method]]:
-    """Return the methods of an entry point, checked: one class, or all that a module defines.
-
-    Raises:
-        PluginError: the entry point cannot be loaded, or has no method, or an invalid one.
-        Cancelled: the work should stop.
-    """
+    """Return the methods of an entry point, checked: one class, or all that a module defines."""
     package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     source = tr("{package}, entry point {name}", package=package, name=point.name)
     process = PluginProcess({"entry_point": [point.name, point.value, point.group]})

@@ -88,11 +88,7 @@ class PluginMethod(Method):
         return decisions
 
     def try_out(self) -> None:
-        """Check that the plug-in returns valid and reproducible masks for small tensors.
-
-        Raises:
-            Fault: a mask is not valid or not reproducible, or the plug-in fails for all tensors.
-        """
+        """Check that the plug-in returns valid and reproducible masks for small tensors."""
         self.process.ask(self._request("try", 0, ""), LIMIT_S)
 
     @property
@@ -115,11 +111,7 @@ class PluginMethod(Method):
         }
 
     def _pruned(self, group: Sequence[Target]) -> NDArray[np.bool_]:
-        """Return a boolean array over the concatenated targets, True where this step prunes.
-
-        Raises:
-            RecipeError: the plug-in returns no valid mask.
-        """
+        """Return a boolean array over the concatenated targets, True where this step prunes."""
         try:
             return self._request_mask(group)
         except Fault as fault:
@@ -135,11 +127,7 @@ class PluginMethod(Method):
         )
 
     def _check_memory(self, group: Sequence[Target]) -> None:
-        """Check that the mask of a group can be computed in free memory.
-
-        Raises:
-            Fault: there is too little memory.
-        """
+        """Check that the mask of a group can be computed in free memory."""
         needed = 0
         for target in group:
             width = target.weights.dtype.itemsize
@@ -187,15 +175,6 @@ def method_from(
     """Return a method of recipes for a class, after a trial with its default parameters.
 
     A class with required parameters is tried when a step first uses it.
-
-    Args:
-        process: the process that has the class.
-        described: description of the class by that process, unchecked.
-        source: file or package of the class, for messages.
-
-    Raises:
-        PluginError: a recipe cannot use the class; the message has the reason.
-        Fault: the description is not valid.
     """
     name = described.get("name") if isinstance(described, dict) else None
     if not (isinstance(name, str) and name.isidentifier() and len(name) <= MAX_NAME_LENGTH):
@@ -216,11 +195,7 @@ def method_from(
 
 
 def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
-    """Return a subclass of `PluginMethod` for the class of that name.
-
-    Raises:
-        Fault: a recipe cannot use the class, or its description is not valid.
-    """
+    """Return a subclass of `PluginMethod` for the class of that name."""
     reserved = STEP_FIELDS | PluginMethod.__class_vars__ | set(dir(PluginMethod))
     try:
         kind, doc = (
@@ -253,11 +228,7 @@ def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]
 
 
 def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
-    """Return a method with default parameters.
-
-    Raises:
-        Fault: the type of a parameter does not accept its default.
-    """
+    """Return a method with default parameters."""
     try:
         return method()
     except ValidationError as error:

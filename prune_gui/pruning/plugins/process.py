@@ -55,12 +55,7 @@ def shared_file() -> Iterator[BufferedRandom]:
 
 
 class _Worker:
-    """One process that runs the code of a plug-in.
-
-    Raises:
-        OSError: the process cannot be started.
-        Cancelled: the work should stop.
-    """
+    """One process that runs the code of a plug-in."""
 
     def __init__(self) -> None:
         self._server = fork_server()
@@ -84,13 +79,7 @@ class _Worker:
         """Send a request and return the reply.
 
         Args:
-            request: a request for module `worker`.
             limit_s: timeout in seconds.
-            file: its descriptor is passed with the request.
-
-        Raises:
-            Fault: there is no valid reply, or it reports a fault.
-            Cancelled: the work should stop.
         """
         deadline = time.monotonic() + limit_s
 
@@ -137,9 +126,6 @@ class _Worker:
 class PluginProcess:
     """The code of one plug-in, in a process that is started on demand.
 
-    Args:
-        origin: the code: "path" and "source" for a file, else "entry_point".
-
     Attributes:
         path: path of the file; None for an entry point.
         origin_digest: a digest of the code, or of the name of the entry point.
@@ -159,12 +145,7 @@ class PluginProcess:
             fork_server()
 
     def load(self) -> Any:  # noqa: ANN401 - any JSON value
-        """Run the code in a new process, and return the descriptions of its classes, unchecked.
-
-        Raises:
-            Fault: the code cannot be run.
-            Cancelled: the work should stop.
-        """
+        """Run the code in a new process, and return the descriptions of its classes, unchecked."""
         with held(self._lock):
             return self._start().get("classes")
 
@@ -174,13 +155,7 @@ class PluginProcess:
         """Send a request and return the reply; concurrent requests wait for each other.
 
         Args:
-            request: a request for module `worker`.
             limit_s: timeout in seconds, without the time to start a process if there is none.
-            file: its descriptor is passed with the request.
-
-        Raises:
-            Fault: there is no valid reply, or it reports a fault.
-            Cancelled: the work should stop.
         """
         with held(self._lock):
             if self._worker is None or not self._worker.is_idle:
@@ -230,12 +205,7 @@ class ReportedFault(Fault):
 
 
 def raise_fault(reply: dict[str, Any]) -> None:
-    """Raise the fault that a reply reports, if any, and log its traceback.
-
-    Raises:
-        ReportedFault: the reply reports a fault.
-        Fault: the reply is not valid.
-    """
+    """Raise the fault that a reply reports, if any, and log its traceback."""
     if "fault" not in reply:
         return
     try:

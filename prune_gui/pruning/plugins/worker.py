@@ -78,11 +78,7 @@ class _Worker:
         self._classes: dict[str, type[BasePruningMethod]] = {}
 
     def answer(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Return the answer to a request.
-
-        Raises:
-            Fault: the plug-in fails.
-        """
+        """Return the answer to a request."""
         if "threads" in request and request["threads"] != torch.get_num_threads():
             torch.set_num_threads(request["threads"])
         match request["do"]:
@@ -99,11 +95,7 @@ class _Worker:
 
 @contextmanager
 def _plugin_code(seed: int = 0) -> Iterator[None]:
-    """Run code of the plug-in after seeding torch.
-
-    Raises:
-        Raised: the code raised an exception of any type.
-    """
+    """Run code of the plug-in after seeding torch."""
     torch.default_generator.manual_seed(seed)
     try:
         yield
@@ -171,11 +163,7 @@ def _pruning_type(plugin: type[BasePruningMethod]) -> str:
 
 
 def _try_out(plugin: type[BasePruningMethod], given: dict[str, Any], seed: int) -> None:
-    """Check that a plug-in returns valid and reproducible masks for small tensors.
-
-    Raises:
-        Fault: a mask is not valid or not reproducible, or the plug-in fails for all tensors.
-    """
+    """Check that a plug-in returns valid and reproducible masks for small tensors."""
     failure: Fault | None = None
     works = False
     for shape in SHAPES:
@@ -231,20 +219,8 @@ def _compute_mask(
 ) -> Tensor:
     """Compute a mask with a plug-in, called as torch calls it.
 
-    Args:
-        plugin: class of the plug-in.
-        given: arguments of its constructor.
-        t: scores, +0 where pruned before; the plug-in may write to them.
-        remaining: boolean, True where not pruned before; None if nothing was pruned before. With
-            None the plug-in gets all of `t`, else the part that its `PRUNING_TYPE` selects.
-        name: name of the parameter within its module, such as "weight".
-        seed: seed of torch's generator.
-
     Returns:
         Boolean, of the shape of `t`, True where the plug-in keeps.
-
-    Raises:
-        Fault: the plug-in fails, or its mask is not valid.
     """
     with _plugin_code(seed):
         checked = {

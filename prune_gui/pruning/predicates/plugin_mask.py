@@ -22,12 +22,7 @@ MAX_CACHED_BYTES: Final = 1 << 28
 
 
 class PackedMask:
-    """A mask of one bit per element, 1 where pruned: cached, and computed again after eviction.
-
-    Args:
-        make: returns a boolean array of one dimension, the same one on each call.
-        maker: the name of the plug-in in messages.
-    """
+    """A mask of one bit per element, 1 where pruned: cached, and computed again after eviction."""
 
     def __init__(self, make: Callable[[], NDArray[np.bool_]], maker: str) -> None:
         self._make = make
@@ -36,11 +31,7 @@ class PackedMask:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse: a mask is too large to send, and another machine does not have the plug-in.
-
-        Raises:
-            RecipeError: always.
-        """
+        """Refuse: a mask is too large to send, and another machine does not have the plug-in."""
         raise RecipeError(
             tr(
                 "The masks of {maker} cannot be computed on a cluster. Prune on this machine, or "
@@ -50,11 +41,7 @@ class PackedMask:
         )
 
     def bits(self) -> NDArray[np.uint8]:
-        """Return the packed bits, least significant bit first.
-
-        Raises:
-            RecipeError: they cannot be computed, or differ from those of an earlier call.
-        """
+        """Return the packed bits, least significant bit first."""
         bits = _look_up(self)
         if bits is None:
             with self._lock:

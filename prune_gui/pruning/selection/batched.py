@@ -41,11 +41,7 @@ MAX_BATCH_TENSORS: Final = 4096
 
 
 def find_cuts_batched(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
-    """Return the cuts of `find_cuts`; far faster for thousands of small tensors.
-
-    Raises:
-        Cancelled: the monitor is cancelled.
-    """
+    """Return the cuts of `find_cuts`; far faster for thousands of small tensors."""
     batches = list(batches_of_small(rankings))
     extra_bytes = sum(_extra_bytes(batch) for batch in batches)
     with monitor.plan(sum(work(ranking.keys) for ranking in rankings) + extra_bytes):
@@ -64,15 +60,7 @@ def mark_batched(
     step: int,
     codes: NDArray[np.uint8],
 ) -> None:
-    """Apply `mark_codes` to whole concatenated tensors.
-
-    Args:
-        every: the keys of each tensor.
-        cuts: the cut of each tensor.
-        bounds: the start of each tensor, and the end of the last one.
-        step: any code except 0.
-        codes: the codes of all elements.
-    """
+    """Apply `mark_codes` to whole concatenated tensors."""
     if all(are_compatible(keys, every[0]) for keys in every):
         _mark_each(_ConcatenatedKeys(tuple(every), bounds), cuts, bounds, step, codes)
         return
@@ -216,12 +204,7 @@ class BatchedMask(Protocol):
     def together(
         every: Sequence[RemainingMask | None], bounds: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Return the concatenated remaining masks of tensors.
-
-        Args:
-            every: the masks, of this class; None if all elements of a tensor are remaining.
-            bounds: the start of each tensor, and the end of the last one.
-        """
+        """Return the concatenated remaining masks of tensors."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -45,7 +45,6 @@ def digit_histograms(
     """Return the histograms of the digit below bit `above`, and whether all were cached.
 
     Args:
-        rankings: all of the same key width.
         above: the bit above the digit.
         prefixes: the leading bits of the keys to count, by index of the ranking.
         monitor: gets the number of bytes read.

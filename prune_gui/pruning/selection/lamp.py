@@ -41,11 +41,7 @@ def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> lis
 
     Args:
         rankings: with `ScoreKeys` of any dtypes, and at least `k` prunable elements in all.
-        k: number of elements to prune.
         monitor: gets the number of bytes read.
-
-    Raises:
-        Cancelled: the monitor is cancelled.
     """
     groups = [_groups(batch) for batch in batches_of_small(rankings)]
     with monitor.plan(sum(own.work for own in groups)):

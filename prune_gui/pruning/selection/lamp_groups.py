@@ -216,9 +216,7 @@ def squares_of(
     """Return the squares of the numbers of keys.
 
     Args:
-        keys: of the numbers.
         dtype: of the numbers.
-        exponents: float64 numbers are divided by 2 to this power first; a scalar or one per key.
     """
     values = numbers_of(keys, dtype)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -82,12 +82,7 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     `max_pruned` elements, and the cut of the others moves up.
 
     Args:
-        rankings: all of the same key width, with at least `k` prunable elements in all.
-        k: number of elements to prune.
         monitor: gets the number of bytes read.
-
-    Raises:
-        Cancelled: the monitor is cancelled.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
@@ -183,9 +178,6 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
         rankings: all of the same key width.
         key: at most the lowest key of a non-finite number.
         monitor: gets the number of bytes read.
-
-    Raises:
-        Cancelled: the monitor is cancelled.
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
     leading: list[DigitHistogram] = []
@@ -287,11 +279,7 @@ def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[
     """Set the codes of the elements that `cut` prunes to `step`, where they are 0.
 
     Args:
-        keys: of the tensor.
-        cut: of the tensor.
         start: flat index of the first code's element.
-        step: any code except 0.
-        codes: the codes of consecutive elements.
     """
     keys = with_equal_nans(keys, cut.threshold)
     for first, stop in blocks(keys, start, start + codes.size):
@@ -341,15 +329,7 @@ def nth_tie(
     monitor: Monitor,
     ties: Sequence[int] = (),
 ) -> int:
-    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`.
-
-    Args:
-        ranking: the elements.
-        threshold: a key.
-        ordinal: from 1 to the number of such elements.
-        monitor: checked for cancellation.
-        ties: the number of such elements in each span, if known.
-    """
+    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`."""
     spans = chunk_spans(ranking.keys)
 
     def count(span: tuple[int, int]) -> int:

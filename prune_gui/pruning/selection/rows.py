@@ -60,7 +60,6 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -
     """Return the cuts that prune the `units` smallest keys of each row.
 
     Args:
-        ranking: the elements of all rows, in the order of the tensor.
         units: shape (rows,), at most the number of remaining elements of each row.
         shape: where the elements of a row are.
     """

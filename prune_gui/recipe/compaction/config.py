@@ -54,14 +54,7 @@ class AdaptedConfig:
     def apply(
         self, space: str, rule: SpaceRule, groups: Sequence[GroupUnits], counts: Mapping[str, int]
     ) -> None:
-        """Apply the rules of a space of which units are removed.
-
-        Args:
-            space: the name of the space.
-            rule: its rules.
-            groups: the groups of the space that remain.
-            counts: numbers by name, before pruning.
-        """
+        """Apply the rules of a space of which units are removed."""
         if len({int((~units).sum()) for _, units in groups}) > 1:
             self.differing.add(space)
             return
@@ -98,11 +91,7 @@ class AdaptedConfig:
             self._ratios.append((key, value, rule.multiple_of, True))
 
     def check_ratios(self, counts: Mapping[str, int]) -> None:
-        """Check that fields divide other numbers as the rules say.
-
-        Args:
-            counts: numbers by name, after pruning.
-        """
+        """Check that fields divide other numbers as the rules say."""
         for key, value, name, is_multiple in self._ratios:
             other = counts.get(name, 0)
             divisor, multiple = (other, value) if is_multiple else (value, other)
@@ -169,11 +158,7 @@ class AdaptedConfig:
 def _new_value(
     rule: ConfigRule, old: object, groups: Sequence[GroupUnits], counts: Mapping[str, int]
 ) -> object:
-    """Return the new value of a field; None if it stays as it is.
-
-    Raises:
-        _MisfitError: it has no valid value.
-    """
+    """Return the new value of a field; None if it stays as it is."""
     size, units = groups[0][0].size, groups[0][1]
     alike = all(np.array_equal(units, others) for _, others in groups)
     if rule.value in ("list", "indices", "leading", "extra", "pattern") and not alike:
@@ -233,11 +218,7 @@ def _new_value(
 
 
 def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> None:
-    """Check that a field counts the units before pruning.
-
-    Raises:
-        _MisfitError: it is another number.
-    """
+    """Check that a field counts the units before pruning."""
     for group, _ in groups:
         if type(old) is int and old != group.size:
             raise _MisfitError(
@@ -253,11 +234,7 @@ def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> 
 
 
 def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
-    """Return a rule whose cycle has the length that the file says.
-
-    Raises:
-        _MisfitError: what the file says is no length.
-    """
+    """Return a rule whose cycle has the length that the file says."""
     if period is None:
         return rule
     if type(period) is not int or not 0 < period <= MAX_PERIOD:
@@ -275,11 +252,7 @@ def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
 
 
 def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> int:
-    """Return the number of kept blocks, without extra ones after the first `old`.
-
-    Raises:
-        _MisfitError: there are none.
-    """
+    """Return the number of kept blocks, without extra ones after the first `old`."""
     _, units = groups[0]
     kept = int((~units[:old]).sum())
     if not kept:
@@ -288,11 +261,7 @@ def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> in
 
 
 def _checked_pattern(rule: ConfigRule, old: object, units: Units) -> list[object] | None:
-    """Return the new list of kinds; None if a period says them.
-
-    Raises:
-        _MisfitError: a kept unit would get another place in the pattern.
-    """
+    """Return the new list of kinds; None if a period says them."""
     if isinstance(old, list):
         return _new_list(rule, old, len(units), units)
     period = len(units) if old is True else old

@@ -45,13 +45,7 @@ class Shaped(NamedTuple):
 def figures(
     tensors: Iterable[Shaped], active: Mapping[str, float], sizes: Mapping[str, int]
 ) -> Figures:
-    """Return the figures of some tensors.
-
-    Args:
-        tensors: the tensors.
-        active: for tensors of experts, the share of them that processes a token.
-        sizes: for weights of convolutions, the height and width of their outputs.
-    """
+    """Return the figures of some tensors."""
     every = list(tensors)
     working = [
         (info, shape)
@@ -81,11 +75,6 @@ def active_shares(
     """Return the share of each tensor of experts that processes a token.
 
     The router's tensors have one row per expert, and process every token.
-
-    Args:
-        groups: the groups, each with the number of its units.
-        counts: numbers from config.json.
-        tensors: the tensors by name.
     """
     per_token = next((counts[key] for key in EXPERTS_PER_TOKEN if key in counts), None)
     if per_token is None:

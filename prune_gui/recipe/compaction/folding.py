@@ -111,17 +111,6 @@ def fold_constants(
     """Mark units that emit a constant as removed, where other layers can take the constant over.
 
     These are units of the groups that a step `DeadUnits` with `fold_constants` targets.
-
-    Args:
-        resolution: the resolution.
-        architecture: the architecture of the checkpoint.
-        groups: the groups whose units may be removed.
-        removed: the removed units of each group; units are added.
-        monitor: receives the progress.
-
-    Raises:
-        CheckpointError: the file changed while it was read.
-        Cancelled: the monitor was cancelled.
     """
     targeted = [
         outcome.pruned.keys()
@@ -220,11 +209,7 @@ class _Folder:
             self._unfolded[reason] += [(group.label, int(number)) for number in numbers]
 
     def _readers(self, group: CoupledGroup) -> Iterator[_Reader]:
-        """Yield the layers that read the units.
-
-        Raises:
-            _KeptError: not all of them can take constants over.
-        """
+        """Yield the layers that read the units."""
         consumers = [member for member in group.members if member.role == "consumes"]
         if not consumers:
             raise _KeptError(tr(UNKNOWN))
@@ -267,11 +252,7 @@ class _Folder:
     def _shifts(
         self, group: CoupledGroup, readers: Sequence[_Reader], numbers: NDArray[np.intp]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return what is added to each tensor that takes constants of some units over.
-
-        Raises:
-            _KeptError: the sum is not finite, or the layer has other outputs than its bias.
-        """
+        """Return what is added to each tensor that takes constants of some units over."""
         offsets = {one.name: one.offset for one in group.members if (one.dim, one.width) == (0, 1)}
 
         @cache

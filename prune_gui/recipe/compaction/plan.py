@@ -139,14 +139,7 @@ class CompactPlan:
 
 
 def compact_plan(resolution: Resolution, options: CompactOptions, monitor: Monitor) -> CompactPlan:
-    """Return the plan of the compact form; cached with the resolution.
-
-    Raises:
-        RecipeError: no unit can be removed, the architecture is not known, or no program would load
-            the result and `options` do not allow that.
-        CheckpointError: the file has optimizer states, or changed while it was read.
-        Cancelled: the monitor was cancelled.
-    """
+    """Return the plan of the compact form; cached with the resolution."""
     cached = resolution.compact_plans.get(options)
     if cached is None:
         checkpoint = resolution.checkpoint
@@ -201,7 +194,6 @@ def planned(
     Raises:
         RecipeError: no unit can be removed.
         CheckpointError: the file changed while it was read.
-        Cancelled: the monitor was cancelled.
     """
     checkpoint, spaces = resolution.checkpoint, architecture.spaces
     groups: list[CoupledGroup] = []
@@ -308,11 +300,7 @@ def _check_unpruned(
     masked: Sequence[CoupledGroup],
     monitor: Monitor,
 ) -> None:
-    """Check that no unit is pruned of groups whose units can only be masked.
-
-    Raises:
-        RecipeError: there is one.
-    """
+    """Check that no unit is pruned of groups whose units can only be masked."""
     for group, units in zip(masked, removable_units(resolution, masked, monitor), strict=True):
         if units.any():
             raise _impossible(resolution, unloadable(spaces[group.space]))

@@ -39,7 +39,6 @@ def removable_units(
     Raises:
         RecipeError: a group has a member that the checkpoint lacks.
         CheckpointError: the file changed while it was read.
-        Cancelled: the monitor was cancelled.
     """
     pruned = PrunedChannels(resolution, monitor)
     removable = [pruned_units(group.size, group.members, pruned) for group in groups]
@@ -58,11 +57,7 @@ class PrunedChannels:
         self._counted: Callable[[str, int], Units] = cache(self._count)
 
     def info(self, name: str) -> TensorInfo:
-        """Return a tensor by its name or an alias.
-
-        Raises:
-            RecipeError: there is none.
-        """
+        """Return a tensor by its name or an alias."""
         checkpoint = self._resolution.checkpoint
         info = checkpoint.tensors.get(name) or self._by_alias.get(name)
         if info is None:
@@ -114,13 +109,7 @@ class PrunedChannels:
 
 
 def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -> Units:
-    """Return the units of a group that are pruned in every one of some members; none if no member.
-
-    Args:
-        size: number of units of the group.
-        members: members of it.
-        pruned: finds the pruned channels.
-    """
+    """Return the units of a group that are pruned in all given members; none if no member."""
     units = np.ones(size, np.bool_)
     found = [(member, pruned.info(member.name)) for member in members]
     found = [(member, info) for member, info in found if not _is_exempt(member, info)]

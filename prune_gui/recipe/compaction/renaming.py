@@ -28,11 +28,6 @@ class Renumbering:
     The remaining units get the first of the old numbers. A key that is no name of a parameter, an
     alias, goes with the unit; a parameter that is no member keeps its key, so that what all blocks
     have in common stays in the first one.
-
-    Args:
-        groups: the groups; only members that are whole tensors matter.
-        removed: for each group, the removed units.
-        names: the names of all parameters.
     """
 
     def __init__(

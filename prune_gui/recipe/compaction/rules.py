@@ -19,13 +19,7 @@ from prune_gui.recipe.compaction.removal import Units
 def rule_problems(
     rule: SpaceRule, groups: Sequence[GroupUnits], counts: Mapping[str, int]
 ) -> Iterator[str]:
-    """Yield what the rules of a space forbid, one line for each group.
-
-    Args:
-        rule: the rules of the space.
-        groups: the groups of the space that remain.
-        counts: numbers by name, before pruning.
-    """
+    """Yield what the rules of a space forbid, one line for each group."""
     title = tr(rule.title)
     minimum = max(1, counts.get(rule.minimum, 1))
     for group, units in groups:
@@ -63,15 +57,7 @@ def unloadable(rule: SpaceRule) -> str:
 
 
 def held_spaces(spaces: Mapping[str, SpaceRule], groups: Sequence[GroupUnits]) -> dict[str, str]:
-    """Return the spaces that lose units, but another share than spaces they depend on.
-
-    Args:
-        spaces: the rules by name.
-        groups: all groups, with their removed units.
-
-    Returns:
-        By name of the space, the problem that its units can only be masked, in a line.
-    """
+    """Return the spaces that lose units, but another share than spaces they depend on."""
     shares: dict[str, set[Fraction]] = defaultdict(set)
     for group, units in groups:
         if not units.all():  # as in a removed layer
@@ -110,11 +96,6 @@ def can_resize(
     It can if units are single channels of linear layers, convolutions and batch norms. Heads and
     experts are also counted by attributes of other modules. Programs join the matrices of all
     experts of a layer, so these have one width.
-
-    Args:
-        groups: the groups of a space that remain.
-        tensors: the tensors by name.
-        experts: the names of the tensors that belong to one expert each.
     """
     return all(
         member.name not in experts and _is_resizable(member, tensors.get(member.name))

@@ -40,10 +40,7 @@ def sliced(
     """Yield spans of the kept channels of a tensor; a few MiB are in memory at a time.
 
     Args:
-        flat: the values of the whole tensor, 1-d; they may be mapped from a file.
         shape: the shape of the whole tensor.
-        kept: the kept channels.
-        steps: the steps that prune kept elements, which become +0; () if there are none.
         spans: spans of the result, in flat (row-major) indices.
     """
     reader = _Reader(flat, shape, kept, steps)

@@ -115,14 +115,7 @@ def readings_of_rules(
     config: Json | None,
     names: Collection[str],
 ) -> dict[str, Reading]:
-    """Return how layers read the units of tables, by the name of their weight.
-
-    Args:
-        rules: the rules of each space, by name.
-        groups: the groups.
-        config: the content of config.json; None if there is none.
-        names: the names of all tensors.
-    """
+    """Return how layers read the units of tables, by the name of their weight."""
     result: dict[str, Reading] = {}
     for group in groups:
         rule = rules[group.space]

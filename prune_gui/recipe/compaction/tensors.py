@@ -24,11 +24,7 @@ WRITABLE_FORMATS = ("safetensors", "torch")
 
 
 def check_format(file_format: FileFormat, name: str) -> None:
-    """Check that the compact form can be written in a format.
-
-    Raises:
-        CheckpointError: the metadata of the format say the shapes of the layers, too.
-    """
+    """Check that the compact form can be written in a format."""
     if file_format.name not in WRITABLE_FORMATS:
         raise CheckpointError(
             tr("{name}: save the compact form as .safetensors or .pt instead.", name=name)
@@ -36,11 +32,7 @@ def check_format(file_format: FileFormat, name: str) -> None:
 
 
 def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[FormTensor]:
-    """Yield the tensors that remain, without special ones, which the torch writer copies.
-
-    Raises:
-        RecipeError: a special tensor would be removed or renumbered.
-    """
+    """Yield the tensors that remain, without special ones, which the torch writer copies."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None and info.name in plan.removed:
             raise _special_error(info.name, info.special)

@@ -26,17 +26,7 @@ def prunes_tokens(recipe: Recipe) -> bool:
 def remove_tokens(
     resolution: Resolution, groups: Sequence[CoupledGroup], removed: Sequence[Units]
 ) -> RemovedTokens | None:
-    """Return what changes with the removal of tokens; None if none is removed.
-
-    Args:
-        resolution: the resolution.
-        groups: the groups.
-        removed: the removed units of each group. Tokens that have to stay are unmarked.
-
-    Raises:
-        RecipeError: the tokenizer without the tokens cannot be verified, see `without_tokens`.
-        Cancelled: the monitor in charge was cancelled.
-    """
+    """Return what changes with the removal of tokens; None if none is removed."""
     for group, units in zip(groups, removed, strict=True):
         if group.space == SPACE and units.any():
             vocabulary = read_vocabulary(resolution.checkpoint.model_files_folder, group.size)

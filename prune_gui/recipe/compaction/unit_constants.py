@@ -49,11 +49,6 @@ def constants(value: Value, vector: Callable[[str], torch.Tensor], count: int) -
 
     A batch norm in evaluation mode computes (x - mean) / sqrt(variance + epsilon) * weight + bias
     (Ioffe and Szegedy 2015).
-
-    Args:
-        value: the expression.
-        vector: returns the values of a bias or of a tensor of a norm by its name, float64 (count,).
-        count: number of units.
     """
     inner = partial(constants, vector=vector, count=count)
     match value:

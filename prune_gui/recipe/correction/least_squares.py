@@ -74,10 +74,6 @@ def fit_rows(weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> F
         weight: (rows, columns), the dense weights; any floating point dtype.
         kept: bool (rows, columns).
         moments: X^T X, (columns, columns).
-        damping: at least 0. It is raised tenfold until H is positive definite.
-
-    Raises:
-        Cancelled: the work should stop; see `check_cancelled`.
     """
     dtype = torch.float64 if moments.shape[0] <= MAX_FLOAT64_COLUMNS else torch.float32
     delta = torch.zeros(weight.shape, dtype=dtype)

@@ -74,11 +74,7 @@ class AppliedCorrection:
 
 
 def check_uncorrected(corrections: Sequence[AppliedCorrection]) -> None:
-    """Check that there are no corrections, for outputs that cannot contain them.
-
-    Raises:
-        RecipeError: there is one.
-    """
+    """Check that there are no corrections, for outputs that cannot contain them."""
     if corrections:
         raise RecipeError(
             tr(
@@ -97,20 +93,7 @@ def plan_correction(
     file: Checkpoint,
     protected: Collection[str],
 ) -> AppliedCorrection:
-    """Find the parameters that a step corrects. Reads no values.
-
-    Args:
-        step: the number of the step, from 1.
-        method: its method.
-        targets: its targets.
-        checkpoint: the checkpoint that has them.
-        file: the recording.
-        protected: the names of parameters that no step changes.
-
-    Raises:
-        RecipeError: the file is no recording of the statistic, or was recorded for another model,
-            or has nothing about the targets.
-    """
+    """Find the parameters that a step corrects. Reads no values."""
     recorded = _recording(file, method.statistic)
     sources: dict[str, Source] = {}
     remarks: dict[str, str] = {}
@@ -176,11 +159,7 @@ def _bias_of(
 
 
 def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> None:
-    """Check that a tensor of a recording has the shape that follows from that of its parameter.
-
-    Raises:
-        RecipeError: it has another.
-    """
+    """Check that a tensor of a recording has the shape that follows from that of its parameter."""
     shape, found = source.target.shape, source.tensor.shape
     if isinstance(method, Refit):
         fits = moments_fit(shape, found, transposed=source.transposed)

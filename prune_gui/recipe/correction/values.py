@@ -43,11 +43,6 @@ class CorrectedValues:
         """Return the values of a parameter; see `Resolution.values`.
 
         If several steps correct it, the last one does: each begins with the weights of the file.
-
-        Args:
-            resolution: the resolution.
-            name: name of the parameter.
-            before: the number of a step, of which and after which no correction counts.
         """
         last = _last(resolution, name, before)
         if last is None:
@@ -123,9 +118,6 @@ def refitted(
         moments: (columns, columns), or (groups, columns, columns); see `rows_of`.
         damping: see `fit_rows`.
         transposed: see `rows_of`.
-
-    Raises:
-        Cancelled: the work should stop; see `check_cancelled`.
     """
     moments = moments if moments.dim() == 3 else moments[None]
     groups = moments.shape[0]

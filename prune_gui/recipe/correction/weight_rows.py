@@ -15,8 +15,6 @@ def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:
 
     Args:
         weight: (rows, columns, ...) of `Linear` or `Conv`; (columns, rows) if transposed.
-        groups: number of groups of a convolution.
-        transposed: whether the layer is the `Conv1D` of transformers.
     """
     if transposed:
         weight = weight.mT
@@ -47,8 +45,6 @@ def mean_outputs(weight: Tensor, means: Tensor, *, transposed: bool) -> Tensor:
 
     Args:
         weight: (rows, columns of a group, ...), or (columns, rows) if transposed.
-        means: (columns,), the means of the input channels.
-        transposed: whether the layer is the `Conv1D` of transformers.
     """
     weight, means = (weight.mT if transposed else weight).double(), means.double()
     groups = means.shape[0] // weight.shape[1]

@@ -25,11 +25,7 @@ WINDOW_TOKENS: Final = 16
 
 
 def check_installed() -> None:
-    """Check that the library is installed.
-
-    Raises:
-        RecipeError: it is not.
-    """
+    """Check that the library is installed."""
     try:
         import tokenizers  # noqa: F401
     except ImportError as error:
@@ -44,15 +40,7 @@ def check_installed() -> None:
 
 
 def load_tokenizer(content: Json, name: str) -> Tokenizer:
-    """Return a tokenizer without truncation and padding.
-
-    Args:
-        content: the content of tokenizer.json.
-        name: the name of the file, for messages.
-
-    Raises:
-        RecipeError: the library is not installed, or rejects the content.
-    """
+    """Return a tokenizer without truncation and padding."""
     check_installed()
     from tokenizers import Tokenizer
 
@@ -86,18 +74,7 @@ def _errors_in(name: str) -> Iterator[None]:
 def encoded(
     tokenizer: Tokenizer, texts: Iterable[str], name: str, *, add_special_tokens: bool = True
 ) -> Iterator[list[int]]:
-    """Yield the ids of the tokens of each text.
-
-    Args:
-        tokenizer: the tokenizer.
-        texts: the texts.
-        name: the name of the tokenizer's file, for messages.
-        add_special_tokens: whether to add those of a whole text.
-
-    Raises:
-        RecipeError: a text cannot be encoded.
-        Cancelled: the monitor in charge was cancelled.
-    """
+    """Yield the ids of the tokens of each text."""
     for batch in _batches(texts):
         check_cancelled()
         with _errors_in(name):
@@ -142,7 +119,6 @@ def verify(
 
     Raises:
         RecipeError: the library is not installed, or the check fails.
-        Cancelled: the monitor in charge was cancelled.
     """
     name = vocabulary.file_name
     old = load_tokenizer(vocabulary.content, name)

@@ -58,17 +58,7 @@ class RemovedTokens:
 def without_tokens(
     vocabulary: Vocabulary, units: NDArray[np.bool_], texts: Iterable[str]
 ) -> RemovedTokens:
-    """Return what changes with the removal of tokens, verified.
-
-    Args:
-        vocabulary: the vocabulary before.
-        units: bool (rows of the embedding,): the removed tokens, all of them removable.
-        texts: texts for the verification, see `verify`.
-
-    Raises:
-        RecipeError: the verification is not possible, or fails.
-        Cancelled: the monitor in charge was cancelled.
-    """
+    """Return what changes with the removal of tokens, verified."""
     removed = frozenset(np.flatnonzero(units).tolist())
     new_ids: list[int] = ((~units).cumsum() - 1).tolist()
     content = vocabulary.without(removed, new_ids)

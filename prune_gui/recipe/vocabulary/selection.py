@@ -54,17 +54,7 @@ class TokenSelection:
 def selected_tokens(
     method: Tokens, checkpoint: Checkpoint, table: Path | None = None
 ) -> TokenSelection:
-    """Return the tokens that a method prunes; cached while the files are unchanged.
-
-    Args:
-        method: the method.
-        checkpoint: the checkpoint.
-        table: the table of the architecture of a recipe; None for those of this program.
-
-    Raises:
-        RecipeError: a file cannot be read, or no token is left to prune.
-        Cancelled: the monitor in charge was cancelled.
-    """
+    """Return the tokens that a method prunes; cached while the files are unchanged."""
     (group,) = coupled_groups(checkpoint, SPACE, table)
     vocabulary = read_vocabulary(checkpoint.model_files_folder, group.size)
     path = Path(method.listed or method.corpus or "")
@@ -126,11 +116,7 @@ def _absent(vocabulary: Vocabulary, path: Path) -> set[int]:
 
 
 def corpus_texts(path: Path) -> Iterator[str]:
-    """Yield each line of a corpus by itself, and adjacent lines joined.
-
-    Raises:
-        RecipeError: the file cannot be read.
-    """
+    """Yield each line of a corpus by itself, and adjacent lines joined."""
     lines = read_lines(path, MAX_FILE_BYTES)
     joined: list[str] = []
     length = 0

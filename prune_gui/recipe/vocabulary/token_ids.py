@@ -28,16 +28,7 @@ def needed_ids(config: Json) -> set[int]:
 
 
 def renumber(config: Json, new_ids: Sequence[int], removed: frozenset[int]) -> dict[str, object]:
-    """Renumber the ids in a config in place.
-
-    Args:
-        config: a config, which may contain others.
-        new_ids: the new id by old id; other numbers stay as they are.
-        removed: the removed ids, none of which `needed_ids` contains.
-
-    Returns:
-        The changed fields, each with its new value.
-    """
+    """Renumber the ids in a config in place."""
     changes: dict[str, object] = {}
     for holder, key, value in list(_fields(config)):
         new = _renumbered(key, value, new_ids, removed)

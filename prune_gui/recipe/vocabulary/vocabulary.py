@@ -76,12 +76,7 @@ class Vocabulary:
         return frozenset(self.ids.values()) & removable - needed
 
     def without(self, removed: frozenset[int], new_ids: Sequence[int]) -> Json:
-        """Return the content of tokenizer.json without some tokens.
-
-        Args:
-            removed: the ids of the tokens, as returned by `removable`.
-            new_ids: the new id by old id.
-        """
+        """Return the content of tokenizer.json without some tokens."""
         gone = frozenset(token for token, number in self.ids.items() if number in removed)
         content = dict(self.content)
         content["model"] = {
@@ -102,15 +97,7 @@ class Vocabulary:
 
 
 def read_vocabulary(folder: Path, size: int) -> Vocabulary:
-    """Read the vocabulary of a checkpoint; cached while the files are unchanged.
-
-    Args:
-        folder: the folder of the checkpoint.
-        size: number of rows of the embedding.
-
-    Raises:
-        RecipeError: there is no tokenizer of a known kind, or it does not fit the embedding.
-    """
+    """Read the vocabulary of a checkpoint; cached while the files are unchanged."""
     return _read(folder, size, stamps([folder / name for name in READ]))
 
 
@@ -196,11 +183,7 @@ def _content(folder: Path) -> tuple[str, Json]:
 
 
 def read_lines(path: Path, limit: int) -> list[str]:
-    """Return the lines of a text file in UTF-8.
-
-    Raises:
-        RecipeError: the file cannot be read.
-    """
+    """Return the lines of a text file in UTF-8."""
     try:
         text = read_regular(path, limit).decode("utf-8-sig")
     except OSError as error:

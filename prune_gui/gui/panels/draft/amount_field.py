@@ -17,11 +17,7 @@ SLIDER_STEPS: Final = 1000
 
 
 class AmountField(Field):
-    """A slider and a spin box for a share, or the spin box alone for a number of units.
-
-    Args:
-        unit: the unit of a number.
-    """
+    """A slider and a spin box for a share, or the spin box alone for a number of units."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__()

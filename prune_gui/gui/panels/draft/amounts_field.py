@@ -18,11 +18,7 @@ VISIBLE_LINES: Final = 6
 
 
 class AmountsField(Field):
-    """A text with a line "pattern = amount" per entry; a share may be written in percent.
-
-    Args:
-        placeholder: shown while there are no entries.
-    """
+    """A text with a line "pattern = amount" per entry; a share may be written in percent."""
 
     def __init__(self, placeholder: str) -> None:
         super().__init__()

@@ -13,10 +13,6 @@ class CutFollower:
 
     The next cut waits until the outcome of the previous one is shown, so that fast dragging does
     not block updates of the views. Of several waiting cuts, only the latest is computed.
-
-    Args:
-        workbench: has the draft, and runs the jobs.
-        form: the form of the draft.
     """
 
     def __init__(self, workbench: Workbench, form: MethodForm) -> None:

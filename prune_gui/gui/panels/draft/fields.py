@@ -88,13 +88,7 @@ class Field(QWidget):
 
 
 class ChoiceField(Field):
-    """A choice among a few values.
-
-    Args:
-        choices: the values.
-        texts: by value as text, what to show for it; a message for `tr`. Other values are shown as
-            they are.
-    """
+    """A choice among a few values."""
 
     def __init__(self, choices: tuple[object, ...], texts: Mapping[str, str]) -> None:
         super().__init__()
@@ -209,13 +203,7 @@ class LineField(Field):
 
 
 class PathField(Field):
-    """The path of a file: typed, chosen in a dialog, or dropped.
-
-    Args:
-        optional: whether the path may be None.
-        is_text: whether the file is a text; else it is a checkpoint.
-        placeholder: what an empty line means; "" for the usual meaning.
-    """
+    """The path of a file: typed, chosen in a dialog, or dropped."""
 
     def __init__(self, *, optional: bool, is_text: bool = False, placeholder: str = "") -> None:
         super().__init__()

@@ -109,11 +109,7 @@ class MethodForm(QWidget):
         self._values_changed()
 
     def method(self, folder: Path | None = None) -> Method | None:
-        """Return the method with the values of the fields; None, and show messages, if invalid.
-
-        Args:
-            folder: base of relative paths; None for the working folder.
-        """
+        """Return the method with the values of the fields; None, and show messages, if invalid."""
         if self._method is None:
             return None
         used = {name: one for name, one in self._fields.items() if name not in self._unused()}

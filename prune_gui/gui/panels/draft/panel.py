@@ -211,9 +211,6 @@ class DraftPanel(QWidget):
         """Draft a step with own amounts: the shares that another step, or the draft, prunes.
 
         It replaces the other step. Its method is that of the draft, if there is one.
-
-        Args:
-            number: the number of the step, from 1; None for the draft.
         """
         workbench = self._workbench
         shown, draft = workbench.shown, workbench.draft.current
@@ -434,11 +431,7 @@ class DraftPanel(QWidget):
         self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
     def _offer_commit(self, error: str | None) -> str:
-        """Enable *Add step* if the draft is valid; return why it is not, "" if it is.
-
-        Args:
-            error: why the draft cannot be applied; None if it can, or if that is not known yet.
-        """
+        """Enable *Add step* if the draft is valid; return why it is not, "" if it is."""
         if self._workbench.session is None:
             obstacle = tr("Open a checkpoint first.")
         elif not self.targets.patterns():

@@ -327,11 +327,7 @@ class TargetsField(QWidget):
 
 
 def _valid_patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns in a line.
-
-    Raises:
-        RecipeError: a pattern is invalid.
-    """
+    """Return the patterns in a line."""
     patterns = patterns_in(text)
     for pattern in patterns:
         Pattern.parse(pattern)

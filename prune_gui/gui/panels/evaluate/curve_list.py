@@ -19,11 +19,7 @@ MAX_LABEL_PX: Final = 170
 
 
 class CurveList(QScrollArea):
-    """Lists curves by their labels. It remembers what the user chose for a label.
-
-    Args:
-        defaults: the labels that are checked unless the user unchecks them.
-    """
+    """Lists curves by their labels. It remembers what the user chose for a label."""
 
     def __init__(self, defaults: Collection[str]) -> None:
         super().__init__()
@@ -40,12 +36,7 @@ class CurveList(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def show_labels(self, labels: Sequence[str], further_defaults: Collection[str]) -> None:
-        """Show a check box for each label.
-
-        Args:
-            labels: the labels.
-            further_defaults: labels that are checked by default, too.
-        """
+        """Show a check box for each label."""
         if labels == list(self.boxes):
             return
         content = QWidget()

@@ -73,14 +73,7 @@ class MetricPlot(Plot):
     def show_curves(
         self, curves: Sequence[MetricCurve], dense: float, title: str, colours: Colours
     ) -> None:
-        """Show curves; the current point is forgotten.
-
-        Args:
-            curves: the curves.
-            dense: the value of the file, shown as a dashed line; NaN for none.
-            title: how the metric is called.
-            colours: colours of the theme.
-        """
+        """Show curves; the current point is forgotten."""
         self.recolour(colours)
         self.label("left", title)
         self.dense = dense

@@ -46,10 +46,6 @@ class OptionsDialog(QDialog):
 
     Attributes:
         choice: the evaluator with the edited options; None until the user accepts.
-
-    Args:
-        before: the evaluator to edit.
-        parent: the window.
     """
 
     def __init__(self, before: EvaluatorChoice, parent: QWidget) -> None:

@@ -40,11 +40,6 @@ class EvaluatePanel(QWidget):
     Signals:
         draft_wanted: (request) the user wants this `DraftRequest` as the draft.
         amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
-
-    Args:
-        workbench: the workbench of the window.
-        preferences: remember the evaluators.
-        exporter: exports the results.
     """
 
     draft_wanted = Signal(object)

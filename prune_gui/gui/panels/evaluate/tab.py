@@ -43,13 +43,6 @@ class EvaluationTab(QWidget):
     Signals:
         pictured: as of `PictureSource`; the picture needs no job, so it is never emitted.
         draft_wanted: (request) the user wants this `DraftRequest` as the draft.
-
-    Args:
-        workbench: the workbench of the window.
-        evaluations: runs the jobs.
-        exporter: exports the results.
-        title: what the run does, as the text of its button.
-        with_picture: whether the results can be exported as a picture.
     """
 
     ticket: int | None = None
@@ -135,13 +128,7 @@ class EvaluationTab(QWidget):
             self.refresh()
 
     def _lay_out(self, form: QFormLayout, results: QWidget, *more: QWidget) -> None:
-        """Lay out the controls with the buttons, and the results beside them.
-
-        Args:
-            form: the controls.
-            results: the results.
-            more: further widgets beside the buttons.
-        """
+        """Lay out the controls with the buttons, and the results beside them."""
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.setContentsMargins(0, 0, 0, 0)
         buttons = QHBoxLayout()

@@ -29,11 +29,6 @@ class TreeGrouping:
     """Finds the nodes of the tree, and counts the pruned units of spaces and groups.
 
     Without spaces, or with a table that does not fit, the tree shows modules.
-
-    Args:
-        workbench: provides the session, and runs the jobs.
-        model: the model of the tree.
-        arrange: called with other nodes for the model.
     """
 
     def __init__(

@@ -158,9 +158,6 @@ class TreeModel(QAbstractItemModel):
         """Show only parameters that `text` matches; see `ModuleIndex.matches`.
 
         Returns the number of shown parameters and of all parameters.
-
-        Raises:
-            RecipeError: a condition is invalid; the filter stays unchanged.
         """
         shown = self._module_index.matches(text, self._counts)
         self.beginResetModel()

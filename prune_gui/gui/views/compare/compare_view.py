@@ -65,10 +65,6 @@ class CompareView(View[Subject]):
 
     The pictures zoom and pan together, with the keys of the mask view. The table below lists every
     parameter; selecting a row chooses its parameter.
-
-    Args:
-        workbench: provides the states.
-        viewport: shared with the other views of a parameter.
     """
 
     lane = "compare"

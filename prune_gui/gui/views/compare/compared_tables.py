@@ -46,11 +46,6 @@ class Compared:
 class ComparedTables(QObject):
     """Computes and shows the tables.
 
-    Args:
-        run_job: runs quick jobs on the engine.
-        run_long_job: runs jobs on the engine beside others.
-        summary_table: shows the summary.
-
     Attributes:
         compared: the states to compare; None before the first request.
         overlaps: the table of all parameters.

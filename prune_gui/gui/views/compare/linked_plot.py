@@ -34,12 +34,7 @@ class LinkedPlot(MapCanvas):
         add_pan_shortcuts(self)
 
     def show_layout(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
-        """Show another layout; the visible region stays if the layout has the same size.
-
-        Args:
-            layout: layout of the parameter.
-            labels: labels of the vertical and the horizontal axis.
-        """
+        """Show another layout; the visible region stays if the layout has the same size."""
         self.whole.hide()
         self.take(layout)
         self.plotItem.getAxis("left").end = layout.rows
@@ -51,9 +46,7 @@ class LinkedPlot(MapCanvas):
         """Show one of the pictures of rendered tiles, in the layout that is shown.
 
         Args:
-            rendered: the tiles.
             pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
-            has_overview: whether the whole picture that is shown belongs to them.
         """
         tile_grid = rendered.tile_grid
         self.whole.setVisible(has_overview)

@@ -24,9 +24,6 @@ class PicturePair(QWidget):
     one beyond it. Blinking shows both in turn. A message may replace a picture; then the pictures
     are side by side.
 
-    Args:
-        viewport: shared with the other views of a parameter.
-
     Attributes:
         left: the left picture; the only one of the arrangements "single" and "swipe".
         right: the right picture.

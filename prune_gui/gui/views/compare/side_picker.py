@@ -31,13 +31,7 @@ Choice = Side | Path | Literal["ask"]
 
 
 class SidePicker(ElidedComboBox):
-    """Offers the file, the stack after each step, the draft, named states and other checkpoints.
-
-    Args:
-        workbench: provides the comparison.
-        which: the side.
-        ask: returns the path of another checkpoint, given a parent and the folder to start in.
-    """
+    """Offers the file, the stack after each step, the draft, named states and other checkpoints."""
 
     def __init__(
         self, workbench: Workbench, which: Which, ask: Callable[[QWidget, Path], Path | None]

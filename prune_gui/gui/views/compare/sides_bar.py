@@ -24,10 +24,6 @@ ARROWS: Final = "\N{LEFT RIGHT ARROW}"
 class SidesBar(QWidget):
     """Chooses and exchanges the sides, and shows the summary.
 
-    Args:
-        workbench: provides the comparison.
-        ask: returns the path of another checkpoint, given a parent and the folder to start in.
-
     Attributes:
         pickers: the box of each side.
         summary: the table.

@@ -96,18 +96,7 @@ class CutLine(QObject):
         drafted: bool,
         own: bool = False,
     ) -> None:
-        """Show the cut of a step.
-
-        Args:
-            cut: the cut of the step in the parameter.
-            text: name of the step.
-            colours: colours of the theme.
-            scale: scale of the axis.
-            limit: largest absolute value to which the line can be dragged.
-            drafted: whether the step is the draft.
-            own: whether to show the parameter's own cut even if all targets have a higher one; it
-                cannot be dragged.
-        """
+        """Show the cut of a step."""
         value = cut.value if own or cut.shared is None else cut.shared
         if cut.shared is not None:
             text = (
@@ -194,12 +183,7 @@ def label_span(at: float, width: float, available_width: float) -> tuple[float, 
 
 
 def label_lines(spans: Sequence[tuple[float, float]], max_lines: int) -> list[int]:
-    """Return the text line of each label: the first, from 0, without overlap with earlier labels.
-
-    Args:
-        spans: horizontal range of each label.
-        max_lines: number of text lines; labels that fit in none share the last.
-    """
+    """Return the line of each label: the first, from 0, without overlap with earlier labels."""
     lines: list[list[tuple[float, float]]] = [[] for _ in range(max(max_lines, 1))]
     result = []
     for start, end in spans:

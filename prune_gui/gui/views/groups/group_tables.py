@@ -23,11 +23,6 @@ Row = TypeVar("Row")
 class GroupTable(TableView, Generic[Row]):
     """Shows rows with the name of a parameter each; a click on a heading sorts.
 
-    Args:
-        columns: the columns; the first has the names of the rows, which get the remaining width.
-        name: the accessible name, for screen readers.
-        parameter: returns the parameter of a row.
-
     Signals:
         chosen: (name) the user selected the row of a parameter.
     """

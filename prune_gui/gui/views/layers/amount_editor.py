@@ -57,12 +57,7 @@ class AmountEditor(QWidget):
         self.show_parameter(None, None)
 
     def show_parameter(self, subject: ModelSubject | None, name: str | None) -> None:
-        """Show the amount of a parameter; nothing if no step targets it.
-
-        Args:
-            subject: all parameters and their resolution.
-            name: the parameter; None: none is chosen.
-        """
+        """Show the amount of a parameter; nothing if no step targets it."""
         number = _number_of_step(subject, name) if subject is not None and name else None
         self.setVisible(number is not None)
         if subject is None or name is None or number is None:

@@ -74,14 +74,7 @@ class Bars:
 
 
 def bars_of(rows: Rows, order: NDArray[np.intp], positions: range, max_bars: int) -> Bars:
-    """Return the bars of a range of positions.
-
-    Args:
-        rows: all rows.
-        order: the row at each position.
-        positions: the positions to draw; not empty.
-        max_bars: maximum number of bars; if there are more positions, adjacent ones are summed.
-    """
+    """Return the bars of a range of positions."""
     number = min(max_bars, len(positions))
     edges = np.linspace(0, len(positions), number + 1).astype(np.intp)
     visible_rows, starts = order[positions.start : positions.stop], edges[:-1]
@@ -194,14 +187,7 @@ class LayerBars(QWidget):
     def show_rows(
         self, rows: Rows, order: NDArray[np.intp], draft: int | None, colours: Colours
     ) -> None:
-        """Show rows in an order.
-
-        Args:
-            rows: all rows.
-            order: the row at each position.
-            draft: step number of the draft; None without a draft.
-            colours: colours of the theme.
-        """
+        """Show rows in an order."""
         before, self._rows = self._rows, rows
         self._order, self._draft, self._colours = order, draft, colours
         if before is None or before.names is not rows.names:
@@ -290,9 +276,7 @@ class LayerBars(QWidget):
         """Return the segment whose end can be dragged at a place; the last one of several.
 
         Args:
-            x: position of the bar.
             low: lower end of the range of heights in which its end is, in percent.
-            high: upper end of that range.
         """
         bars, position = self._bars, round(x)
         if bars is None or bars.max_rows > 1 or not bars.edges[0] <= position < bars.edges[-1]:

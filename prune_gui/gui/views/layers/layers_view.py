@@ -355,15 +355,8 @@ def compute_layers(
     """Compute the content of the view, as far as the read budget allows.
 
     Args:
-        subject: all parameters and their resolution.
-        before: the previous content for the same file, or None.
-        depth: depth of the modules that are rows; see `grouping`.
         size: width and height of the treemap in pixels; None for no treemap.
         monitor: receives the number of bytes read.
-        biases: whether to list all biases and norms; see `listed_parameters`.
-
-    Raises:
-        Cancelled: if the monitor is cancelled.
     """
     from prune_gui.audit.statistics.layer_rows import (  # torch: slow to import
         deepest,

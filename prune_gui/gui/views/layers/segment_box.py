@@ -29,10 +29,6 @@ class Segment(NamedTuple):
 class SegmentBox(pg.ViewBox):  # type: ignore[misc]
     """The view box of bars from 0 to 100 percent. A drag pans, or moves the end of a segment.
 
-    Args:
-        segment_at: returns the segment with its end at a position along the axis, between two
-            heights; None if there is none.
-
     Signals:
         dragged: (row, code, share) the user moves the end; the height that the segment then has,
             in [0, 1].

@@ -69,10 +69,7 @@ def make_treemap(
     """Return the treemap of parameters, and the share pruned of each cell.
 
     Args:
-        infos: the parameters.
-        resolution: what is pruned of them.
         size: width and height in pixels.
-        before: a treemap of the same parameters; its cells are reused if its size is the same.
     """
     if before is not None and before.size == size:
         modules, cells = before.modules, before.cells

@@ -52,10 +52,6 @@ FIT_MARGIN = 0.01
 class MapCanvas(Plot):
     """Shows images of a picture, in row and column coordinates.
 
-    Args:
-        viewport: shared visible region. It follows the canvas while the canvas is visible; the
-            canvas follows it when the canvas becomes visible.
-
     Signals:
         pointed: (row, column) of the element under the cursor, or None.
         clicked: (row, column) of the element that was clicked or chosen by a key, or None.

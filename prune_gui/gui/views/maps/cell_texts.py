@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 
 class CellTextWriter:
-    """Reads the texts of the visible elements, and writes them into a canvas.
-
-    Args:
-        canvas: shows the picture.
-        lane: lane of the jobs.
-        run_job: runs the jobs.
-        colour: returns the colours of a part of the picture.
-    """
+    """Reads the texts of the visible elements, and writes them into a canvas."""
 
     def __init__(
         self,

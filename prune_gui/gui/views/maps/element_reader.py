@@ -30,13 +30,6 @@ In larger parameters, only the pinned element has ranks."""
 class ElementReader:
     """Reads the element that the user pinned by a click; if there is none, the hovered one.
 
-    Args:
-        canvas: shows the picture; a click pins an element, and Escape releases it.
-        viewport: has the pinned element, which all views of a parameter share.
-        lane: lane of the jobs of the view.
-        run_job: runs the jobs.
-        current_subject: returns the parameter that the view shows; None if there is none.
-
     Attributes:
         inspector: describes the element.
     """

@@ -28,11 +28,7 @@ PADDING_PX: Final = 8
 
 
 class HeadAxis(pg.AxisItem):  # type: ignore[misc]
-    """An axis with a text at each head, or at every n-th head if they are too near.
-
-    Args:
-        orientation: "top" or "right".
-    """
+    """An axis with a text at each head, or at every n-th head if they are too near."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation, pen=None, showValues=True, maxTickLength=0)
@@ -44,13 +40,7 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
         self.hide()
 
     def show_bands(self, bands: HeadBands | None, shares: Sequence[str], font: QFont) -> None:
-        """Show the heads of bands in the direction of the axis, or none.
-
-        Args:
-            bands: the bands.
-            shares: the share pruned of each head; empty if not known yet.
-            font: font of the plot.
-        """
+        """Show the heads of bands in the direction of the axis, or none."""
         small = scaled(font, SMALL)
         self._bands, self._shares, self._metrics = bands, shares, QFontMetricsF(small)
         self.setStyle(tickFont=small)
@@ -110,11 +100,7 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
 
 
 class HeadOverlay:
-    """Lines between the heads in the picture of a plot, and their texts along its axes.
-
-    Args:
-        plot: its "top" and "right" axes are each a `HeadAxis`.
-    """
+    """Lines between the heads in the picture of a plot, and their texts along its axes."""
 
     def __init__(self, plot: Plot) -> None:
         self._plot = plot
@@ -129,13 +115,7 @@ class HeadOverlay:
     def show_bands(
         self, bands: HeadBands | None, sides: tuple[int, int], shares: Sequence[str] = ()
     ) -> None:
-        """Show the heads of bands, or none.
-
-        Args:
-            bands: the bands.
-            sides: number of rows and columns of the picture.
-            shares: the share pruned of each head; empty if not known yet.
-        """
+        """Show the heads of bands, or none."""
         self._bands = bands
         for side, axis in self._axes.items():
             here = bands if bands is not None and bands.are_rows == (side == "right") else None

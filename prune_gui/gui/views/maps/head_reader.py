@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 class HeadReader:
     """Shows the heads of a parameter, as many as the file states or the user chose.
 
-    Args:
-        canvas: shows the picture.
-        viewport: has the numbers that the user chose.
-        lane: lane of the jobs.
-        run_job: runs the jobs.
-
     Attributes:
         box: the number of heads; hidden if the parameter is no matrix.
     """

@@ -9,13 +9,7 @@ from prune_gui.gui.widgets.icons import icon
 
 
 class IconToggle(QToolButton):
-    """A checkable button without a text.
-
-    Args:
-        icon_name: name of the icon.
-        name: the accessible name.
-        tip: the tool tip, below the name.
-    """
+    """A checkable button without a text."""
 
     def __init__(self, icon_name: str, name: str, tip: str) -> None:
         super().__init__()

@@ -80,13 +80,7 @@ class MapContent(QObject):
         """Show the colours of a new picture in the colour bar."""
 
     def fit_colours(self, _visible: Pixels, _cell: tuple[int, int], _colours: Colours) -> bool:
-        """Fit the colours to the visible cells; return whether they have changed.
-
-        Args:
-            _visible: the visible part of a picture.
-            _cell: rows and columns of the layout per cell.
-            _colours: colours of the theme.
-        """
+        """Fit the colours to the visible cells; return whether they have changed."""
         return False
 
     def pixels(self, picture: Pixels, _cell: tuple[int, int], _colours: Colours) -> Pixels:

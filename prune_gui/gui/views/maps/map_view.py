@@ -45,11 +45,6 @@ class MapView(View[Subject]):
     The wheel zooms at the cursor, and dragging pans. F fits, 1 shows an element per pixel, plus and
     minus zoom, and the arrow keys pan. A click pins an element, and Escape releases it.
 
-    Args:
-        workbench: provides the parameter and its resolution.
-        viewport: shared with the other views of a parameter.
-        content: what is shown of the parameter.
-
     Attributes:
         content: what is shown of the parameter.
     """

@@ -32,13 +32,7 @@ Numbers = NDArray[np.float64]
 def bars(
     means: Numbers, sight: tuple[float, float], max_bars: int = MAX_BARS
 ) -> tuple[Numbers, Numbers]:
-    """Return the edges (bars + 1,) and heights (bars,) of bars over the visible rows or columns.
-
-    Args:
-        means: one mean per row or column; NaN where it has no elements.
-        sight: start and end of the visible range, in rows or columns.
-        max_bars: maximum number of bars; each shows the mean of its rows or columns.
-    """
+    """Return the edges (bars + 1,) and heights (bars,) of bars over the visible rows or columns."""
     first = min(max(0, math.floor(sight[0] + 0.5)), len(means) - 1)
     stop = max(first + 1, min(len(means), math.ceil(sight[1] + 0.5)))
     count = min(max_bars, stop - first)

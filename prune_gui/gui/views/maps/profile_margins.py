@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 class ProfileMargins:
     """Computes the profiles of a picture, and shows them in its margins if the user wants them.
 
-    Args:
-        canvas: shows the picture.
-        lane: lane of the jobs.
-        run_job: runs the jobs.
-        tip: tool tip of the box.
-
     Attributes:
         box: turns the profiles on and off. While they are off, `request` does nothing.
     """

@@ -25,10 +25,6 @@ class LayoutChooser(QWidget):
     If they are possible, the first choices are a grid of all kernels, and one long row wrapped
     into a block. The box is hidden if there is only one choice.
 
-    Args:
-        viewport: has the choice that was made last, here or in another view.
-        sheets: whether to offer kernel grids, which are no slice layouts.
-
     Attributes:
         sliders: widget with the sliders, to be laid out by the parent; hidden if there are none.
 

@@ -39,11 +39,7 @@ FILE_NAME_WIDTH_PX: Final = 80
 
 
 class WeightsContent(MapContent):
-    """Shows a number per element as a colour: value, size, score, margin, or difference.
-
-    Args:
-        workbench: provides the open file.
-    """
+    """Shows a number per element as a colour: value, size, score, margin, or difference."""
 
     lane = "weights"
     bar: RampBar

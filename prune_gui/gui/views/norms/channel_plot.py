@@ -68,9 +68,6 @@ class ChannelRow:
 class ChannelPlot(Plot):
     """Shows a row of channels, and emits what the user does with them.
 
-    Args:
-        name: the accessible name, for screen readers.
-
     Signals:
         picked: (position, whether to add to the selection) a channel was clicked.
         banded: (first position, last position, whether finished) a rubber band covers these.
@@ -144,13 +141,7 @@ class ChannelPlot(Plot):
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
-        """Show the selection.
-
-        Args:
-            chosen: bool, one per position along the axis.
-            current: position of the keyboard cursor; None if there is none.
-            colours: colours of the theme.
-        """
+        """Show the selection."""
         for item in self._chosen:
             self.removeItem(item)
         self._chosen = []

@@ -58,12 +58,7 @@ class NormBox(QComboBox):
         line_edit.editingFinished.connect(self._typed)
 
     def offer_scores(self, steps: Sequence[ScoreOf], draft: int | None) -> None:
-        """Offer the scores of steps, and select those of the draft when they are new.
-
-        Args:
-            steps: the steps that rank channels.
-            draft: step number of the draft.
-        """
+        """Offer the scores of steps, and select those of the draft when they are new."""
         texts = {one: _text(one, draft) for one in steps}
         if texts == self._offered:
             return

@@ -43,10 +43,8 @@ class Enlarged(QFrame):
         """Show a parameter beside its thumbnail.
 
         Args:
-            thumbnail: the rectangle of the thumbnail on the screen.
             picture: its pixels; None if they are not computed yet.
             shape: the shape of the parameter.
-            text: describes the parameter.
         """
         self._text.setText(text)
         self._image.setVisible(picture is not None)

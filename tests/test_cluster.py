@@ -125,14 +125,13 @@ def _close_reopened(client, monkeypatch) -> Iterator[None]:
 def messages(monkeypatch) -> list[int]:
     """The bytes of each message."""
     sizes: list[int] = []
-    dumps = cloudpickle.dumps
+    loads = cloudpickle.loads
 
-    def dumps_and_note(value: object) -> bytes:
-        pickled = dumps(value)
+    def loads_and_note(pickled: bytes) -> object:
         sizes.append(len(pickled))
-        return pickled
+        return loads(pickled)
 
-    monkeypatch.setattr(cloudpickle, "dumps", dumps_and_note)
+    monkeypatch.setattr(cloudpickle, "loads", loads_and_note)
     return sizes
 
 

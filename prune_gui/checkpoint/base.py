@@ -17,6 +17,7 @@ from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
+from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.tensor_info import TensorInfo
@@ -356,8 +357,6 @@ class Checkpoint(ABC):
             FetchLimitError: the user has to agree first.
         """
         if self.url is not None:
-            from prune_gui.checkpoint.remote.fetch_limit import fetch_limit  # optional
-
             fetch_limit.check(self.url, self.missing_nbytes(names))
 
     def fetch(self, monitor: Monitor) -> None:
@@ -368,7 +367,8 @@ class Checkpoint(ABC):
         """
         self.check()
 
-    @cached_property
+    @property
+    @abstractmethod
     def model_files_folder(self) -> Path:
         """The folder with the files of the model beside its weights, such as the tokenizer.
 
@@ -377,11 +377,6 @@ class Checkpoint(ABC):
         Raises:
             CheckpointError: they cannot be fetched, or the user has to agree first.
         """
-        if self.url is not None:
-            from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
-
-            fetch_model_files(self.path.parent)
-        return self.path.parent
 
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors, as Adam's moments."""
@@ -407,13 +402,6 @@ class Checkpoint(ABC):
         """Return a digest of `file_states`, of 16 bytes."""
         states = repr(sorted(self.file_states().items()))
         return hashlib.blake2b(states.encode(), digest_size=16).digest()
-
-    def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[object, ...]]:
-        """Pickle the path or URL: the other process opens the unchanged file; see `reopen`."""
-        from prune_gui.checkpoint.reopening import reopen  # it opens subclasses of this class
-
-        where = self.url or str(self.path.absolute())
-        return reopen, (where, self.state_dict or None, self.files_digest(), self.is_part)
 
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:

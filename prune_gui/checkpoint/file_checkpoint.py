@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import Source
@@ -33,6 +35,11 @@ class FileCheckpoint(Checkpoint):
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of a remote file; see `Checkpoint.fetch`."""
         self.source.fetch(monitor)
+
+    @cached_property
+    def model_files_folder(self) -> Path:
+        """The folder with the files of the model; see `Checkpoint.model_files_folder`."""
+        return self.source.model_files_folder()
 
     def check(self) -> None:
         """Check that the file is unchanged; see `Checkpoint.check`."""

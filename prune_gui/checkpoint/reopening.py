@@ -17,6 +17,12 @@ MAX_REOPENED: Final = 8
 """Checkpoints that stay open in a process: the input, its auxiliary files, and a few shards."""
 
 
+def address_of(checkpoint: Checkpoint) -> tuple[str, str | None, bytes, bool]:
+    """Return the arguments with which `reopen` opens a checkpoint in another process."""
+    where = checkpoint.url or str(checkpoint.path.absolute())
+    return where, checkpoint.state_dict or None, checkpoint.files_digest(), checkpoint.is_part
+
+
 def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
     """Return the checkpoint at a path or URL, which stays open in this process.
 

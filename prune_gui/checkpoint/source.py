@@ -115,6 +115,10 @@ class Source:
         """Return the bytes to fetch before spans (start, stop) can be read; 0 for a local file."""
         return 0
 
+    def model_files_folder(self) -> Path:
+        """Return the folder of the file, where all small files beside a remote one are by then."""
+        return self.path.parent
+
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of a remote file; a local one is there."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from prune_gui.checkpoint.remote.blocks import Blocks
 from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.model_files import fetch_model_files
 from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
@@ -79,6 +80,11 @@ class RemoteSource(Source):
     def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
         """Return the bytes to fetch before spans can be read; see `Source.missing_nbytes`."""
         return self.blocks.missing_nbytes(spans)
+
+    def model_files_folder(self) -> Path:
+        """Fetch the small files beside the file, and return the folder with their copies."""
+        fetch_model_files(self.path.parent)
+        return self.path.parent
 
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of the file; see `Source.fetch`."""

@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from reprlib import repr as short
@@ -181,6 +181,12 @@ class ShardedCheckpoint(Checkpoint):
             for shard in self.index.shards:
                 with self.open_shard(shard) as opened:
                     opened.fetch(monitor)
+
+    @cached_property
+    def model_files_folder(self) -> Path:
+        """The folder of all shards; see `Checkpoint.model_files_folder`."""
+        with self._in_use(self.index.shards[0]) as opened:
+            return opened.model_files_folder
 
     def check(self) -> None:
         """Check the open shards; the others are checked when they are opened again."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.reopening import address_of, reopen
 from prune_gui.checkpoint.sharded.shards import Shard
 from prune_gui.checkpoint.write.writing import write_file
 from prune_gui.errors import CheckpointError
@@ -88,8 +88,7 @@ def _write_shard(
                 path=folder,
             )
         )
-    # The old shard is closed by now. Its copy is open, as after unpickling; see `reopen`.
-    template = copy(shard.template)
+    template = shard.template and reopen(*address_of(shard.template))  # it is closed by now
     path = folder / shard.name
     path.parent.mkdir(exist_ok=True)
     attempt = path.with_name(f"{secrets.token_hex(8)}-{path.name}")

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.reopening import address_of, reopen
+from prune_gui.checkpoint.opening import address_of, reopen
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
 from prune_gui.executor import Result, Task, current_executor, use_executor
 from prune_gui.language import tr

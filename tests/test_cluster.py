@@ -29,7 +29,7 @@ from prune_gui.audit import spreading as spreading_figures
 from prune_gui.audit.statistics import layers, zero_scan
 from prune_gui.audit.statistics.layers import compute, empty_statistics
 from prune_gui.audit.statistics.zero_scan import ZeroScan
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.checkpoint.sharded import spreading
 from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
@@ -111,12 +111,12 @@ def _close_reopened(client, monkeypatch) -> Iterator[None]:
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield
     # A cancelled task may still run; each worker has one thread.
     idle = [client.submit(time.sleep, 0, workers=[one], pure=False) for one in client.nthreads()]
     client.gather(idle)
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 

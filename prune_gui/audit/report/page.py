@@ -12,9 +12,8 @@ from prune_gui.audit.report.marks import NUMBER, TEXT, cell, heading, text
 from prune_gui.audit.report.model_card import model_card
 from prune_gui.audit.report.overview import MAX_TILES, overview
 from prune_gui.audit.report.records import FileRecord, Report, StepRecord
-from prune_gui.byte_counts import short_bytes
 from prune_gui.language import deferred, format_number, join_items, language, tr, trn
-from prune_gui.number_formats import percent, sparsity
+from prune_gui.number_formats import percent, short_bytes, sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.resources import resource
 

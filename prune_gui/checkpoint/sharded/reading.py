@@ -15,11 +15,9 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.sharded.index import ShardIndex
-from prune_gui.checkpoint.sharded.split import check_part
+from prune_gui.checkpoint.sharded.index import ShardIndex, check_part
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.errors import CheckpointError

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.reopening import address_of, reopen
-from prune_gui.checkpoint.sharded.shards import Shard
+from prune_gui.checkpoint.opening import address_of, reopen
+from prune_gui.checkpoint.write.entries import KeyedWriter
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import write_file
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import Executor
@@ -20,6 +22,24 @@ from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Destination, Upload
+
+
+class Shard(NamedTuple):
+    """One file to write.
+
+    Attributes:
+        name: the name of the file.
+        writers: the tensors to write.
+        template: the old shard whose order, ties and other objects the new one keeps, or None.
+        metadata: all of the metadata.
+        special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
+    """
+
+    name: str
+    writers: Sequence[KeyedWriter]
+    template: Checkpoint | None
+    metadata: Metadata
+    special_nbytes: Mapping[str, int]
 
 
 def write_on_executor(

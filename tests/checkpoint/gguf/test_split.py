@@ -10,7 +10,7 @@ from gguf import GGUFReader
 from gguf_files import ELEMENTS, TYPES, fields_in, tensors_in, write_gguf
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.reopening import _reopened, address_of, reopen
+from prune_gui.checkpoint.opening import _reopened, address_of, reopen
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.handover import write_checkpoint_in
 from prune_gui.monitor import Monitor

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
@@ -38,7 +37,6 @@ from prune_gui.tables import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes

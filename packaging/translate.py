@@ -1,8 +1,8 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, the
-first paragraph of the docstring of each built-in method, and the titles of units in the tables of
-architectures. Adds new messages to each catalogue
+Extracts every message of the program: the literals in calls of `tr`, `trn`, `deferred` and of
+errors, the first paragraph of the docstring of each built-in method, and the titles of units in the
+tables of architectures. Adds new messages to each catalogue
 `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
 the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
@@ -17,21 +17,29 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from prune_gui import errors
 from prune_gui.architecture.tables import own_tables
 from prune_gui.pruning.methods import METHODS, Method, summary_of
 
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
-KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None}
+KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None, "FalseClaimError": None}
+ERRORS: Final = dict.fromkeys(name for name in vars(errors) if name.endswith("Error"))
+SOURCES: Final = (
+    (KEYWORDS, [("**.py", "python")]),
+    (ERRORS, [("cli/**.py", "ignore"), ("gui/desktop/**.py", "ignore"), ("**.py", "python")]),
+)
+"""Errors that only the command line shows are in English."""
 
 
 def found() -> Catalog:
     """Return a catalogue of all messages of the program, without translations."""
     template = Catalog(project="Prune GUI", charset="utf-8")
-    for path, _, message, _, _ in extract_from_dir(
-        ROOT / "prune_gui", method_map=[("**.py", "python")], keywords=KEYWORDS
-    ):
-        template.add(message, locations=[(f"prune_gui/{path}", 0)])
+    for keywords, method_map in SOURCES:
+        for path, _, message, _, _ in extract_from_dir(
+            ROOT / "prune_gui", method_map=method_map, keywords=keywords
+        ):
+            template.add(message, locations=[(f"prune_gui/{path}", 0)])
     for method in METHODS.values():
         if method.source == Method.source:
             module = method.__module__.replace(".", "/")

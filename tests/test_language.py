@@ -47,9 +47,14 @@ def forms(message):
 
 
 def is_message(node):
-    """Return whether a node of a syntax tree is a call of `tr`, `trn` or `deferred`."""
-    is_named_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    return is_named_call and node.func.id in translate.KEYWORDS
+    """Return whether a node of a syntax tree is a call that holds a message, such as `tr`.
+
+    An error without fields may have a message that is translated already.
+    """
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        return False
+    name = node.func.id
+    return name in translate.KEYWORDS or (name in translate.ERRORS and bool(node.keywords))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

@@ -22,7 +22,6 @@ from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
-from prune_gui.language import tr
 from prune_gui.memory import gc_paused
 from prune_gui.monitor import Monitor
 
@@ -246,12 +245,10 @@ class Checkpoint(ABC):
             chunk = values[start : start + CHUNK_ELEMENTS].to(torch.float64)
             if not bool(((chunk == 0) | (chunk == 1)).all()):
                 raise CheckpointError(
-                    tr(
-                        "{file}: the mask {key!r} holds values other than 0 and 1. "
-                        "Make it 0 where pruned and 1 where kept, and save the checkpoint again.",
-                        file=self.path.name,
-                        key=pair[1],
-                    )
+                    "{file}: the mask {key!r} holds values other than 0 and 1. "
+                    "Make it 0 where pruned and 1 where kept, and save the checkpoint again.",
+                    file=self.path.name,
+                    key=pair[1],
                 )
             kept[start : start + CHUNK_ELEMENTS] = chunk == 1
         return mask
@@ -433,7 +430,7 @@ class Checkpoint(ABC):
         info = self.tensors.get(name)
         if info is None:
             raise CheckpointError(
-                tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
+                "{file} has no parameter {name!r}.", file=self.path.name, name=name
             )
         return info
 

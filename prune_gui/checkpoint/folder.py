@@ -43,19 +43,14 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
             return folder / candidates[0], _variant_remarks(candidates[0], names)
         if matches:
             raise CheckpointError(
-                tr(
-                    "{folder} holds several checkpoints. Open one of them: {names}.",
-                    folder=location(folder),
-                    names=listed(candidates),
-                )
+                "{folder} holds several checkpoints. Open one of them: {names}.",
+                folder=location(folder),
+                names=listed(candidates),
             )
     raise CheckpointError(
-        tr(
-            "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a "
-            "checkpoint.",
-            folder=location(folder),
-            suffixes=", ".join(formats.known_suffixes()),
-        )
+        "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a checkpoint.",
+        folder=location(folder),
+        suffixes=", ".join(formats.known_suffixes()),
     )
 
 
@@ -143,13 +138,11 @@ def find_component(path: Path, wanted: str | None) -> Component | None:
     if names := _model_names(path):
         if wanted is not None and wanted not in names:
             raise CheckpointError(
-                tr(
-                    "{path} is a pipeline of several models, and has no {name!r}. "
-                    "Choose one of {names}.",
-                    path=path,
-                    name=wanted,
-                    names=listed(names),
-                )
+                "{path} is a pipeline of several models, and has no {name!r}. "
+                "Choose one of {names}.",
+                path=path,
+                name=wanted,
+                names=listed(names),
             )
         name = wanted or _main_model(path, names)
         return Component(path, name, names, path / name)

@@ -59,21 +59,17 @@ class Source:
     def check(self) -> None:
         """Check that the file is open and unchanged, and that no mapped page was unreadable."""
         if self.file.closed:
-            raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
+            raise CheckpointError("{file} is closed. Open it again.", file=self.path.name)
         if self._stat() != self.state:
             raise CheckpointError(
-                tr(
-                    "{file} was changed by another program since it was opened. Open it again.",
-                    file=self.path.name,
-                )
+                "{file} was changed by another program since it was opened. Open it again.",
+                file=self.path.name,
             )
         if self._lost.value:
             raise CheckpointError(
-                tr(
-                    "{file} cannot be read: the disk did not return all of its bytes. Download the "
-                    "file again.",
-                    file=self.path.name,
-                )
+                "{file} cannot be read: the disk did not return all of its bytes. Download the "
+                "file again.",
+                file=self.path.name,
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
@@ -91,11 +87,9 @@ class Source:
         except (OSError, ValueError) as error:  # the file may be shorter by now
             self.check()
             raise CheckpointError(
-                tr(
-                    "{file} cannot be mapped into memory: {reason}. Close other programs.",
-                    file=self.path.name,
-                    reason=getattr(error, "strerror", None) or error,
-                )
+                "{file} cannot be mapped into memory: {reason}. Close other programs.",
+                file=self.path.name,
+                reason=getattr(error, "strerror", None) or error,
             ) from error
         watch(pages, self._lost)
         return torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - first)
@@ -150,7 +144,7 @@ class Source:
             self.check()
             reason = error.strerror or error
             raise CheckpointError(
-                tr("{path} cannot be read: {reason}.", path=self.path, reason=reason)
+                "{path} cannot be read: {reason}.", path=self.path, reason=reason
             ) from error
         return f"{FINGERPRINT_PREFIX}{digest.hexdigest()}"
 

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import Header, Span
 from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
@@ -107,24 +108,18 @@ def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
     """Read and check the header of a file of `size` bytes; `name` is for messages."""
     try:
         return _read(_Reader(file, size), size, name)
-    except _HeaderError as problem:
+    except FalseClaimError as problem:
         raise CheckpointError(
-            tr(
-                "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
-                "convert the model again.",
-                name=name,
-                problem=one_line(str(problem), MAX_MESSAGE_CHARS),
-            )
+            "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
+            "convert the model again.",
+            name=name,
+            problem=one_line(tr(problem.claim), MAX_MESSAGE_CHARS),
         ) from None
 
 
 def padded(position: int, alignment: int) -> int:
     """Return the next multiple of the alignment."""
     return position + -position % alignment
-
-
-class _HeaderError(Exception):
-    """A fault of a header; the message is the end of a sentence."""
 
 
 class _Reader:
@@ -166,9 +161,7 @@ class _Reader:
         try:
             return octets.decode()
         except UnicodeDecodeError:
-            raise _HeaderError(
-                tr("the name {name!r} is not UTF-8 text", name=octets[:80])
-            ) from None
+            raise FalseClaimError("the name {name!r} is not UTF-8 text", name=octets[:80]) from None
 
     def skip_strings(self, count: int) -> None:
         """Move over strings, of which there may be a million."""
@@ -183,33 +176,29 @@ class _Reader:
     def check_count(self, count: int, min_nbytes: int) -> None:
         """Check that the file can hold `count` values of at least `min_nbytes` each."""
         if count * min_nbytes > self._size - self.position:
-            raise _HeaderError(
-                tr(
-                    "its header declares {count:,} values at byte {position:,}, and the file has "
-                    "{size:,} bytes (a partial download?)",
-                    count=count,
-                    position=self.position,
-                    size=self._size,
-                )
+            raise FalseClaimError(
+                "its header declares {count:,} values at byte {position:,}, and the file has "
+                "{size:,} bytes (a partial download?)",
+                count=count,
+                position=self.position,
+                size=self._size,
             )
 
     def _read_up_to(self, stop: int) -> None:
         if stop > self._size:
-            raise _HeaderError(
-                tr(
-                    "its header goes on to byte {stop:,}, and the file has {size:,} (a partial "
-                    "download?)",
-                    stop=stop,
-                    size=self._size,
-                )
+            raise FalseClaimError(
+                "its header goes on to byte {stop:,}, and the file has {size:,} (a partial "
+                "download?)",
+                stop=stop,
+                size=self._size,
             )
         if stop > MAX_HEADER_BYTES:
-            raise _HeaderError(
-                tr("its header is over the limit of {limit:,} bytes", limit=MAX_HEADER_BYTES)
+            raise FalseClaimError(
+                "its header is over the limit of {limit:,} bytes", limit=MAX_HEADER_BYTES
             )
         self._read += self._file.read(max(stop - len(self._read), CHUNK_BYTES))
         if len(self._read) < stop:
-            raise _HeaderError(tr("the file ended early"))
+            raise FalseClaimError("the file ended early")
 
 
 def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
@@ -219,28 +208,24 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
     alignment = _alignment(entries)
     reader.check_count(tensor_count, 2 * (U64.size + U32.size))
     if tensor_count > MAX_TENSORS:
-        raise _HeaderError(
-            tr(
-                "its header declares {count:,} tensors; the limit is {limit:,}",
-                count=tensor_count,
-                limit=MAX_TENSORS,
-            )
+        raise FalseClaimError(
+            "its header declares {count:,} tensors; the limit is {limit:,}",
+            count=tensor_count,
+            limit=MAX_TENSORS,
         )
     tensors: dict[str, RawTensor] = {}
     spans: dict[str, Span] = {}
     for _ in range(tensor_count):
         key, raw, offset = _tensor(reader)
         if key in tensors:
-            raise _HeaderError(tr("the tensor {key!r} appears more than once", key=key))
+            raise FalseClaimError("the tensor {key!r} appears more than once", key=key)
         if offset % alignment:
-            raise _HeaderError(
-                tr(
-                    "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
-                    "alignment {alignment:,}",
-                    key=key,
-                    offset=offset,
-                    alignment=alignment,
-                )
+            raise FalseClaimError(
+                "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
+                "alignment {alignment:,}",
+                key=key,
+                offset=offset,
+                alignment=alignment,
             )
         tensors[key] = raw
         spans[key] = offset, offset + size_in_bytes(raw.shape, raw.dtype)
@@ -255,15 +240,13 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
 
 def _version(reader: _Reader) -> int:
     if U32.pack(reader.number(U32)) != MAGIC:
-        raise _HeaderError(tr("it does not begin with {magic}", magic=MAGIC.decode()))
+        raise FalseClaimError("it does not begin with {magic}", magic=MAGIC.decode())
     version = reader.number(U32)
     if version in VERSIONS:
         return version
     if version & 0xFFFF == 0:
-        raise _HeaderError(tr("its numbers are big-endian, which is not supported"))
-    raise _HeaderError(
-        tr("its version {version:,} of the format is not supported", version=version)
-    )
+        raise FalseClaimError("its numbers are big-endian, which is not supported")
+    raise FalseClaimError("its version {version:,} of the format is not supported", version=version)
 
 
 def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
@@ -272,7 +255,7 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
     for _ in range(count):
         start, key, kind = reader.position, reader.text(), reader.number(U32)
         if key in entries:
-            raise _HeaderError(tr("the metadata {key!r} appears more than once", key=key))
+            raise FalseClaimError("the metadata {key!r} appears more than once", key=key)
         value = _value(reader, key, kind)
         entries[key] = Entry(start, reader.position, kind, value)
     return entries
@@ -288,8 +271,8 @@ def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
         except UnicodeDecodeError:
             return None
     if kind != ARRAY:
-        raise _HeaderError(
-            tr("the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind)
+        raise FalseClaimError(
+            "the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind
         )
     _skip_array(reader, key, 1)
     return None
@@ -302,11 +285,11 @@ def _skip_array(reader: _Reader, key: str, depth: int) -> None:
     elif kind == STRING:
         reader.skip_strings(count)
     elif kind != ARRAY:
-        raise _HeaderError(
-            tr("the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind)
+        raise FalseClaimError(
+            "the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind
         )
     elif depth == MAX_ARRAY_DEPTH:
-        raise _HeaderError(tr("the metadata {key!r} is nested too deeply", key=key))
+        raise FalseClaimError("the metadata {key!r} is nested too deeply", key=key)
     else:
         reader.check_count(count, U32.size + U64.size)
         for _ in range(count):
@@ -318,8 +301,8 @@ def _alignment(entries: dict[str, Entry]) -> int:
         return DEFAULT_ALIGNMENT
     _, _, kind, value = entries[ALIGNMENT_KEY]
     if NUMBERS.get(kind) is not U32 or not isinstance(value, int) or value.bit_count() != 1:
-        raise _HeaderError(
-            tr("its alignment {value} is not a 32-bit power of two", value=str(value)[:80])
+        raise FalseClaimError(
+            "its alignment {value} is not a 32-bit power of two", value=str(value)[:80]
         )
     return value
 
@@ -329,28 +312,24 @@ def _tensor(reader: _Reader) -> tuple[str, RawTensor, int]:
     key = reader.text()
     dims = reader.number(U32)
     if dims > MAX_DIMS:
-        raise _HeaderError(
-            tr(
-                "{key!r} has {dims:,} dimensions; the limit is {limit}",
-                key=key,
-                dims=dims,
-                limit=MAX_DIMS,
-            )
+        raise FalseClaimError(
+            "{key!r} has {dims:,} dimensions; the limit is {limit}",
+            key=key,
+            dims=dims,
+            limit=MAX_DIMS,
         )
     shape = tuple(reader.number(U64) for _ in range(dims))[::-1]
     number = reader.number(U32)
     tensor_type = TENSOR_TYPES.get(number)
     if tensor_type is None:
-        raise _HeaderError(tr("{key!r} has the unknown type {kind:,}", key=key, kind=number))
+        raise FalseClaimError("{key!r} has the unknown type {kind:,}", key=key, kind=number)
     row = shape[-1] if shape else 1
     if math.prod(filter(None, shape)) > MAX_ELEMENTS or row % tensor_type.block_elements:
-        raise _HeaderError(
-            tr(
-                "{key!r} has the impossible shape {shape} for the type {dtype}",
-                key=key,
-                shape=list(shape),
-                dtype=tensor_type.dtype,
-            )
+        raise FalseClaimError(
+            "{key!r} has the impossible shape {shape} for the type {dtype}",
+            key=key,
+            shape=list(shape),
+            dtype=tensor_type.dtype,
         )
     return key, RawTensor(shape, tensor_type.dtype), reader.number(U64)
 
@@ -360,16 +339,13 @@ def _check_spans(spans: dict[str, Span], size: int, start: int) -> int:
     end = start
     for key, (first, stop) in sorted(spans.items(), key=itemgetter(1)):
         if first < end:
-            raise _HeaderError(tr("{key!r} overlaps the tensor before it", key=key))
+            raise FalseClaimError("{key!r} overlaps the tensor before it", key=key)
         end = stop
     if spans and end > size:
-        raise _HeaderError(
-            tr(
-                "its tensors end at byte {stop:,}, and the file at byte {size:,} "
-                "(a partial download?)",
-                stop=end,
-                size=size,
-            )
+        raise FalseClaimError(
+            "its tensors end at byte {stop:,}, and the file at byte {size:,} (a partial download?)",
+            stop=end,
+            size=size,
         )
     return end
 

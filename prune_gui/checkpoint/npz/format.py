@@ -26,7 +26,6 @@ from prune_gui.checkpoint.write.entries import (
 from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.checkpoint.zip_archives import record_chunks, record_names, zip_nbytes
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 TORCH_RECORDS: Final = ("data.pkl", "constants.pkl")
@@ -135,20 +134,15 @@ def _record(writer: KeyedWriter, members: Mapping[str, Member] | None, separator
     key, tensor = writer.key, writer.tensor
     if tensor.dtype not in NUMPY_DTYPES.values():
         raise CheckpointError(
-            tr(
-                "{key!r} has the dtype {dtype}, which NumPy cannot store. Save as .safetensors "
-                "instead.",
-                key=key,
-                dtype=tensor.dtype,
-            )
+            "{key!r} has the dtype {dtype}, which NumPy cannot store. Save as .safetensors "
+            "instead.",
+            key=key,
+            dtype=tensor.dtype,
         )
     name = key.replace(separator, "/") + SUFFIX
     if "\0" in name or not name.isprintable():
         raise CheckpointError(
-            tr(
-                "NumPy cannot store a tensor named {key!r}. Save as .safetensors instead.",
-                key=key,
-            )
+            "NumPy cannot store a tensor named {key!r}. Save as .safetensors instead.", key=key
         )
     old = lookup_source(key, members, default=None) if members else None
     compression = old.entry.compress_type if old else zipfile.ZIP_STORED

@@ -17,7 +17,6 @@ from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import write_file
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import Executor
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -102,11 +101,9 @@ def _write_shard(
 ) -> None:
     if not folder.is_dir():
         raise CheckpointError(
-            tr(
-                "{path} does not exist on a worker of the cluster. Write to a file system that all "
-                "workers mount at the same path.",
-                path=folder,
-            )
+            "{path} does not exist on a worker of the cluster. Write to a file system that all "
+            "workers mount at the same path.",
+            path=folder,
         )
     template = shard.template and reopen(*address_of(shard.template))  # it is closed by now
     path = folder / shard.name

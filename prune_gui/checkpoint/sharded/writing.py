@@ -36,7 +36,6 @@ from prune_gui.checkpoint.write.writing import (
 )
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import current_executor
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -324,12 +323,10 @@ def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
         weights = format_by_suffix(path) is not None and path.name not in replaced
         if weights or path.is_symlink() or not path.is_file():
             raise CheckpointError(
-                tr(
-                    "{folder} contains files that do not belong to a sharded checkpoint: {name}. "
-                    "Choose another folder.",
-                    folder=folder,
-                    name=path.name,
-                )
+                "{folder} contains files that do not belong to a sharded checkpoint: {name}. "
+                "Choose another folder.",
+                folder=folder,
+                name=path.name,
             )
     return [path.name for path in folder.iterdir() if path.name not in replaced | inner]
 

@@ -7,8 +7,9 @@ from typing import Final, cast
 
 import torch
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.torch.claims import checked_numel
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, ForeignObject
+from prune_gui.checkpoint.torch.pickle_machine import ForeignObject
 
 RECONSTRUCT: Final = re.compile(r"numpy\._?core\.multiarray\._reconstruct")
 FROM_BUFFER: Final = re.compile(r"numpy\._?core\.numeric\._frombuffer")

@@ -11,9 +11,8 @@ import torch
 import torch._utils
 from torch.storage import TypedStorage
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.language import deferred
 
 STORAGE_DTYPES: Final = {
     "DoubleStorage": torch.float64,
@@ -84,16 +83,14 @@ def checked_view(
         dtype: the dtype of the view; None for that of the storage.
     """
     if len(shape) != len(strides):
-        raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
+        raise FalseClaimError("it declares a tensor of an impossible shape")
     numel = checked_numel((offset, *strides), shape)
     span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
     if (offset + span) * (dtype or storage.dtype).itemsize > nbytes_of(storage):
         raise FalseClaimError(
-            deferred(
-                "it declares a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
-                shape=shape,
-                nbytes=nbytes_of(storage),
-            )
+            "it declares a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
+            shape=shape,
+            nbytes=nbytes_of(storage),
         )
     return numel
 
@@ -108,7 +105,7 @@ def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
         sizes = cast("tuple[int, ...]", shape)
         if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:
             return math.prod(sizes)
-    raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
+    raise FalseClaimError("it declares a tensor of an impossible shape")
 
 
 def are_sizes(values: tuple[object, ...]) -> bool:
@@ -119,7 +116,7 @@ def are_sizes(values: tuple[object, ...]) -> bool:
 def check_hooks(hooks: object) -> None:
     """Check that a tensor has no backward hooks; torch writes an empty dictionary."""
     if hooks:
-        raise FalseClaimError(deferred("it attaches other data to a tensor"))
+        raise FalseClaimError("it attaches other data to a tensor")
 
 
 def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: TypedStorage) -> None:
@@ -129,8 +126,8 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
     if not isinstance(bits, dict) or not all(
         name in ("conj", "neg") and value is True for name, value in bits.items()
     ):  # a value is never hashed, as the hash of nested tuples can take endless time
-        raise FalseClaimError(deferred("it describes a tensor in a way torch does not write"))
+        raise FalseClaimError("it describes a tensor in a way torch does not write")
     if numel * tensor.itemsize > nbytes_of(storage):  # reading the values would copy them
-        raise FalseClaimError(deferred("it repeats the elements of a conjugate or negative tensor"))
+        raise FalseClaimError("it repeats the elements of a conjugate or negative tensor")
     set_metadata: Any = torch._utils.set_tensor_metadata
     set_metadata(tensor, bits)

@@ -9,8 +9,8 @@ from typing import Final, TypeGuard
 import torch
 
 from prune_gui.checkpoint.named_code import RUNS_OWN_SOURCE
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, ForeignObject
-from prune_gui.language import deferred
+from prune_gui.checkpoint.refusal import FalseClaimError
+from prune_gui.checkpoint.torch.pickle_machine import ForeignObject
 
 MAX_MODULES: Final = 1 << 18
 MAX_NAME_CHARS: Final = 1 << 27
@@ -54,9 +54,7 @@ class ModuleLimits:
         """Count the length of the name of a module or parameter at a depth."""
         self.name_chars -= name_chars
         if self.modules < 0 or self.name_chars < 0 or depth > MAX_MODULE_DEPTH:
-            raise FalseClaimError(
-                deferred("its modules are nested too deeply, or contain each other")
-            )
+            raise FalseClaimError("its modules are nested too deeply, or contain each other")
 
 
 def attributes_of(record: ForeignObject) -> dict[object, object]:

@@ -11,15 +11,9 @@ from typing import Final, cast
 
 import torch
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.torch.claims import are_sizes, torch_attribute
-from prune_gui.checkpoint.torch.pickle_machine import (
-    DAMAGED,
-    FalseClaimError,
-    ForeignObject,
-    Global,
-    Machine,
-)
-from prune_gui.language import deferred
+from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, ForeignObject, Global, Machine
 
 MAX_PATH_CHARS: Final = 1000
 GETATTR: Final = Global("builtins.getattr")
@@ -87,7 +81,7 @@ def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
         case (tuple() as sizes,) if are_sizes(sizes):
             machine.count_copied(sizes)
             return torch.Size(cast("tuple[int, ...]", sizes))
-    raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
+    raise FalseClaimError("it declares a tensor of an impossible shape")
 
 
 def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
@@ -96,7 +90,7 @@ def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
         case (str() as text, "latin1" | "latin-1"):
             machine.count_copied(text)
             return text.encode("latin-1")
-    raise FalseClaimError(deferred("it allocates memory without filling it"))
+    raise FalseClaimError("it allocates memory without filling it")
 
 
 def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:

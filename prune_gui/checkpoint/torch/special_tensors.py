@@ -10,9 +10,9 @@ from typing import Any, Final, cast
 
 import torch
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.torch.claims import checked_numel
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, Global, Machine
-from prune_gui.language import deferred
+from prune_gui.checkpoint.torch.pickle_machine import Global, Machine
 
 COMPRESSED_LAYOUTS: Final = {
     torch.sparse_csr,
@@ -30,9 +30,7 @@ class ForeignTensor(torch.Tensor):
 
 def sparse_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
     """Build a sparse tensor from (layout, parts); as in torch.load, the indices are not checked."""
-    unknown = FalseClaimError(
-        deferred("it describes a sparse tensor in a way torch does not write")
-    )
+    unknown = FalseClaimError("it describes a sparse tensor in a way torch does not write")
     match arguments:
         case (torch.layout() as layout, tuple() as members):
             pass
@@ -86,7 +84,7 @@ def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tenso
                 device="meta",
                 requires_grad=gradient,
             )
-    raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
+    raise FalseClaimError("it declares a tensor of an impossible shape")
 
 
 def wrapper_subclass(machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
@@ -108,4 +106,4 @@ def local_tensor(tensor: torch.Tensor, attributes: object) -> torch.Tensor:
 
 def not_written(_machine: Machine, _arguments: tuple[object, ...]) -> torch.Tensor:
     """Refuse arguments that torch does not write; calls that need code become records."""
-    raise FalseClaimError(deferred("it describes a tensor in a way torch does not write"))
+    raise FalseClaimError("it describes a tensor in a way torch does not write")

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.unpickling import Storages
 from prune_gui.checkpoint.torch.zip_layout import Record, TorchLayout
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.memory import shortage
 
 LARGE_BYTES: Final = 1 << 24
@@ -116,15 +116,13 @@ class ZipStorages(FileStorages):
         name = f"data/{key}"
         record = self._layout.records.get(name)
         if record is None:
-            raise FalseClaimError(deferred("its storage {key!r} is missing", key=key))
+            raise FalseClaimError("its storage {key!r} is missing", key=key)
         if nbytes != record.nbytes:  # torch compares them too
             raise FalseClaimError(
-                deferred(
-                    "its storage {key!r} is declared with {claimed:,} bytes and has {size:,}",
-                    key=key,
-                    claimed=nbytes,
-                    size=record.nbytes,
-                )
+                "its storage {key!r} is declared with {claimed:,} bytes and has {size:,}",
+                key=key,
+                claimed=nbytes,
+                size=record.nbytes,
             )
         self.nbytes += nbytes
         if nbytes == 0:
@@ -181,7 +179,7 @@ class LegacyStorages(FileStorages):
         """Return memory for a storage; see `Storages.storage`."""
         if dtype is None:
             raise FalseClaimError(
-                deferred("its dtypes are newer than its file format, and torch cannot read them")
+                "its dtypes are newer than its file format, and torch cannot read them"
             )
         self.nbytes += nbytes
         self._check_claim(len(self._storages) + 1, self._source.size)
@@ -193,14 +191,14 @@ class LegacyStorages(FileStorages):
         self._check_memory()
         order = [key for key in self.order if isinstance(key, str)]
         if len(self.order) != len(self._storages) or set(order) != self._storages.keys():
-            raise FalseClaimError(deferred("some of its storages are missing"))
+            raise FalseClaimError("some of its storages are missing")
         self._check_claim(len(order), self._source.size - self._source.file.tell())
         for key in order:
             values, itemsize = self._storages[key]
             count = int.from_bytes(self._source.file.read(LEGACY_COUNT_BYTES), "little")
             if count * itemsize != values.nbytes():
                 raise FalseClaimError(
-                    deferred("its storage {key!r} does not have its declared size", key=key)
+                    "its storage {key!r} does not have its declared size", key=key
                 )
             start = self._source.file.tell()
             self.locations.append(StorageLocation(values.data_ptr(), values.nbytes(), "", start))
@@ -209,17 +207,15 @@ class LegacyStorages(FileStorages):
                 chunk = octets[start : start + CHUNK_BYTES]
                 if self._source.file.readinto(chunk.data) != len(chunk):  # type: ignore[attr-defined]
                     self._source.check()
-                    raise FalseClaimError(deferred("some of its storages are missing"))
+                    raise FalseClaimError("some of its storages are missing")
 
     def _check_claim(self, count: int, size: int) -> None:
         """Check that `count` storages fit into the remaining `size` bytes of the file."""
         claimed = self.nbytes + LEGACY_COUNT_BYTES * count
         if claimed > size:
             raise FalseClaimError(
-                deferred(
-                    "its tensors need {claimed:,} bytes, and {size:,} follow its pickle (a partial "
-                    "download?)",
-                    claimed=claimed,
-                    size=size,
-                )
+                "its tensors need {claimed:,} bytes, and {size:,} follow its pickle (a partial "
+                "download?)",
+                claimed=claimed,
+                size=size,
             )

@@ -20,6 +20,7 @@ import torch._tensor
 import torch._utils
 from torch.storage import TypedStorage
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
 from prune_gui.checkpoint.torch import pickle_calls, special_tensors
 from prune_gui.checkpoint.torch.claims import (
@@ -38,7 +39,6 @@ from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
     MAX_OPCODES,
     OPAQUE,
-    FalseClaimError,
     ForeignObject,
     Global,
     Machine,
@@ -149,7 +149,7 @@ class _TorchMachine(Machine):
     def _foreign(self, path: str) -> Global:
         self._foreign_names[path] = None
         if len(self._foreign_names) > MAX_FOREIGN:
-            raise FalseClaimError(deferred("its pickle names too many classes"))
+            raise FalseClaimError("its pickle names too many classes")
         return GETATTR if path == GETATTR.path else Global(path)
 
     def foreign_names(self, value: object) -> tuple[str, ...]:
@@ -197,14 +197,14 @@ class _TorchMachine(Machine):
             function if callable(function) or isinstance(function, torch.dtype) else type(function)
         )
         kind = getattr(named, "__name__", str(named).removeprefix("torch."))
-        raise FalseClaimError(deferred("it makes a {kind} without contents", kind=kind))
+        raise FalseClaimError("it makes a {kind} without contents", kind=kind)
 
     def build(self, value: object, state: object) -> object:
         """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
         if isinstance(value, ForeignObject):
             value.state = state
         elif isinstance(value, torch.Tensor):
-            raise FalseClaimError(deferred("it changes a tensor after building it"))
+            raise FalseClaimError("it changes a tensor after building it")
         elif type(value) is OrderedDict:
             self._set_attributes(value, state, OrderedDict)
         elif not isinstance(value, Global | Opaque):
@@ -220,18 +220,16 @@ class _TorchMachine(Machine):
                 return value
             case _:
                 raise FalseClaimError(
-                    deferred("it holds something other than storages in addition to its pickle")
+                    "it holds something other than storages in addition to its pickle"
                 )
         key, dtype = str(key), STORAGE_DTYPES.get(kind.__name__)
         if dtype is None:
             raise FalseClaimError(
-                deferred("it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}")
+                "it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}"
             )
         if not (are_sizes((numel,)) and key.isascii()):
             raise FalseClaimError(
-                deferred(
-                    "it holds a storage {key!r} of {entries} elements", key=key[:40], entries=numel
-                )
+                "it holds a storage {key!r} of {entries} elements", key=key[:40], entries=numel
             )
         storage = self._storage(key, numel * dtype.itemsize, dtype, kind)
         match view:
@@ -240,7 +238,7 @@ class _TorchMachine(Machine):
             case [(_, int() as start, int() as size)]:
                 if are_sizes((start, size, numel - start - size)):
                     return self._storage_view(key, storage, start, size)
-        raise FalseClaimError(deferred("it describes a storage in a way torch does not write"))
+        raise FalseClaimError("it describes a storage in a way torch does not write")
 
     def _storage(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> TypedStorage:
         """Return a storage of the file. It is typed, whatever the file names, as in torch.load."""
@@ -250,13 +248,9 @@ class _TorchMachine(Machine):
             self._storages_by_key[key] = typed_storage(values, dtype), kind
         storage, known_kind = self._storages_by_key[key]
         if known_kind is not kind:
-            raise FalseClaimError(
-                deferred("it declares the storage {key!r} with two types", key=key)
-            )
+            raise FalseClaimError("it declares the storage {key!r} with two types", key=key)
         if nbytes_of(storage) != nbytes:
-            raise FalseClaimError(
-                deferred("it declares the storage {key!r} with two sizes", key=key)
-            )
+            raise FalseClaimError("it declares the storage {key!r} with two sizes", key=key)
         return storage
 
     def _storage_view(self, key: str, storage: TypedStorage, start: int, size: int) -> TypedStorage:
@@ -276,11 +270,7 @@ class _TorchMachine(Machine):
                 for name in names:
                     if hasattr(owner, name):
                         raise FalseClaimError(
-                            deferred(
-                                "it replaces {name!r} of a {kind}",
-                                name=name[:40],
-                                kind=owner.__name__,
-                            )
+                            "it replaces {name!r} of a {kind}", name=name[:40], kind=owner.__name__
                         )
                 self.count_copied(names)
                 vars(value).update(names)
@@ -306,9 +296,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ELEMENT_BITS:
-            raise FalseClaimError(
-                deferred("it holds a tensor of unknown dtype {dtype}", dtype=dtype)
-            )
+            raise FalseClaimError("it holds a tensor of unknown dtype {dtype}", dtype=dtype)
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
         tensor.set_(storage._untyped_storage, offset, sizes, steps)
@@ -347,7 +335,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides)
         if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
-            raise FalseClaimError(deferred("it repeats the elements of a quantized tensor"))
+            raise FalseClaimError("it repeats the elements of a quantized tensor")
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)
@@ -395,9 +383,7 @@ class _TorchMachine(Machine):
             case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
                 check_hooks(hooks)
             case _:
-                raise FalseClaimError(
-                    deferred("it describes a parameter in a way torch does not write")
-                )
+                raise FalseClaimError("it describes a parameter in a way torch does not write")
         if isinstance(tensor, ForeignTensor):
             return tensor
         parameter = torch.nn.Parameter(tensor, gradient)

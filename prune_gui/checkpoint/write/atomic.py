@@ -248,23 +248,19 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
     folder = folder or target.parent
     if not folder.is_dir():
         raise CheckpointError(
-            tr(
-                "{path} cannot be written: the folder {folder} does not exist.",
-                path=target,
-                folder=folder,
-            )
+            "{path} cannot be written: the folder {folder} does not exist.",
+            path=target,
+            folder=folder,
         )
     free = shutil.disk_usage(folder).free
     if free < nbytes:
         raise CheckpointError(
-            tr(
-                "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, "
-                "or save to another folder.",
-                name=target.name,
-                needed=nbytes,
-                folder=folder,
-                free=free,
-            )
+            "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, "
+            "or save to another folder.",
+            name=target.name,
+            needed=nbytes,
+            folder=folder,
+            free=free,
         )
 
 
@@ -276,14 +272,11 @@ def _resolved_target(target: Path, *, overwrite: bool) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return target
     if stat.S_ISDIR(mode):
-        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=target))
+        raise CheckpointError("{path} is a folder. Specify a file name.", path=target)
     if not stat.S_ISREG(mode):
         raise CheckpointError(
-            tr(
-                "{path} is not a regular file but a pipe, a socket or a device. Choose another "
-                "name.",
-                path=target,
-            )
+            "{path} is not a regular file but a pipe, a socket or a device. Choose another name.",
+            path=target,
         )
     if not overwrite:
         raise _exists(target)
@@ -294,17 +287,15 @@ def check_link(target: Path) -> None:
     """Check that a target is not a broken symbolic link."""
     if target.is_symlink() and not target.exists():
         raise CheckpointError(
-            tr(
-                "{path} is a link to a file that does not exist. Remove the link, or choose "
-                "another name.",
-                path=target,
-            )
+            "{path} is a link to a file that does not exist. Remove the link, or choose "
+            "another name.",
+            path=target,
         )
 
 
 def _exists(target: Path) -> CheckpointError:
     return CheckpointError(
-        tr("{path} already exists. Choose another name, or allow overwriting it.", path=target)
+        "{path} already exists. Choose another name, or allow overwriting it.", path=target
     )
 
 
@@ -385,30 +376,22 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
     if not target.exists():
         return False
     if not target.is_dir():
-        raise CheckpointError(tr("{path} is a file. Specify a folder for the shards.", path=target))
+        raise CheckpointError("{path} is a file. Specify a folder for the shards.", path=target)
     if target in _working_folders():
         raise CheckpointError(
-            tr(
-                "{path} is or contains the working folder of this program, and cannot be replaced. "
-                "Specify a folder in it, or run the program in another folder.",
-                path=target,
-            )
+            "{path} is or contains the working folder of this program, and cannot be replaced. "
+            "Specify a folder in it, or run the program in another folder.",
+            path=target,
         )
     if os.path.ismount(target):
         raise CheckpointError(
-            tr(
-                "{path} is a mount point, and cannot be replaced. Specify a folder in it.",
-                path=target,
-            )
+            "{path} is a mount point, and cannot be replaced. Specify a folder in it.", path=target
         )
     if not any(target.iterdir()):
         return False
     if not overwrite:
         raise CheckpointError(
-            tr(
-                "{path} is not empty. Choose another folder, or allow overwriting it.",
-                path=target,
-            )
+            "{path} is not empty. Choose another folder, or allow overwriting it.", path=target
         )
     return True
 
@@ -431,11 +414,9 @@ def _check_exchange(staging: Path, target: Path) -> None:
         exchange(one, other)
     except OSError as error:
         raise CheckpointError(
-            tr(
-                "{path} is not empty, and folders cannot be exchanged atomically here: a crash "
-                "could destroy both the old and the new checkpoint. Choose another folder.",
-                path=target,
-            )
+            "{path} is not empty, and folders cannot be exchanged atomically here: a crash "
+            "could destroy both the old and the new checkpoint. Choose another folder.",
+            path=target,
         ) from error
     one.rmdir()
     other.rmdir()

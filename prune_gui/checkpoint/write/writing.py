@@ -164,11 +164,9 @@ def write_file(
 def _check_equal(out: Path, *, is_equal: bool) -> None:
     if not is_equal:
         raise CheckpointError(
-            tr(
-                "{path} was not written: the new file differs from the data when read back. The "
-                "disk or the memory may be faulty.",
-                path=out,
-            )
+            "{path} was not written: the new file differs from the data when read back. The "
+            "disk or the memory may be faulty.",
+            path=out,
         )
 
 
@@ -191,13 +189,11 @@ def check_special(
         dtype = writer.tensor.dtype
         if dtype in QUANTIZED_TYPES and not file_format.holds_quantized:
             raise CheckpointError(
-                tr(
-                    "{key!r} ({dtype}) cannot be stored in {name}: only GGUF holds this quantized "
-                    "type. Save the finalized form as .gguf instead.",
-                    key=writer.key,
-                    dtype=dtype,
-                    name=out.name,
-                )
+                "{key!r} ({dtype}) cannot be stored in {name}: only GGUF holds this quantized "
+                "type. Save the finalized form as .gguf instead.",
+                key=writer.key,
+                dtype=dtype,
+                name=out.name,
             )
     if file_format.special_refusal:
         check_nothing_special(out, writers, template, file_format.special_refusal)
@@ -220,7 +216,7 @@ def check_nothing_special(
     written = {writer.key for writer in writers}
     for key, tensor in template.raw.items():
         if tensor.special is not None and key not in written:
-            raise CheckpointError(tr(refusal, key=key, special=tr(tensor.special), name=out.name))
+            raise CheckpointError(refusal, key=key, special=tr(tensor.special), name=out.name)
 
 
 @contextmanager
@@ -232,12 +228,10 @@ def reading_back(out: Path) -> Iterator[None]:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else None
         raise CheckpointError(
-            tr(
-                "{path} was not written: the new file cannot be read back: {reason}. The disk or "
-                "the memory may be faulty.",
-                path=out,
-                reason=reason or str(error).removesuffix("."),
-            )
+            "{path} was not written: the new file cannot be read back: {reason}. The disk or "
+            "the memory may be faulty.",
+            path=out,
+            reason=reason or str(error).removesuffix("."),
         ) from error
 
 

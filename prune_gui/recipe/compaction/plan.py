@@ -280,7 +280,8 @@ def _nothing_removed(file: str, folding: Folding) -> RecipeError:
         "whole units with a coupled method, or save the finalized form.",
         file=file,
     )
-    return RecipeError(" ".join((nothing, *unfolded_notes(folding.unfolded))))
+    message = " ".join((nothing, *unfolded_notes(folding.unfolded)))
+    return RecipeError(message)
 
 
 def _check_unpruned(

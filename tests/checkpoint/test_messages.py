@@ -21,8 +21,8 @@ from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.atomic import replacing_folder
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
+    FileOutput,
     check_nothing_special,
-    check_target,
 )
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -74,7 +74,7 @@ def test_the_error_of_a_full_disk_is_translated(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1234))
     big = TensorWriter("w", "float32", (1000,), lambda: iter([torch.zeros(1000)]))
     with pytest.raises(CheckpointError) as refused:
-        check_target(tmp_path / "m.safetensors", [big], template=None)
+        FileOutput(path=tmp_path / "m.safetensors", tensors=[big], template=None).check()
     expected = foreign(
         "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, or save "
         "to another folder."

@@ -210,14 +210,13 @@ def write_bytes(path: Path, octets: bytes) -> None:
         flush(file)
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write small files into a folder, and flush them to the disk."""
-    for name, octets in files.items():
-        path = folder / name
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write small files, also into new folders, and flush them to the disk."""
+    for path, octets in contents.items():
         path.parent.mkdir(exist_ok=True)
         write_bytes(path, octets)
-        if path.parent != folder:
-            flush_folder(path.parent)
+    for folder in {path.parent for path in contents}:
+        flush_folder(folder)
 
 
 def replace_bytes(target: Path, octets: bytes) -> None:

@@ -12,10 +12,11 @@ import safetensors
 import safetensors.torch
 import torch
 
-from prune_gui.checkpoint import Checkpoint, TensorWriter, open_checkpoint, source, write_checkpoint
+from prune_gui.checkpoint import Checkpoint, TensorWriter, open_checkpoint, source
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write import atomic
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
+from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -29,14 +30,8 @@ def constant(name: str, *values: float) -> TensorWriter:
 
 
 def write(out: Path, entries, template=None, metadata=None, monitor=None, **options) -> None:
-    write_checkpoint(
-        out,
-        entries,
-        template=template,
-        metadata=metadata or {},
-        monitor=monitor or Monitor(),
-        **options,
-    )
+    output = FileOutput(path=out, tensors=entries, template=template, **options)
+    output.write(metadata or {}, monitor or Monitor())
 
 
 def temp_files(folder: Path) -> list[str]:

@@ -25,11 +25,7 @@ DENOISERS: Final = ("unet", "transformer")
 def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the file to open, an index or a checkpoint, and a remark if it has variants.
 
-    Inner folders are not searched.
-
-    Raises:
-        CheckpointError: there is no such file, or the user has to choose one of several.
-        OSError: the folder cannot be read.
+    Inner folders are not searched. It is refused if the user has to choose one of several.
     """
     names = [path.name for path in visible_files(folder)]
     for pattern in _preferred_names():
@@ -103,14 +99,7 @@ def is_weight_file(path: Path) -> bool:
 
 
 class Component(NamedTuple):
-    """One model of a pipeline.
-
-    Attributes:
-        folder: the folder of the pipeline.
-        name: the name of the model, which is that of its inner folder.
-        names: the names of all models with weights.
-        path: the path to open: the folder of the model, or a file in it.
-    """
+    """One model of a pipeline; its name is that of its folder, `path` this or a file in it."""
 
     folder: Path
     name: str

@@ -32,11 +32,7 @@ def recognized(start: bytes, file: BinaryIO) -> FileFormat | None:
 
 
 def format_named(name: str) -> FileFormat:
-    """Return the format with a name, such as `Checkpoint.format`.
-
-    Raises:
-        KeyError: there is no such format.
-    """
+    """Return the format with a name, such as `Checkpoint.format`."""
     return {each.name: each for each in FORMATS}[name]
 
 
@@ -54,11 +50,7 @@ def stem_and_suffix(path: Path) -> tuple[str, str]:
 
 
 def format_to_write(out: Path) -> FileFormat:
-    """Return the format that the suffix of an output file selects.
-
-    Raises:
-        CheckpointError: the suffix is not that of a checkpoint.
-    """
+    """Return the format that the suffix of an output file selects."""
     file_format = format_by_suffix(out)
     if file_format is None:
         raise CheckpointError(

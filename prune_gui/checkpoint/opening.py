@@ -152,11 +152,7 @@ def address_of(checkpoint: Checkpoint) -> tuple[str, str | None, bytes, bool]:
 
 
 def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
-    """Return the checkpoint at a path or URL, which stays open in this process.
-
-    Args:
-        where: the absolute path, or the URL, of the file or of the index of shards.
-    """
+    """Return the checkpoint at an absolute path or URL, which stays open in this process."""
     path = location_path(where)
     if url_of(path) is None and not path.exists():
         raise CheckpointError(

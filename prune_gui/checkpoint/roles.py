@@ -90,13 +90,7 @@ SCHEDULE: Final = ("{m}alphas_cumprod", "{m}betas", "{m}log_sigmas", "{m}sigmas"
 
 
 class Role(NamedTuple):
-    """What a tensor is for.
-
-    Attributes:
-        text: the role in a few words; see `TensorInfo.role`.
-        spared: why the tensor is not pruned; see `TensorInfo.spared`.
-        kind: what it is, if it is no weight; see `TensorInfo.kind`.
-    """
+    """What a tensor is for; see `TensorInfo.role`, `TensorInfo.spared` and `TensorInfo.kind`."""
 
     text: str
     spared: str | None = None
@@ -392,10 +386,7 @@ def _originals(
     plain: Mapping[str, TensorInfo],
     every: Mapping[str, TensorInfo],
 ) -> dict[str, str]:
-    """Return the tensors that those below a prefix are copies of; {} unless each is a copy.
-
-    Numbers, such as the decay, need no original.
-    """
+    """Return the originals of the copies below a prefix; {} unless each but numbers is a copy."""
     rest = {name: name[len(prefix) :] for name in names if every[name].shape}
     wrapper = WRAPPERS.match(min(rest.values(), default=""))
     if wrapper and all(one.startswith(wrapper[0]) for one in rest.values()):

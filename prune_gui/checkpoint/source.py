@@ -36,9 +36,6 @@ class Source:
     truncates, or that the disk cannot read, turn to zeros (see `bus_errors`).
 
     Attributes:
-        path: the path that was opened.
-        file: the file, open for reading.
-        size: the size in bytes.
         state: (size in bytes, modification time in nanoseconds), which detects changes.
     """
 
@@ -99,10 +96,7 @@ class Source:
         return os.pread(self.file.fileno(), size, position)
 
     def whole_file(self) -> AbstractContextManager[BinaryIO]:
-        """Return a file of the system with the same bytes, which another process can read.
-
-        It may be closed at the end of the context.
-        """
+        """Return a file that another process can read, which the context may close."""
         return nullcontext(self.file)
 
     def chunks(self, start: int, stop: int) -> Iterator[bytes]:

@@ -55,11 +55,9 @@ ReadBytes = Callable[[int, int, int], "torch.Tensor"]
 
 
 class SpanTensor(NamedTuple):
-    """A tensor, and the bytes of its values: little-endian, in row-major order.
+    """A tensor, and the spans of its bytes: little-endian, in row-major order.
 
-    Attributes:
-        raw: the tensor.
-        spans: the spans of its bytes, in order; () for values that cannot be used as they are.
+    There are none for values that cannot be used as they are.
     """
 
     raw: RawTensor
@@ -67,12 +65,7 @@ class SpanTensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`.
-
-    Attributes:
-        metadata: the strings that the file carries.
-        remarks: remarks on the file for the user, one sentence each.
-    """
+    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`."""
 
     tensors: dict[str, RawTensor]
     spans: dict[str, tuple[Span, ...]]
@@ -86,9 +79,6 @@ class MappedCheckpoint(FileCheckpoint):
     `read_key` maps a span copy-on-write: the system loads pages when they are first accessed, a
     write never reaches the file, and the mapping ends with the tensor. `view_key` keeps the last
     mappings. Tensors of a packed dtype, which torch does not have, are read as flat uint8.
-
-    Attributes:
-        spans: the spans of each tensor by key.
     """
 
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:

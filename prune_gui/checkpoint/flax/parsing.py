@@ -82,14 +82,7 @@ class _Head(NamedTuple):
 
 
 class FlaxParser:
-    """Finds the arrays in a file.
-
-    Args:
-        size: its size in bytes.
-
-    Attributes:
-        arrays: the arrays by the keys that lead to each of them.
-    """
+    """Finds the arrays in a file of `size` bytes, by the keys that lead to each of them."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self._values = file, size, 0

@@ -56,13 +56,9 @@ NUMBERS: Final = {
 
 
 class Entry(NamedTuple):
-    """One entry of the metadata.
+    """One entry of the metadata: the bytes from its key to the end of its value, type and value.
 
-    Attributes:
-        start: the position of its key in the file, in bytes.
-        stop: the end of its value.
-        kind: the number of the type of the value.
-        value: the value; None for an array, and for text that is not UTF-8.
+    The value is None for an array, and for text that is not UTF-8.
     """
 
     start: int
@@ -72,12 +68,12 @@ class Entry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The place of a file among the parts of a split one.
+    """The place of a file among the parts of a split one; -1 is what the file does not say.
 
     Attributes:
-        number: from 0; -1 if the file does not say.
+        number: from 0.
         parts: the number of parts.
-        tensors: the number of tensors in all parts; -1 if the file does not say.
+        tensors: the number of tensors in all parts.
     """
 
     number: int
@@ -91,7 +87,6 @@ class GgufHeader(NamedTuple):
     Attributes:
         header: the tensors, with the first dimension in memory last as in torch, and the metadata
             as text.
-        version: the version of the format.
         alignment: the data of each tensor starts at a multiple of this, in bytes.
         entries: the metadata by key, in the order of the file.
         part: None if the file is whole.

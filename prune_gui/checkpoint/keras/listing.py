@@ -43,12 +43,7 @@ def is_installed() -> bool:
 
 
 def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]:
-    """Return what `_dataset` says of each dataset of an HDF5 file, in the order of the file.
-
-    Args:
-        start: the position of its first byte there.
-        size: its size in bytes.
-    """
+    """Return what `_dataset` says of each dataset of an HDF5 file, which is at a span of a file."""
     root = str(Path(__file__).parents[3])
     command = [sys.executable, "-P", "-c", START_CODE, root, str(start), str(size)]
     try:

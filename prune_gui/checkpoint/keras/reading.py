@@ -51,7 +51,7 @@ class KerasCheckpoint(SpanCheckpoint):
     """A file of `model.save_weights`, or an archive of `model.save`.
 
     Attributes:
-        archive: the archive, or None if the file is an HDF5 file.
+        archive: None if the file is an HDF5 file.
         weights: its record that is the HDF5 file.
         hdf5: the span of the HDF5 file, without what this program added.
     """

@@ -40,14 +40,12 @@ def _recognizes(start: bytes, file: BinaryIO) -> bool:
 
 
 class _Record(NamedTuple):
-    """A record of the new archive.
+    """A record of the new archive; one without a writer is copied.
 
     Attributes:
-        name: its name.
         compression: the constant of `zipfile`.
         nbytes: its bytes before compression.
         header: the bytes before the values.
-        writer: the tensor to write; None for a record that is copied.
         fortran: whether the first index of the values changes fastest.
     """
 

@@ -51,12 +51,8 @@ MAX_CACHED_TENSORS: Final = 2
 class Member(NamedTuple):
     """A record of the archive with an array.
 
-    Attributes:
-        entry: its entry in the directory.
-        header: the bytes before the values: the header of the `.npy` format.
-        raw: the tensor.
-        fortran: whether the first index of the values changes fastest.
-        span: the bytes of the values in the file; None if they are compressed.
+    The header of the `.npy` format is before its values, of which the first index changes fastest
+    if `fortran`. The span is that of the values in the file; None if they are compressed.
     """
 
     entry: zipfile.ZipInfo
@@ -72,13 +68,7 @@ class Member(NamedTuple):
 
 
 class OwnRecord(NamedTuple):
-    """What this program writes behind the records of the archive.
-
-    Attributes:
-        separator: see `NpzCheckpoint`; "" if this program did not write the file.
-        metadata: the metadata.
-        remarks: warnings for the user.
-    """
+    """What this program writes behind the records; no separator if it did not write the file."""
 
     separator: str = ""
     metadata: Mapping[str, str] = MappingProxyType({})
@@ -89,7 +79,6 @@ class NpzCheckpoint(SpanCheckpoint):
     """An archive that `numpy.savez` wrote.
 
     Attributes:
-        archive: the archive.
         members: the arrays by raw key.
         separator: what stands in a key for the slash in the name of a member.
     """

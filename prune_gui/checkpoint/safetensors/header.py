@@ -107,10 +107,7 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
 def header_bytes(
     tensors: Iterable[tuple[str, str, tuple[int, ...]]], metadata: Mapping[str, str]
 ) -> bytes:
-    """Return length and header for tensors (key, dtype, shape), whose data follow in this order.
-
-    The header is padded with spaces, so that the data starts at a multiple of 8 bytes.
-    """
+    """Return length and header for tensors (key, dtype, shape), padded to 8 bytes."""
     header: dict[str, object] = {METADATA_KEY: dict(metadata)} if metadata else {}
     position = 0
     for key, dtype, shape in tensors:
@@ -256,11 +253,7 @@ def _checked_tensor(
     fields: Mapping[str, Any],
     known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]],
 ) -> tuple[RawTensor, int, int]:
-    """Return a tensor and its data offsets, if they agree with each other.
-
-    Args:
-        known_tensors: a cache of (tensor, bytes) by dtype and shape, of which there are few.
-    """
+    """Return a tensor and its data offsets; `known_tensors` caches tensors and bytes."""
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
         raise FalseClaimError(

@@ -70,10 +70,8 @@ class ShardIndex:
     """An index whose shard names are plain file names.
 
     Attributes:
-        path: the file of the index.
         format: the format of every shard.
         weight_map: the name of the shard by the key of the tensor.
-        metadata: the metadata of the index.
         parts: the names of the parts of a split file, which has no index: `path` is the first part,
             and nothing is listed.
     """

@@ -27,8 +27,6 @@ class Shard(NamedTuple):
     """One file to write.
 
     Attributes:
-        name: the name of the file.
-        writers: the tensors to write.
         template: the old shard whose order, ties and other objects the new one keeps, or None.
         metadata: all of the metadata.
         special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
@@ -55,9 +53,6 @@ def write_on_executor(
     Each attempt writes a file of its own and renames it when it is complete. Those that lost
     workers left are removed. The shards of an upload are uploaded by the workers that wrote them;
     if the executor has a staging folder, they are uploaded from there.
-
-    Args:
-        monitor: counts the bytes that are written and those that are read back.
     """
     staging = executor.staging_folder(folder)
     work = partial(_write_shard, staging.absolute(), out, file_format)

@@ -81,8 +81,6 @@ class ShardsOutput(FileOutput):
     uploaded last.
 
     Attributes:
-        path: the folder.
-        format: the format of the shards, that of `source`.
         source: the checkpoint that the tensors come from, to whose metadata that of each shard is
             added. There are no late texts if it is remote.
         template: `source`, or None.
@@ -210,10 +208,8 @@ class ShardsOutput(FileOutput):
 class IndexBuilder:
     """The index of the new shards, which are added one by one.
 
-    The same shards as those of the template list the same tensors, new ones list all of them.
-
-    Attributes:
-        name: the name of the file of the index; for the parts of a split file, of the first part.
+    The same shards as those of the template list the same tensors, new ones list all of them. The
+    name is that of the index; for the parts of a split file, of the first part.
     """
 
     def __init__(self, output: ShardsOutput) -> None:

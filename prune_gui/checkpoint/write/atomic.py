@@ -26,13 +26,7 @@ from prune_gui.language import tr
 
 @contextmanager
 def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
-    """Yield the path of a new, empty file, which replaces the target if the block succeeds.
-
-    See `replacing_together`.
-
-    Args:
-        nbytes: the approximate number of bytes to write; checked against the free space.
-    """
+    """Yield the path of a new file, which replaces the target; see `replacing_together`."""
     with replacing_together({target: nbytes}, overwrite=overwrite) as (draft,):
         yield draft
 
@@ -70,14 +64,7 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
 
 
 class _Draft(NamedTuple):
-    """A new file and its target.
-
-    Attributes:
-        path: the path of the new file.
-        target: the path that the user gave.
-        real: the target, or the file that it links to.
-        overwrite: whether `real` may be replaced.
-    """
+    """A new file, the target that the user gave, and the file that this links to."""
 
     path: Path
     target: Path
@@ -220,11 +207,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
 
 
 def replace_bytes(target: Path, octets: bytes) -> None:
-    """Create a small file, or replace it atomically; see `replacing_together`.
-
-    Raises:
-        CheckpointError: the file cannot be written; it is unchanged.
-    """
+    """Create a small file, or replace it atomically; see `replacing_together`."""
     with replacing(target, nbytes=len(octets), overwrite=True) as draft:
         write_bytes(draft, octets)
 
@@ -239,11 +222,7 @@ def explained(target: Path) -> Iterator[None]:
 
 
 def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
-    """Check that the folder for `target` exists and has enough space.
-
-    Args:
-        nbytes: the number of bytes that are needed.
-    """
+    """Check that the folder for `target` exists and has enough space."""
     folder = folder or target.parent
     if not folder.is_dir():
         raise CheckpointError(

@@ -63,10 +63,6 @@ def check_documents(paths: Sequence[Path], *, overwrite: bool = True) -> None:
 def write_documents(contents: Mapping[Path, bytes], *, overwrite: bool = True) -> None:
     """Write documents atomically: an error leaves all of them as they were.
 
-    Args:
-        contents: the contents by path; see `document_path`.
-        overwrite: whether existing documents may be replaced.
-
     Raises:
         CheckpointError: a document may not or cannot be written, or would replace a checkpoint or
             another file that is neither a text nor a picture.

@@ -223,11 +223,7 @@ def check_special(
 def check_nothing_special(
     out: Path, writers: Sequence[KeyedWriter], template: Checkpoint | None, refusal: str
 ) -> None:
-    """Check that no special tensor of `template` would be missing from `out`.
-
-    Raises:
-        CheckpointError: a tensor would be missing; the message is `refusal`.
-    """
+    """Refuse an output in which a special tensor of `template` would be missing."""
     if template is None:
         return
     written = {writer.key for writer in writers}

@@ -281,7 +281,7 @@ class Checkpoint(ABC):
         return loaded + "".join(f"[{key!r}]" for key in self.root)
 
     def nbytes_outside(self) -> int:
-        """Return the approximate bytes of the values that are not dense tensors of the state dict."""
+        """Return the approximate bytes of values that are not dense tensors of the state dict."""
         return 0
 
     @property
@@ -336,7 +336,7 @@ class Checkpoint(ABC):
 
     @abstractmethod
     def file_states(self) -> Mapping[str, tuple[int, int]]:
-        """Return the sizes and modification times from the opening, in bytes and ns, by file name."""
+        """Return size in bytes and modification time in ns at the opening, by file name."""
 
     def files_digest(self) -> bytes:
         """Return a digest of `file_states`, of 16 bytes."""

@@ -32,7 +32,7 @@ CHUNK_BYTES: Final = 1 << 20
 ALIGNMENT_KEY: Final = "general.alignment"
 DEFAULT_ALIGNMENT: Final = 32
 PART_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
-"""Of `Part`, in its order."""
+"""Of `SplitPart`, in its order."""
 
 U32: Final = struct.Struct("<I")
 U64: Final = struct.Struct("<Q")
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
     value: str | int | float | None
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """The place of a file among the parts of a split one; -1 is what the file does not say.
 
     Attributes:
@@ -96,7 +96,7 @@ class GgufHeader(NamedTuple):
     version: int
     alignment: int
     entries: dict[str, Entry]
-    part: Part | None
+    part: SplitPart | None
 
 
 def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
@@ -345,9 +345,9 @@ def _check_spans(spans: dict[str, Span], size: int, start: int) -> int:
     return end
 
 
-def _part(entries: dict[str, Entry]) -> Part | None:
+def _part(entries: dict[str, Entry]) -> SplitPart | None:
     values = (entries[key].value if key in entries else -1 for key in PART_KEYS)
-    part = Part(*(value if type(value) is int else -1 for value in values))
+    part = SplitPart(*(value if type(value) is int else -1 for value in values))
     return part if part.parts > 1 else None
 
 

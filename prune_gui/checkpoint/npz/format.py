@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.npz.reading import OWN_RECORD, SUFFIX, Member, NpzCheckpoint
+from prune_gui.checkpoint.npz.reading import OWN_RECORD, SUFFIX, NpzCheckpoint, NpzMember
 from prune_gui.checkpoint.spans import NUMPY_DTYPES
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES
@@ -128,7 +128,9 @@ def _records(writers: Sequence[KeyedWriter], npz: NpzCheckpoint | None) -> list[
     return [record for _, record in sorted(placed, key=lambda item: item[0])]
 
 
-def _record(writer: KeyedWriter, members: Mapping[str, Member] | None, separator: str) -> _Record:
+def _record(
+    writer: KeyedWriter, members: Mapping[str, NpzMember] | None, separator: str
+) -> _Record:
     key, tensor = writer.key, writer.tensor
     if tensor.dtype not in NUMPY_DTYPES.values():
         raise CheckpointError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from operator import itemgetter
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
@@ -134,15 +134,9 @@ class _Reader:
             self._read_up_to(self.position)
         return start
 
-    def number(self, kind: struct.Struct) -> int:
-        """Read an integer."""
-        value: int = kind.unpack_from(self._read, self.take(kind.size))[0]
-        return value
-
-    def value(self, kind: struct.Struct) -> int | float:
+    def number(self, kind: struct.Struct) -> Any:  # noqa: ANN401 - int, float or bool
         """Read a number."""
-        value: int | float = kind.unpack_from(self._read, self.take(kind.size))[0]
-        return value
+        return kind.unpack_from(self._read, self.take(kind.size))[0]
 
     def octets(self) -> bytes:
         """Read a string, as bytes."""
@@ -227,7 +221,15 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
     start = padded(reader.position, alignment)
     spans = {key: (start + first, start + stop) for key, (first, stop) in spans.items()}
     end = _check_spans(spans, size, start)
-    remarks = _remarks(name, size - padded(end, alignment)) if tensors else ()
+    remarks: tuple[str, ...] = ()
+    nbytes_after = size - padded(end, alignment)
+    if tensors and nbytes_after > 0:
+        remark = tr(
+            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
+            name=name,
+            nbytes=nbytes_after,
+        )
+        remarks = (remark,)
     metadata = {key: _text(entry.value) for key, entry in entries.items() if _is_shown(key, entry)}
     header = Header(tensors, {key: (span,) for key, span in spans.items()}, metadata, remarks)
     return GgufHeader(header, version, alignment, entries, _part(entries))
@@ -259,7 +261,7 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
 def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
     """Read a value of the metadata; see `Entry`."""
     if kind in NUMBERS:
-        return reader.value(NUMBERS[kind])
+        return reader.number(NUMBERS[kind])
     if kind == STRING:
         try:
             return reader.octets().decode()
@@ -349,19 +351,6 @@ def _part(entries: dict[str, Entry]) -> SplitPart | None:
     values = (entries[key].value if key in entries else -1 for key in PART_KEYS)
     part = SplitPart(*(value if type(value) is int else -1 for value in values))
     return part if part.parts > 1 else None
-
-
-def _remarks(name: str, nbytes_after: int) -> tuple[str, ...]:
-    """Return remarks on a file with some bytes after its tensors."""
-    if nbytes_after <= 0:
-        return ()
-    return (
-        tr(
-            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
-            name=name,
-            nbytes=nbytes_after,
-        ),
-    )
 
 
 def _is_shown(key: str, entry: Entry) -> bool:

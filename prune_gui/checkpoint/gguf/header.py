@@ -238,7 +238,7 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
 def _version(reader: _Reader) -> int:
     if U32.pack(reader.number(U32)) != MAGIC:
         raise FalseClaimError("it does not begin with {magic}", magic=MAGIC.decode())
-    version = reader.number(U32)
+    version: int = reader.number(U32)
     if version in VERSIONS:
         return version
     if version & 0xFFFF == 0:
@@ -261,7 +261,8 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
 def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
     """Read a value of the metadata; see `Entry`."""
     if kind in NUMBERS:
-        return reader.number(NUMBERS[kind])
+        number: int | float = reader.number(NUMBERS[kind])
+        return number
     if kind == STRING:
         try:
             return reader.octets().decode()

@@ -19,7 +19,7 @@ from prune_gui.architecture.heads import attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.comparison import comparison
+from prune_gui.comparison import overlaps
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
@@ -31,10 +31,10 @@ from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.statistics import layers as layer_statistics
+from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
-from prune_gui.statistics.spreading import map_parameters
-from prune_gui.statistics.zero_patterns import ZeroPatterns
 
 READS: Final = 5
 REPEATED_READS: Final = 3
@@ -148,7 +148,7 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
     layers, counts = {}, {}
     to_count = []
     for name in resolution.counts:
-        if not comparison.comparable(resolution, zeros, name):
+        if not overlaps.comparable(resolution, zeros, name):
             continue
         first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
         if not zeros.counts[name][0]:
@@ -211,9 +211,9 @@ def _versions() -> Mapping[str, str]:
 def _pair(
     left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
 ) -> PairRecord:
-    names = [name for name in of_left.counts if comparison.comparable(of_left, of_right, name)]
-    rows = comparison.overlaps(of_left, of_right, names, monitor)
-    omitted = comparison.left_out(of_left, of_right).total()
+    names = [name for name in of_left.counts if overlaps.comparable(of_left, of_right, name)]
+    rows = overlaps.overlaps(of_left, of_right, names, monitor)
+    omitted = overlaps.left_out(of_left, of_right).total()
     return PairRecord(left, right, rows, omitted)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from prune_gui.comparison.comparison import Overlap, summed
-from prune_gui.statistics.zero_patterns import ZeroPatterns
+from prune_gui.comparison.overlaps import Overlap, summed
+from prune_gui.statistics.file_zeros import ZeroPatterns
 
 
 @dataclass(frozen=True, slots=True)

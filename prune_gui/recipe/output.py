@@ -1,11 +1,11 @@
-"""The output path of a pruned checkpoint: a file, or a folder of shards."""
+"""Where and how a pruned checkpoint is written: a file or a folder, in one of several forms."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final, Literal, get_args
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.file_format import FileFormat
@@ -20,8 +20,26 @@ from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
-if TYPE_CHECKING:
-    from prune_gui.recipe.parts import Form
+Form = Literal["finalized", "reparametrized", "masks", "compact"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """How a pruned checkpoint is written; `export` describes each of them."""
+
+    form: Form = "finalized"
+    overwrite: bool = False
+    shard_size: int | None = None
+    compressed: bool = False
+    zero_moments: bool = False
+    allow_unloadable: bool = False
+    tensors_only: bool | None = None
+    model_files: bool = True
+    copy_code: bool = False
+
+
+DEFAULTS: Final = OutputOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +92,10 @@ class OutputPath:
         cls,
         checkpoint: Checkpoint,
         out: str | os.PathLike[str],
-        shard_size: int | None = None,
-        form: Form = "finalized",
-        tensors_only: bool | None = None,
+        options: OutputOptions = DEFAULTS,
     ) -> OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`."""
-        target = cls._of(checkpoint, out, shard_size, form)
+        target, tensors_only = cls._of(checkpoint, out, options), options.tensors_only
         if tensors_only is None:
             tensors_only = bool(runs_programs(checkpoint.foreign))
         is_torch = target.format is TORCH
@@ -87,18 +103,14 @@ class OutputPath:
 
     @classmethod
     def _of(
-        cls,
-        checkpoint: Checkpoint,
-        out: str | os.PathLike[str],
-        shard_size: int | None,
-        form: Form,
+        cls, checkpoint: Checkpoint, out: str | os.PathLike[str], options: OutputOptions
     ) -> OutputPath:
         """Return the output path that `out` means, before the objects around the tensors.
 
         A folder can also be written for a single file, except for masks. A name that may be that of
         a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
         """
-        path = location_path(out)
+        path, shard_size = location_path(out), options.shard_size
         if url := url_of(path):
             check_writable(url)
         sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)
@@ -115,7 +127,7 @@ class OutputPath:
         name = checkpoint.path.name
         is_no_file = is_clearly_folder(out) and format_by_suffix(path) is None
         is_model = is_folder(out) and is_model_folder(checkpoint.path.parent)
-        if form != "masks" and (is_no_file or is_model):
+        if options.form != "masks" and (is_no_file or is_model):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
                 return cls(path, True, file_format, name, is_single=True)

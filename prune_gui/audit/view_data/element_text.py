@@ -12,8 +12,8 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.pruning.predicates import ElementRank
-    from prune_gui.raster.element import Element
     from prune_gui.recipe.explanation import Explanation
+    from prune_gui.statistics.element_values import Element
 
 NO_NUMBER: Final = "\N{EN DASH}"
 PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"

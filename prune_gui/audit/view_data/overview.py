@@ -20,7 +20,6 @@ from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.errors import one_line
 from prune_gui.raster.colours import Colours
 from prune_gui.recipe.pruned_by_codes import KEPT
-from prune_gui.statistics.read_budget import read_budget
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -146,6 +145,7 @@ def compute_overview(
         CheckpointError: the file changed while it was read.
     """
     # torch: slow to import
+    from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows
     from prune_gui.statistics.layers import compute, empty_statistics
 

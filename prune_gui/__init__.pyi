@@ -1,3 +1,5 @@
+from prune_gui.recipe.recipe import Step as Step
+
 from .checkpoint.base import Checkpoint as Checkpoint
 from .checkpoint.opening import open_checkpoint as open_checkpoint
 from .checkpoint.tensor_info import TensorInfo as TensorInfo
@@ -13,4 +15,3 @@ from .recipe.exporting import export as export
 from .recipe.recipe import Recipe as Recipe
 from .recipe.resolution import Resolution as Resolution
 from .recipe.resolution import resolve as resolve
-from .recipe.step import Step as Step

@@ -1,3 +1,5 @@
+from prune_gui.recipe.recipe import Step as Step
+
 from .exporting import export as export
 from .loader import loader_path as loader_path
 from .outcome import Outcome as Outcome
@@ -13,7 +15,6 @@ from .resolution import resolve as resolve
 from .selector import select as select
 from .sizes import Size as Size
 from .sizes import sizes as sizes
-from .step import Step as Step
 from .verifying import Finding as Finding
 from .verifying import Verification as Verification
 from .verifying import verify as verify

@@ -16,8 +16,8 @@ from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.output import OutputOptions, OutputPath
+from prune_gui.recipe.patterns import match_recipe
 from prune_gui.recipe.recipe import Recipe
-from prune_gui.recipe.recipe_match import match_recipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import compact_plan
 from prune_gui.recipe.exporting import surroundings
-from prune_gui.recipe.model_files import model_files_note
+from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
 

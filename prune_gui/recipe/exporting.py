@@ -25,8 +25,6 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.config_files import adapted_files, config_beside
-from prune_gui.recipe.compaction.loader import compact_loader_text
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
     check_format,
@@ -35,13 +33,12 @@ from prune_gui.recipe.compaction.tensors import (
     remaining_pruned,
 )
 from prune_gui.recipe.correction.planning import check_uncorrected
-from prune_gui.recipe.loader import loader_path, loader_text
-from prune_gui.recipe.model_files import copied_files
+from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
+from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
+from prune_gui.recipe.loader import compact_loader_text, loader_path, loader_text
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
-from prune_gui.recipe.parts import FormTensor, parts
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Upload

@@ -22,8 +22,8 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
+from prune_gui.recipe.form_tensors import FormTensor
 from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
-from prune_gui.recipe.parts import FormTensor
 from prune_gui.recipe.resolution import Resolution
 
 SAMPLE_BYTES: Final = 1 << 15

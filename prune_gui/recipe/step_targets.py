@@ -23,12 +23,14 @@ from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.tokens import TokenIds, Tokens
-from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
-from prune_gui.recipe.group_scores import group_scores
+from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
+from prune_gui.recipe.auxiliary_files import (
+    AuxiliaryFiles,
+)
+from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.selector import Counts, ModuleTypes, select
-from prune_gui.recipe.step import Step
-from prune_gui.recipe.target_amounts import Amount, amounts_by_target, grouped_by_amount
-from prune_gui.recipe.vocabulary.selection import selected_tokens
+from prune_gui.recipe.step_scores import group_scores
+from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
 PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
 ALL_PROTECTED: Final = deferred(

@@ -1,8 +1,8 @@
-"""The amounts of single targets: from the patterns of a step, and as patterns for another step."""
+"""The amounts of single targets of a resolved step, and as patterns for another step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from prune_gui.errors import RecipeError
@@ -11,53 +11,15 @@ from prune_gui.pruning.methods import Method, ScoredMethod
 from prune_gui.pruning.methods.allocation import SHARED_RANKINGS, AllocatedMethod
 from prune_gui.pruning.methods.dragged_cut import UnitCounts
 from prune_gui.pruning.methods.unstructured import L1Unstructured
+from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.patterns import exact_pattern, patterns_for
-from prune_gui.recipe.selector import Counts, ModuleTypes, Pattern, select
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.recipe import Step
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import TensorInfo
     from prune_gui.recipe.resolution import Resolution
 
-Amount = int | float
-"""A whole number of units, or a share in [0, 1]."""
 MIN_DIGITS, MAX_DIGITS = 3, 16
 """Decimals of a share: tenths of a percent, and more than float64 has."""
-
-
-def amounts_by_target(
-    amounts: Mapping[str, Amount],
-    targets: Sequence[TensorInfo],
-    counts: Counts,
-    module_types: Callable[[], ModuleTypes],
-) -> tuple[dict[str, Amount], list[str]]:
-    """Return the amounts of targets by name, and the patterns that match none of them.
-
-    Of several patterns that match a target, the last one counts. A target that no pattern matches
-    is not in the result.
-    """
-    by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
-    found: dict[str, Amount] = {}
-    unmatched = []
-    for pattern, amount in amounts.items():
-        name = Pattern.parse(pattern).exact_name
-        candidates = targets if name is None else [by_name[name]] if name in by_name else []
-        matching = select([pattern], candidates, counts, module_types, every_kind=True)
-        found |= dict.fromkeys((info.name for info in matching), amount)
-        if not matching:
-            unmatched.append(pattern)
-    return found, unmatched
-
-
-def grouped_by_amount(
-    method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
-) -> list[tuple[AllocatedMethod, list[str]]]:
-    """Return methods with one amount each, and the names of the targets that each is for."""
-    groups: dict[str, tuple[Amount, list[str]]] = {}
-    for name in names:
-        amount = amounts.get(name, method.amount)
-        groups.setdefault(repr(amount), (amount, []))[1].append(name)  # `repr`: 1 is not 1.0
-    return [(method.with_one_amount(amount), members) for amount, members in groups.values()]
 
 
 def with_own_amount(

@@ -17,7 +17,7 @@ from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.architecture.network_wide import NameMatcher
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.step_targets import step_targets
 
 HIDDEN = 8

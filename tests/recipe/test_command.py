@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.recipe.command import command_line
+from prune_gui.recipe.script import command_line
 
 L1 = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}
 MASK = {"method": "custom_from_mask", "targets": ["a.weight"], "mask": "masks.safetensors"}

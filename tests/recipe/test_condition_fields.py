@@ -7,8 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.recipe.condition_fields import CONDITION_FIELDS, examples, words
-from prune_gui.recipe.selector import Pattern
+from prune_gui.recipe.selector import CONDITION_FIELDS, Pattern, examples, words
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from prune_gui.pruning.decisions.base import Decision
-from prune_gui.recipe import decision_cache
-from prune_gui.recipe.decision_cache import DecisionCache
+from prune_gui.recipe import outcome
+from prune_gui.recipe.outcome import DecisionCache
 
 
 def decision(pruned: int) -> list[Decision]:
@@ -25,7 +25,7 @@ def test_decisions_are_computed_once_per_key_and_an_error_is_not_cached():
 
 
 def test_a_thread_gets_its_decisions_while_another_evicts_them(monkeypatch):
-    monkeypatch.setattr(decision_cache, "MAX_CACHED_STEPS", 2)
+    monkeypatch.setattr(outcome, "MAX_CACHED_STEPS", 2)
     interval = sys.getswitchinterval()
     cache, wrong = DecisionCache(), []
 

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.recipe.mask_step import mask_step
+from prune_gui.recipe.mask_tensors import mask_step
 
 STEP = "steps: [{method: l1_unstructured, targets: [a, c], amount: 3}]"
 

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from prune_gui import open_checkpoint
 from prune_gui.errors import StepError
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.recipe.recipe_match import match_recipe, most_targeted
+from prune_gui.recipe.patterns import match_recipe, most_targeted
 
 NAMES = ("a.weight", "a.bias", "b.weight", "b.steps")
 PATTERNS = ("a.*", "*.weight", "c.*", "!a.*", "b.steps", "dims>1", "a.* size>100", "!c.*")

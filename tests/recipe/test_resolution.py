@@ -17,7 +17,7 @@ from torch.nn.utils import prune as torch_prune
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
 from prune_gui.recipe import Recipe, Resolution, export, resolve
-from prune_gui.recipe.pruned_by_codes import IN_FILE, ZERO
+from prune_gui.recipe.recipe import IN_FILE, ZERO
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (4, 5)}
 

@@ -16,10 +16,10 @@ from prune_gui.checkpoint import TensorInfo, open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Resolution, Step, resolve
+from prune_gui.recipe.amounts import amounts_by_target
 from prune_gui.recipe.patterns import exact_pattern
 from prune_gui.recipe.target_amounts import (
     amount_for_share,
-    amounts_by_target,
     remaining_before,
     with_own_amount,
     with_shares_of,

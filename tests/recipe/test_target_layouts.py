@@ -15,7 +15,7 @@ from prune_gui.audit.statistics.pattern_scan import PatternScan
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
-from prune_gui.recipe.recorded_scores import RECORDING_KEY
+from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.script import python_script
 
 BLOCK = {"attn.c_attn": (24, 8), "attn.c_proj": (8, 8), "mlp.c_fc": (32, 8), "mlp.c_proj": (8, 32)}

@@ -12,7 +12,7 @@ from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.amounts import parse_amounts, with_amount
 from prune_gui.recipe.batch import checkpoints_in
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.recipe import Step
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 

@@ -21,7 +21,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.correction.planning import AppliedCorrection
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 
 RIGHT: Final = 1
 LEFT: Final = 2

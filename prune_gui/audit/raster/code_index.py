@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 
 @dataclass(frozen=True, slots=True)

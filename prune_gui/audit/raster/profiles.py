@@ -16,7 +16,7 @@ from prune_gui.audit.statistics.values import Values
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from prune_gui.recipe import Recipe, Resolution, stack
 from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 READS: Final = 5
 REPEATED_READS: Final = 3

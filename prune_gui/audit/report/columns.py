@@ -13,7 +13,7 @@ from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.audit.table import Cell
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 UNKNOWN: Final = "–"  # noqa: RUF001
 

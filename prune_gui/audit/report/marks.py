@@ -9,7 +9,7 @@ from typing import Final
 from prune_gui.audit.rendering.colours import DARK, LIGHT, Colours
 from prune_gui.audit.rendering.ramps import rgb
 from prune_gui.errors import one_line
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 MAX_TEXT: Final = 300
 """Limit of a text from a file, in characters."""

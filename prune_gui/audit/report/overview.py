@@ -13,7 +13,7 @@ from prune_gui.audit.report.records import Layer
 from prune_gui.errors import one_line
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 MIN_TILE_WIDTH: Final = 58
 MAX_TILE_WIDTH: Final = 124

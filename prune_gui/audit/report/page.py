@@ -15,7 +15,7 @@ from prune_gui.audit.report.records import FileRecord, Report, StepRecord
 from prune_gui.byte_counts import short_bytes
 from prune_gui.language import deferred, format_number, join_items, language, tr, trn
 from prune_gui.number_formats import percent, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.resources import resource
 
 MAX_WARNINGS: Final = 60

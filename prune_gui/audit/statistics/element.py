@@ -9,7 +9,7 @@ from prune_gui.audit.raster.slice_layout import ParameterLayout
 from prune_gui.audit.statistics import values
 from prune_gui.audit.statistics.score_blocks import element_ranks_of
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 
 @dataclass(frozen=True, slots=True)

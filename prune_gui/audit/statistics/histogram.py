@@ -18,7 +18,7 @@ from prune_gui.audit.statistics.step_cuts import StepCut, weight_cuts
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.recipe.stack import AppliedStep
 
 

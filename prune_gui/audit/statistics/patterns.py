@@ -13,7 +13,7 @@ from prune_gui.audit.spreading import map_parameters
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 GROUPS: Final[tuple[int, ...]] = (4, 8)
 """Lengths of groups of consecutive elements; chunks consist of whole groups."""

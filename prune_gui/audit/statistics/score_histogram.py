@@ -20,7 +20,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
 from prune_gui.recipe import stack
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.recipe.stack import AppliedStep
 
 FINE_BITS: Final = 19

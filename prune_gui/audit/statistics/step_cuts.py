@@ -9,7 +9,7 @@ from prune_gui.audit.statistics.score_histogram import ScoreHistogram
 from prune_gui.pruning.methods import LAMP_KINDS, ScoredMethod
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.stack import AppliedStep
 
 

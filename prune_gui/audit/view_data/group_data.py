@@ -15,7 +15,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.files import file_name
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject

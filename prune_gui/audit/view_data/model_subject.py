@@ -9,7 +9,7 @@ from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution

@@ -20,7 +20,7 @@ from prune_gui.audit.view_data.overview_card import Card, card
 from prune_gui.audit.view_data.overview_layout import Arrangement
 from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.errors import one_line
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.layer_rows import Rows

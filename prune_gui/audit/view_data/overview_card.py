@@ -14,7 +14,7 @@ from prune_gui.byte_counts import short_bytes
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_count, sparsity
 from prune_gui.pruning.methods.coupled import CoupledMethod, DeadUnits
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.file_zeros import FileZeros

@@ -10,7 +10,7 @@ from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.errors import one_line
 from prune_gui.language import tr
 from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo

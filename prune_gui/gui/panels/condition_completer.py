@@ -9,7 +9,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QStringListModel,
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
 from prune_gui.language import tr
-from prune_gui.recipe.condition_fields import examples, words
+from prune_gui.recipe.selector import examples, words
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint

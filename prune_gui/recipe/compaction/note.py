@@ -8,8 +8,8 @@ from pathlib import Path
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.recipe.compaction.folding import unfolded_notes
+from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.compaction.plan import CompactPlan
-from prune_gui.recipe.compaction.source import read_config
 from prune_gui.recipe.output import OutputPath
 
 

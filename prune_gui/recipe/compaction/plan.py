@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,14 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.methods.tokens import SPACE as TOKENS
-from prune_gui.recipe.compaction.config import AdaptedConfig, GroupUnits
-from prune_gui.recipe.compaction.figures import EXPERTS, Figures, Shaped, active_shares, figures
+from prune_gui.recipe.compaction.config import (
+    AdaptedConfig,
+    GroupUnits,
+    can_resize,
+    held_spaces,
+    rule_problems,
+    unloadable,
+)
 from prune_gui.recipe.compaction.folding import (
     Folded,
     Folding,
@@ -28,14 +35,27 @@ from prune_gui.recipe.compaction.folding import (
     fold_constants,
     unfolded_notes,
 )
-from prune_gui.recipe.compaction.removal import PrunedChannels, Units, removable_units
-from prune_gui.recipe.compaction.renaming import Renumbering
-from prune_gui.recipe.compaction.rules import can_resize, held_spaces, rule_problems, unloadable
+from prune_gui.recipe.compaction.network import (
+    EXPERTS,
+    Architecture,
+    Figures,
+    Json,
+    Shaped,
+    active_shares,
+    architecture_of,
+    figures,
+)
+from prune_gui.recipe.compaction.removal import (
+    PrunedChannels,
+    Renumbering,
+    Units,
+    prunes_tokens,
+    removable_units,
+    remove_tokens,
+)
 from prune_gui.recipe.compaction.slicing import Kept, sliced_shape
-from prune_gui.recipe.compaction.source import Architecture, Json, architecture_of
-from prune_gui.recipe.compaction.tokens import prunes_tokens, remove_tokens
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.vocabulary.files import RemovedTokens
+from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
 IMAGE_SIZE: Final = 224
 """The height and width of images, in pixels, if config.json has no `image_size`."""
@@ -125,21 +145,26 @@ class CompactPlan:
     image_size: int | None
 
 
+plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionary()
+"""By resolution and `allow_unloadable`."""
+
+
 def compact_plan(
     resolution: Resolution, monitor: Monitor, *, allow_unloadable: bool = False
 ) -> CompactPlan:
-    """Return the plan of the compact form; cached with the resolution."""
-    cached = resolution.compact_plans.get(allow_unloadable)
-    if cached is None:
+    """Return the plan of the compact form; cached while the resolution is used."""
+    cached = plans.setdefault(resolution, {})
+    if allow_unloadable not in cached:
         checkpoint = resolution.checkpoint
         check_source(checkpoint)
         architecture = architecture_of(checkpoint, resolution.recipe.table_path)
-        cached = resolution.compact_plans[allow_unloadable] = planned(
+        cached[allow_unloadable] = planned(
             resolution, architecture, monitor, allow_unloadable=allow_unloadable
         )
-    if cached.problems and not allow_unloadable:
-        raise _impossible(resolution, cached.problems[0])
-    return cached
+    plan = cached[allow_unloadable]
+    if plan.problems and not allow_unloadable:
+        raise _impossible(resolution, plan.problems[0])
+    return plan
 
 
 def check_source(checkpoint: Checkpoint) -> None:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning.selection.keys import Bits, raw_bits
-from prune_gui.recipe.parts import Spans, masked
+from prune_gui.recipe.form_tensors import Spans, masked
 from prune_gui.recipe.stack import AppliedStep
 
 Kept = Mapping[int, NDArray[np.int64]]

@@ -16,8 +16,13 @@ from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.validation_messages import validation_message
-from prune_gui.recipe.vocabulary.models import TokenizerContent, byte_characters
-from prune_gui.recipe.vocabulary.token_ids import Json, needed_ids, new_id
+from prune_gui.recipe.vocabulary.models import (
+    Json,
+    TokenizerContent,
+    byte_characters,
+    needed_ids,
+    new_id,
+)
 from prune_gui.regular_files import read_regular
 
 TOKENIZER: Final = "tokenizer.json"

@@ -17,7 +17,7 @@ from prune_gui.audit.rendering.thumbnail import (
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.pruned_by_codes import ZERO
+from prune_gui.recipe.recipe import ZERO
 
 STEP = {"method": "l1_unstructured", "amount": 0.4}
 WEIGHTS = torch.randn(96, 96, generator=torch.Generator().manual_seed(0))

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from prune_gui.audit.report.collecting import report_on_files, report_on_stack
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 VALUES = st.sampled_from([0.0, -0.0, 0.5, -1.0, 3.0])
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=9), elements=VALUES)

@@ -13,7 +13,7 @@ from prune_gui.audit.statistics.layers import compute, empty_statistics
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROWS = {"method": "ln_structured", "amount": 0.4, "dim": 0}

@@ -15,7 +15,7 @@ from prune_gui.audit.view_data.layer_columns import (
 )
 from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.checkpoint import TensorInfo, module_tree
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 
 def rows(**of):

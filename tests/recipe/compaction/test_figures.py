@@ -10,7 +10,7 @@ from torch import nn
 from prune_gui.architecture.chains import channel_groups
 from prune_gui.architecture.conv_windows import output_sizes
 from prune_gui.checkpoint.tensor_info import TensorInfo
-from prune_gui.recipe.compaction.figures import Shaped, figures
+from prune_gui.recipe.compaction.network import Shaped, figures
 
 pytestmark = pytest.mark.slow
 

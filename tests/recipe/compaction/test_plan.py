@@ -25,9 +25,9 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
+from prune_gui.recipe.compaction.network import Architecture
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import planned
-from prune_gui.recipe.compaction.source import Architecture
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.recipe.compaction.renaming import Renumbering
+from prune_gui.recipe.compaction.removal import Renumbering
 
 
 def flags(size, gone):

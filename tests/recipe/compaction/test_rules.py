@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.recipe.compaction.rules import held_spaces
+from prune_gui.recipe.compaction.config import held_spaces
 
 RULES = {
     "heads": SpaceRule(title="heads", loadable_with=("hidden",)),

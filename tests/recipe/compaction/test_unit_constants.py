@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Product, Sum
-from prune_gui.recipe.compaction.unit_constants import ACTIVATIONS, constants
+from prune_gui.recipe.compaction.folding import ACTIVATIONS, constants
 
 X = torch.linspace(-9, 9, 401, dtype=torch.float64)
 

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
-from prune_gui.recipe.correction.recordings import correction_beside
+from prune_gui.recipe.correction.planning import correction_beside
 
 
 def save_recording(model, statistic, folder):

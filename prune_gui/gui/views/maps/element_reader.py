@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.audit.statistics.element import Element
     from prune_gui.monitor import Monitor
-    from prune_gui.recipe.explanation import Explanation
+    from prune_gui.recipe.outcome import Explanation
 
 REST_MS: Final = 200
 """Time for which the cursor must rest on an element before its ranks are computed."""

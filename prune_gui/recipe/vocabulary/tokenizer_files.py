@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError, valid_text
 from prune_gui.recipe.vocabulary.encoding import verify
-from prune_gui.recipe.vocabulary.token_ids import Json, new_id, renumber
+from prune_gui.recipe.vocabulary.models import Json, new_id, renumber
 from prune_gui.recipe.vocabulary.vocabulary import (
     ADDED_DECODER,
     ADDED_TOKENS,

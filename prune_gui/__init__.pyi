@@ -1,5 +1,3 @@
-from prune_gui.recipe.recipe import Step as Step
-
 from .checkpoint.base import Checkpoint as Checkpoint
 from .checkpoint.opening import open_checkpoint as open_checkpoint
 from .checkpoint.tensor_info import TensorInfo as TensorInfo
@@ -13,5 +11,6 @@ from .evaluation.search import search as search
 from .pruning.plugins.loading import load_methods as load_methods
 from .recipe.exporting import export as export
 from .recipe.recipe import Recipe as Recipe
+from .recipe.recipe import Step as Step
 from .recipe.resolution import Resolution as Resolution
 from .recipe.resolution import resolve as resolve

@@ -1,5 +1,3 @@
-from prune_gui.recipe.recipe import Step as Step
-
 from .exporting import export as export
 from .loader import loader_path as loader_path
 from .outcome import Outcome as Outcome
@@ -9,6 +7,7 @@ from .output import OutputOptions as OutputOptions
 from .output import OutputPath as OutputPath
 from .patterns import patterns_for as patterns_for
 from .recipe import Recipe as Recipe
+from .recipe import Step as Step
 from .resolution import Resolution as Resolution
 from .resolution import initial_resolution as initial_resolution
 from .resolution import resolve as resolve

@@ -118,11 +118,7 @@ def has_amount(method: Method) -> bool:
 
 
 def with_amount(step: Step, amount: Amount) -> Step:
-    """Return a copy of a step with another amount.
-
-    Raises:
-        RecipeError: the method of the step has no amount, or rejects this one.
-    """
+    """Return a copy of a step with another amount."""
     method = step.method
     if not has_amount(method):
         raise RecipeError(

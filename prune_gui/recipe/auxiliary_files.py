@@ -61,9 +61,6 @@ class AuxiliaryFiles:
 
         A file that was changed or replaced in the meantime is opened again. A deleted file stays
         open.
-
-        Raises:
-            RecipeError: the file cannot be opened.
         """
         with self._lock:
             return self._opened(path)
@@ -100,9 +97,6 @@ class AuxiliaryFiles:
         If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
         the two. Scores may have the shape of the parameter or be one number per input column, of
         which `layout` tells the dimension.
-
-        Raises:
-            RecipeError: the file cannot be opened, or has no tensor of that name and shape.
         """
         file = self.file(path)
         info = scores_tensor(file, target) if what == "scores" else file.tensors.get(target.name)
@@ -174,12 +168,7 @@ def _stamps(paths: Iterable[Path]) -> _Stamps:
 
 @dataclass(frozen=True)
 class ScaledWeights:
-    """The weights that a file stores as codes with scales; see `Checkpoint.values_span`.
-
-    Attributes:
-        file: the checkpoint.
-        info: the parameter.
-    """
+    """The weights that a file stores as codes with scales; see `Checkpoint.values_span`."""
 
     file: Checkpoint
     info: TensorInfo
@@ -233,8 +222,6 @@ class RecordedScores:
     """What a file of recorded scores tells about them.
 
     Attributes:
-        statistic: the statistic; see `prune_gui.evaluation.calibration.statistics`.
-        shapes: the shape of each parameter, by name.
         aliases: the name in `shapes` of each further name of a tied parameter.
         transposed: the names of weights whose input channels are dimension 0.
     """

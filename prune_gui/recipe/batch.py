@@ -25,14 +25,10 @@ class BatchRow:
     """The result of a recipe on one checkpoint.
 
     Attributes:
-        path: the checkpoint.
         targets: number of parameters that the steps target; None if the checkpoint was not opened.
         unmatched: patterns that match no parameter, without duplicates.
         pruned: number of pruned elements in all prunable parameters.
         total: number of elements in all prunable parameters; None if the recipe was not applied.
-        out: the file or folder that was written; None if none was.
-        error: the error message, or "".
-        warnings: what opening the checkpoint has to say.
     """
 
     path: Path

@@ -62,10 +62,6 @@ def contents_note(
     """Return what is kept of a torch file, or of the units, and which other files are saved.
 
     Args:
-        resolution: the resolution to write.
-        target: the output path.
-        form: the form to write.
-        tensors: the tensors of the form.
         options: the choices of the user; None before these are made.
 
     Returns:

@@ -194,13 +194,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What to write, and where.
-
-    Attributes:
-        target: the local files to write.
-        tensors: see `write_checkpoint`, as for the others.
-        upload: sends the files to an object store; None for local ones.
-    """
+    """What to write, and where; `upload` sends local files to an object store."""
 
     target: OutputPath
     tensors: Sequence[TensorWriter]
@@ -242,11 +236,7 @@ class _Output:
     def write(
         self, source: Checkpoint, metadata: Mapping[str, str | LateText], monitor: Monitor
     ) -> None:
-        """Write the output with the metadata of `source` and these.
-
-        The monitor counts the bytes that are written, those that are read back to verify them, and
-        those that are uploaded.
-        """
+        """Write the output; the monitor counts the bytes written, read back and uploaded."""
         if self.target.is_sharded:
             write_shards(
                 self.target.path,
@@ -310,13 +300,7 @@ def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) 
 def parts_to_write(
     resolution: Resolution, options: OutputOptions, monitor: Monitor | None = None
 ) -> list[FormTensor]:
-    """Return the tensors of a form.
-
-    Raises:
-        RecipeError: the form has no tensors, or cannot contain corrections; see also
-            `compact_plan`.
-        CheckpointError: see `compact_plan`.
-    """
+    """Return the tensors of a form."""
     if options.form == "compact":
         plan = _plan(resolution, options, monitor)
         return list(compact_tensors(resolution, plan))

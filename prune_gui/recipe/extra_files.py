@@ -87,11 +87,7 @@ def model_files_note(
 
 
 def adapted_files(copies: Mapping[str, bytes], plan: CompactPlan) -> dict[str, bytes]:
-    """Return the files to write into the folder of the compact form, by name.
-
-    They are the copies, with those of the tokenizer changed that has lost tokens, and the
-    config.json that fits.
-    """
+    """Return the files to write into the folder of the compact form, adapted to it, by name."""
     files = {name: content for name, content in copies.items() if name != CONFIG_NAME}
     if tokens := plan.tokens:
         files = {name: octets for name, octets in files.items() if not tokens.is_left_out(name)}

@@ -85,8 +85,6 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
     """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
 
     Args:
-        checkpoint: the checkpoint that was pruned.
-        target: the output path of its reparametrized form.
         anywhere: whether the script contains the absolute path of the folder, so that it works
             wherever it is pasted; otherwise, and for a remote output, it looks in the folder that
             it is in.
@@ -138,12 +136,7 @@ def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str
 
 
 def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
-    """Yield the lines that build the dictionary `state` of a file that torch.load refuses.
-
-    Args:
-        checkpoint: the opened file.
-        path: a Python expression for its path.
-    """
+    """Yield the lines that build the dictionary `state` of a file that torch.load refuses."""
     state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
     yield "# torch.load refuses this file with weights_only=True, and runs the code in it without."
     yield "# Prune GUI reads the tensors, and runs no code of the file."

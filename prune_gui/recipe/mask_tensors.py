@@ -72,8 +72,6 @@ def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | No
     Args:
         path: the file of masks: boolean tensors, integers of 0 and 1, reparametrized pairs, or all
             tensors of a file that this program wrote in the form of masks.
-        checkpoint: the checkpoint to prune.
-        monitor: receives the bytes read.
 
     Raises:
         CheckpointError: the file cannot be opened.

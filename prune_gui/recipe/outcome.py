@@ -40,9 +40,7 @@ class Outcome:
         remarks: by target or pattern, or by "" on the whole step, a warning for the user.
         limits: by target, a note that a limit of the step ended the pruning of it, or which
             dimensions of it have the channels.
-        predicates: by target, the predicate of the step.
         total: (pruned elements, all elements) over all targets.
-        files: the contents of the auxiliary files of the method.
         amounts: by target, its own amount; for those that have one.
         late_notes: by parameter, notes on the corrections that are computed so far; it grows.
     """
@@ -146,11 +144,7 @@ class DecisionCache:
 def compute_cuts(
     decisions: Sequence[Decision], targets: Sequence[Target], monitor: Monitor
 ) -> None:
-    """Compute the cuts of decisions that are not computed yet, one task per parameter.
-
-    Args:
-        monitor: gets the number of bytes read.
-    """
+    """Compute the cuts of decisions that are not computed yet, one task per parameter."""
     found = [
         (decision.predicate, (lazy, target.weights.nbytes))
         for decision, target in zip(decisions, targets, strict=True)

@@ -24,10 +24,6 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
 
     For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where no shorter
     globs select the same, and for tensors that are no weights (see `TensorInfo.kind`).
-
-    Args:
-        wanted: names of prunable parameters; other names are ignored.
-        tensors: all tensors of the checkpoint.
     """
     prunable = [tensor for tensor in tensors if not tensor.not_prunable]
     wanted = set(wanted)
@@ -153,9 +149,6 @@ class StepMatch:
     """The parameters of a checkpoint that a step matches.
 
     Attributes:
-        number: the number of the step, from 1.
-        step: the step.
-        targets: the names of the targeted parameters, in file order.
         unmatched: the including patterns of the step that match no parameter.
     """
 
@@ -206,10 +199,7 @@ def most_targeted(recipe: Recipe, checkpoint: Checkpoint) -> str | None:
 
 
 def _without_counts(text: str) -> str:
-    """Return a pattern without its conditions on what is pruned.
-
-    Returns "" for an excluding pattern with such a condition, because it may exclude nothing.
-    """
+    """Return a pattern without conditions on what is pruned; "" if it excludes by one of these."""
 
     def keep(condition: Match[str]) -> str:
         is_on_counts = isinstance(CONDITION_FIELDS.get(condition["field"]), CountField)

@@ -196,11 +196,7 @@ class Recipe(BaseModel):
 
     @classmethod
     def validated(cls, fields: dict[str, object], source: str, folder: Path | None) -> Self:
-        """Return the recipe with the fields of a recipe file; see `from_yaml`.
-
-        Raises:
-            RecipeError: a field is not valid.
-        """
+        """Return the recipe with the fields of a recipe file; see `from_yaml`."""
         try:
             return cls.model_validate(fields, context=folder or Path())
         except ValidationError as error:
@@ -223,11 +219,7 @@ class Recipe(BaseModel):
         return dump_yaml(self.model_dump(mode="json"))
 
     def renewed(self) -> Self:
-        """Return the recipe validated again, with the methods that are registered now.
-
-        Raises:
-            RecipeError: a method no longer exists or no longer accepts the parameters of a step.
-        """
+        """Return the recipe validated again, with the methods that are registered now."""
         steps = [step.model_dump() | step.method.files for step in self.steps]
         fields = self.model_dump() | {"steps": steps, "table": self.table}
         return self.validated(fields, tr("The recipe"), None)
@@ -261,13 +253,7 @@ class Recipe(BaseModel):
         return self._with_paths(attrgetter("in_full"))
 
     def lying_in(self, folder: Path) -> Self:
-        """Return an equal recipe that can be written to `folder`.
-
-        Its YAML has an absolute path wherever the relative one means another file there.
-
-        Args:
-            folder: the folder that the recipe file will be in.
-        """
+        """Return an equal recipe for a file in `folder`: relative paths stay if they fit there."""
         return self._with_paths(methodcaller("seen_from", folder))
 
     def _with_paths(self, write: Callable[[FilePath], FilePath]) -> Self:

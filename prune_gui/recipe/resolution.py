@@ -260,10 +260,7 @@ class Resolution(Masks):
         return replace(self, recipe=recipe, corrections=corrections, outcomes=outcomes)
 
     def _contents(self, method: Method) -> Contents:
-        """Return the contents of the files of a method; equal while these are unchanged.
-
-        The table of the architecture is a file of the coupled methods.
-        """
+        """Return the contents of the files of a method; equal while these are unchanged."""
         table = self.recipe.table_path
         if isinstance(method, Tokens):
             return selected_tokens(method, self.checkpoint, table), *_stamps_of(table)

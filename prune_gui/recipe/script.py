@@ -70,7 +70,6 @@ def python_script(resolution: Resolution, out: Path) -> str:
     as `export`.
 
     Args:
-        resolution: the resolution of the whole recipe.
         out: a safetensors file for the finalized tensors.
 
     Raises:
@@ -224,8 +223,6 @@ def command_line(
     """Return a shell command that writes what `export` writes for the recipe.
 
     Args:
-        recipe: the recipe to apply.
-        checkpoint: the checkpoint to prune.
         out: the file to write, in the finalized form.
         recipe_path: a file that contains exactly this recipe; None: the command contains the
             recipe as a here document.

@@ -33,8 +33,6 @@ class TextField:
     """A property that is compared with a glob, ignoring case.
 
     Attributes:
-        name: the name in a condition.
-        example: a condition, for help texts.
         texts: returns the property of a parameter, given its inferred module types.
         words: returns the conditions that complete the name, for an open checkpoint.
         uses_module_types: whether `texts` uses the module types, which take time to infer.
@@ -49,13 +47,7 @@ class TextField:
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A property of the header that is compared with a number.
-
-    Attributes:
-        name: the name in a condition.
-        example: a condition, for help texts.
-        number: returns the property of a parameter.
-    """
+    """A property of the header that is compared with a number."""
 
     name: str
     example: str
@@ -67,8 +59,6 @@ class CountField:
     """A property of what earlier steps pruned, compared with a number.
 
     Attributes:
-        name: the name in a condition.
-        example: a condition, for help texts.
         number: returns the property, given the numbers of pruned and of all elements (at least 1),
             or int64 arrays of them with one element per parameter.
     """
@@ -158,7 +148,6 @@ class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        field: the property.
         relation: one of `RELATIONS`; for a `TextField`, ":" or "=".
         value: a lower-case glob, or a number.
     """
@@ -169,11 +158,7 @@ class Condition:
 
     @classmethod
     def parse(cls, name: str, relation: str, value: str) -> Self:
-        """Parse the parts of a condition, such as "size", ">" and "1M".
-
-        Raises:
-            RecipeError: the relation or the value is not valid for the field.
-        """
+        """Parse the parts of a condition, such as "size", ">" and "1M"."""
         field, text = CONDITION_FIELDS[name], f"{name}{relation}{value}"
         if isinstance(field, TextField):
             if relation not in (":", "=") or not value:
@@ -226,9 +211,7 @@ class Pattern:
     """A parsed pattern of a step's targets.
 
     Attributes:
-        excludes: whether matching parameters are excluded.
         glob: the glob over names, "" if the pattern has conditions only.
-        conditions: all must hold.
     """
 
     excludes: bool
@@ -237,11 +220,7 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a pattern, such as "!encoder.* type:Linear size>1M".
-
-        Raises:
-            RecipeError: a condition is not valid, or the pattern is too long.
-        """
+        """Parse a pattern, such as "!encoder.* type:Linear size>1M"."""
         body = text.removeprefix("!")
         if len(text) > MAX_PATTERN_CHARS and _plain_name(body) is None:
             raise RecipeError(
@@ -309,8 +288,6 @@ def select(
     only: no tensor with a `TensorInfo.kind`.
 
     Args:
-        patterns: the patterns.
-        tensors: the tensors to select from.
         counts: for conditions on sparsity; a tensor that is missing has sparsity 0.
         module_types: returns the module types; called only if there is a condition on the type.
         every_kind: whether such a pattern selects tensors that are no weights, too.

@@ -46,7 +46,6 @@ class Share(NamedTuple):
 
     Attributes:
         tasks: the number of tasks of the stage, in all parts.
-        results: those of the part.
         nbytes: the number of bytes that the part read or wrote.
     """
 

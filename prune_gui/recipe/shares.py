@@ -63,14 +63,10 @@ class SharedJob:
     """What the parts of a job do together.
 
     Attributes:
-        parts: the number of parts.
-        recipe: the text of the recipe.
         folder: the folder of the recipe, to which its paths are relative.
         checkpoint: the absolute path or the URL of the checkpoint.
         digest: hexadecimal `Checkpoint.files_digest`.
-        state: see `open_checkpoint`.
         out: the absolute path or the URL of the output.
-        options: how it is written.
     """
 
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
@@ -84,11 +80,7 @@ class SharedJob:
 
     @classmethod
     def load(cls, folder: Path) -> SharedJob:
-        """Return the job of a work folder.
-
-        Raises:
-            JobError: the folder has none.
-        """
+        """Return the job of a work folder."""
         try:
             job = _job_type().validate_json(
                 read_regular(folder / JOB_NAME, MAX_JOB_BYTES), strict=True
@@ -113,12 +105,7 @@ class SharedJob:
         return job
 
     def save(self, folder: Path) -> None:
-        """Write the job into its work folder, unless another part did.
-
-        Raises:
-            JobError: the folder has another job.
-            CheckpointError: the folder cannot be written.
-        """
+        """Write the job into its work folder, unless another part did."""
         if not (folder / JOB_NAME).exists():
             replace_bytes(folder / JOB_NAME, _job_type().dump_json(self))
         if SharedJob.load(folder) != self:
@@ -138,12 +125,7 @@ class SharedJob:
         return resolve(recipe, checkpoint, progress, cancel)
 
     def open(self) -> Checkpoint:
-        """Open the checkpoint.
-
-        Raises:
-            CheckpointError: it cannot be opened.
-            JobError: it was changed since the job began.
-        """
+        """Open the checkpoint."""
         checkpoint = open_checkpoint(self.checkpoint, self.state)
         if checkpoint.files_digest().hex() != self.digest:
             checkpoint.close()

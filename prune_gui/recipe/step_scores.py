@@ -179,10 +179,6 @@ class OptimizerScores:
 
     This is twice the score of Optimal Brain Damage (LeCun et al. 1990), with v as the diagonal of
     the Fisher information. The bias correction of v is the same factor for all weights.
-
-    Attributes:
-        weights: the weights.
-        squares: v, of the same shape.
     """
 
     weights: Scores

@@ -48,11 +48,8 @@ class StepTargets:
     """What a step prunes.
 
     Attributes:
-        method: the method of the step, with what its files list.
-        infos: the parameters.
         remarks: for the user, by parameter or pattern, or by "" on the step.
         groups: the coupled groups of a coupled method; their members are `infos`.
-        amounts: the own amounts of parameters, by name.
     """
 
     method: Method

@@ -25,13 +25,7 @@ MIN_DIGITS, MAX_DIGITS = 3, 16
 def with_own_amount(
     amounts: Mapping[str, Amount] | None, name: str, amount: Amount | None
 ) -> dict[str, Amount] | None:
-    """Return the amounts of a step with another amount for one target.
-
-    Args:
-        amounts: by pattern; None: there are none.
-        name: the name of the target.
-        amount: its amount; None to remove the one that it has under its exact name.
-    """
+    """Return the amounts of a step by pattern, with another one for one target; None removes it."""
     pattern = exact_pattern(name)
     others = {other: value for other, value in (amounts or {}).items() if other != pattern}
     return (others | {pattern: amount} if amount is not None else others) or None
@@ -58,9 +52,6 @@ def amount_for_share(resolution: Resolution, number: int, name: str, share: floa
     """Return the amount, in tenths of a percent, with which a step prunes a share of a target.
 
     Args:
-        resolution: the resolution that includes the step.
-        number: the number of the step, from 1.
-        name: the name of the target.
         share: the share of all elements of the target that the step alone is to prune.
     """
     method = resolution.recipe.steps[number - 1].method
@@ -90,11 +81,6 @@ def with_shares_of(resolution: Resolution, number: int, method: AllocatedMethod)
     """Return a step that prunes as many elements of each target as another step does.
 
     A method that prunes channels or blocks prunes these shares of them, rounded.
-
-    Args:
-        resolution: the resolution that includes the other step.
-        number: the number of the other step, from 1.
-        method: the method of the new step, in place of the other one.
 
     Raises:
         RecipeError: the other step prunes no parameters.

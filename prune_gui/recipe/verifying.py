@@ -133,12 +133,7 @@ def _nbytes(raw: RawTensor) -> int:
 
 
 class _Zeros(NamedTuple):
-    """The expected number of zeros in a tensor.
-
-    Attributes:
-        number: the minimum number of zeros.
-        exactly: whether more zeros are an error.
-    """
+    """The expected number of zeros in a tensor: `exactly` so many, or at least."""
 
     number: int
     exactly: bool
@@ -158,13 +153,7 @@ def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
 
 
 class _Facts(NamedTuple):
-    """What reading a tensor yields.
-
-    Attributes:
-        checksum: the CRC-32 of its bytes.
-        zeros: number of elements with no bit set (+0).
-        non_finite: number of infinite or NaN elements.
-    """
+    """What reading a tensor yields: the CRC-32 of its bytes, and numbers of elements."""
 
     checksum: int
     zeros: int

@@ -37,10 +37,7 @@ class AdaptedConfig:
     """A new config.json, and what prevents a program from building the network from it.
 
     Attributes:
-        content: the new content; None if there was none.
-        changes: the changed fields, each with its new value.
         differing: the spaces whose groups keep different numbers, which one field cannot say.
-        problems: one line each.
     """
 
     content: Json | None

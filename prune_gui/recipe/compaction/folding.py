@@ -55,13 +55,7 @@ LAST: Final = deferred("the layer would keep too few units")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Constants that a tensor takes over.
-
-    Attributes:
-        name: the name of the tensor.
-        units: number of removed units whose constants it takes over.
-        changed: number of its elements that change.
-    """
+    """A tensor that takes over the constants of some units, and how many of its elements change."""
 
     name: str
     units: int
@@ -70,13 +64,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """Units that emit a constant and stay.
-
-    Attributes:
-        reason: why, in a few words.
-        units: number of units.
-        example: the layer and the number of one of them.
-    """
+    """Units that emit a constant and stay, for a reason in a few words."""
 
     reason: str
     units: int
@@ -90,8 +78,6 @@ class Folding:
     Attributes:
         shifts: by tensor, what is added to its elements, float64 (elements,).
         tensors: the names of the tensors with slices of units that are removed but not pruned.
-        folded: the tensors that change.
-        unfolded: the units that stay, by reason.
     """
 
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)

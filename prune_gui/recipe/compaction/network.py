@@ -44,9 +44,6 @@ class Figures:
     """Figures of a network.
 
     Attributes:
-        tensors: number of tensors; tied ones count once.
-        parameters: number of elements of all tensors.
-        nbytes: bytes of the elements.
         multiply_adds: multiplications with additions of all linear layers and convolutions, per
             token, or per image if the network has convolutions; None if the sizes of the outputs of
             these are not known.
@@ -122,12 +119,8 @@ class Architecture:
     """The coupled groups of a checkpoint, and what config.json says.
 
     Attributes:
-        spaces: the rules of each space, by name.
-        groups: the groups of all spaces.
         count_expressions: by the names that rules use, the expressions of numbers; see
             `ArchitectureTable.counts`.
-        integers: the integers of config.json by key.
-        config: the content of config.json; None if there is none.
         readings: how layers read units, by the name of their weight, where that is known.
         windows: the windows of all convolutions, by the name of their weight; empty if not known.
         guessed: whether shapes and the order of the file alone make the groups likely.
@@ -153,15 +146,7 @@ class Architecture:
 
 
 def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Architecture:
-    """Return the groups of a checkpoint.
-
-    Args:
-        checkpoint: the checkpoint.
-        table: the file of a table of architectures; None for those of this program.
-
-    Raises:
-        RecipeError: no table describes the network, or the table does not fit it.
-    """
+    """Return the groups of a checkpoint, by a table in a file or by those of this program."""
     rules = spaces(checkpoint, table)
     if not rules:
         raise RecipeError(

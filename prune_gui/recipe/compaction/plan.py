@@ -90,10 +90,7 @@ class SpaceUnits:
     """The units of a space before and after.
 
     Attributes:
-        space: its name.
         title: what the units are, in the plural, to be translated.
-        before: number of units in all groups.
-        after: number of those that remain.
         uniform: whether all groups that remain keep equally many.
         exact: whether the network computes the same as with units of zeros.
     """
@@ -111,20 +108,12 @@ class CompactPlan:
     """What remains of a checkpoint.
 
     Attributes:
-        tensors: the tensors that remain, in the order of the file.
-        removed: the names of the others.
-        spaces: the spaces that lose units.
-        config: the new config.json; None if there is none.
-        changes: the changed fields of config.json, each with its new value.
         needs_loader: whether only the loader script loads the result, because config.json cannot
             say the widths of all layers.
         tokens: what changes with removed tokens; None if the vocabulary stays.
-        folded: the tensors that take over the constants of removed units.
         unfolded: the units that emit a constant and stay, by reason.
         guessed: whether it is a guess which channels belong together.
         problems: why no known program loads the result, one line each.
-        before: the figures of the checkpoint.
-        after: the figures of what remains.
         image_size: the height and width in pixels of the image that the figures count multiply-adds
             for, with the strides of torchvision; None if they count those per token, or none.
     """
@@ -168,11 +157,7 @@ def compact_plan(
 
 
 def check_source(checkpoint: Checkpoint) -> None:
-    """Check that a checkpoint has nothing that would no longer fit its parameters.
-
-    Raises:
-        CheckpointError: it has optimizer states, or scales of rows or blocks.
-    """
+    """Check that a checkpoint has nothing that would no longer fit its parameters."""
     for info in checkpoint.tensors.values():
         if info.scale is not None and math.prod(info.scale.shape) > 1:
             raise CheckpointError(
@@ -204,10 +189,6 @@ def planned(
 
     Problems are collected, not raised. Units of spaces that can only be masked stay, unless
     `allow_unloadable` is set; so do those of which other spaces would have to keep the same share.
-
-    Raises:
-        RecipeError: no unit can be removed.
-        CheckpointError: the file changed while it was read.
     """
     checkpoint, spaces = resolution.checkpoint, architecture.spaces
     groups: list[CoupledGroup] = []

@@ -43,10 +43,6 @@ def removable_units(
 
     Only tensors with enough pruned elements are read, and only where `ChannelCut` does not tell
     already which channels are pruned.
-
-    Raises:
-        RecipeError: a group has a member that the checkpoint lacks.
-        CheckpointError: the file changed while it was read.
     """
     pruned = PrunedChannels(resolution, monitor)
     removable = [pruned_units(group.size, group.members, pruned) for group in groups]
@@ -203,12 +199,7 @@ def _spans(member: Member, size: int) -> Iterator[tuple[int, slice]]:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """The new numbers of the modules in a list of modules.
-
-    Attributes:
-        new: the new number by the old one; None if the module is removed.
-        members: the names of the members of the group.
-    """
+    """The new numbers of modules in a list of modules, None if removed, and the members' names."""
 
     new: Mapping[str, str | None]
     members: frozenset[str]

@@ -37,12 +37,7 @@ def sliced(
     steps: Sequence[AppliedStep],
     spans: Spans,
 ) -> Iterator[torch.Tensor]:
-    """Yield spans of the kept channels of a tensor; a few MiB are in memory at a time.
-
-    Args:
-        shape: the shape of the whole tensor.
-        spans: spans of the result, in flat (row-major) indices.
-    """
+    """Yield spans of the kept channels of a tensor, in flat indices, a few MiB at once."""
     reader = _Reader(flat, shape, kept, steps)
     for start, stop in spans:
         values = torch.empty(stop - start, dtype=flat.dtype)

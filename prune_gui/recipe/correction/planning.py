@@ -27,7 +27,6 @@ class Source:
 
     Attributes:
         target: the parameter that the recording is about; of a bias, the weight beside it.
-        tensor: the tensor of the recording.
         transposed: whether the input channels are dimension 0 of the weight.
     """
 
@@ -41,9 +40,6 @@ class AppliedCorrection:
     """A step that corrects kept weights.
 
     Attributes:
-        step: the number of the step, from 1.
-        method: its method.
-        file: the recording.
         sources: by name of each corrected parameter.
         remarks: by name of a target, why it is not corrected.
         notes: by name of a corrected parameter, a note on its values; it grows while these are
@@ -59,11 +55,7 @@ class AppliedCorrection:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use.
-
-        Raises:
-            RecipeError: the file cannot be read.
-        """
+        """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use."""
         try:
             with self.file.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()

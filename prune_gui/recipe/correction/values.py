@@ -123,11 +123,7 @@ def refitted(
     unchanged. The result has the dtype of the weight.
 
     Args:
-        weight: the dense weight, of any floating point dtype.
-        kept: bool, of its shape.
         moments: (columns, columns), or (groups, columns, columns); see `rows_of`.
-        damping: see `fit_rows`.
-        transposed: see `rows_of`.
     """
     moments = moments if moments.dim() == 3 else moments[None]
     groups = moments.shape[0]

@@ -123,16 +123,6 @@ def verify(
 
     The texts are those given, each token that stays, and runs of adjacent ones. Texts with unknown
     words are left out for WordPiece, which may know such a word without a longer token in it.
-
-    Args:
-        vocabulary: the vocabulary before.
-        content: the content of the new tokenizer.json.
-        removed: the ids of the removed tokens.
-        new_ids: the new id by old id.
-        texts: any texts.
-
-    Raises:
-        RecipeError: the library is not installed, or the check fails.
     """
     name = vocabulary.file_name
     old = load_tokenizer(vocabulary.content, name)
@@ -178,12 +168,7 @@ MAX_TEXT_CHARS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TokenSelection:
-    """The tokens that a step prunes.
-
-    Attributes:
-        ids: their ids, ascending; at least one.
-        staying: number of listed tokens that stay.
-    """
+    """The ids of the tokens that a step prunes, ascending, and how many listed ones stay."""
 
     ids: tuple[int, ...]
     staying: int

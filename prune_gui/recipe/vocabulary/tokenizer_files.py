@@ -39,8 +39,6 @@ class RemovedTokens:
     """What changes with the removal of tokens.
 
     Attributes:
-        removed: the ids of the tokens.
-        new_ids: the new id by old id.
         files: the new contents of files beside the checkpoint, by name; None for those that are
             left out because they repeat the old vocabulary.
     """
@@ -76,13 +74,7 @@ def without_tokens(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What to change in a file.
-
-    Attributes:
-        ids: the old id of each token.
-        removed: the ids of the removed tokens.
-        new_ids: the new id by old id.
-    """
+    """What to change in a file: old ids of all tokens, removed ones, and new ids by old ones."""
 
     ids: Mapping[str, int]
     removed: frozenset[int]

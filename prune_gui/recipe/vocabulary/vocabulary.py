@@ -53,11 +53,8 @@ class Vocabulary:
     """The tokens of a checkpoint.
 
     Attributes:
-        folder: the folder of the files.
-        file_name: the file that has the tokens.
         content: the content of tokenizer.json, or what it would be for a vocab.txt of WordPiece.
         parsed: its parts that contain tokens.
-        ids: the id of each token.
         required: the ids of the tokens that always stay: special and added ones, and single bytes.
         size: number of rows of the embedding; those without a token stay.
     """

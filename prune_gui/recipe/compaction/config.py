@@ -17,14 +17,12 @@ from prune_gui.architecture.tables import ConfigRule, SpaceRule
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.surroundings import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.language import join_items, tr
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.coupling import Member
 from prune_gui.recipe.compaction.network import Json
-from prune_gui.recipe.compaction.removal import Units
+from prune_gui.recipe.compaction.removal import GroupUnits, Units
 from prune_gui.recipe.vocabulary.models import renumber
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
-GroupUnits = tuple[CoupledGroup, Units]
-"""A group, and its removed units."""
 MAX_PERIOD: Final = 1 << 20
 
 

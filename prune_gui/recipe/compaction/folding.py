@@ -37,7 +37,7 @@ from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.pruning.parallel import chunks
 from prune_gui.recipe.compaction.network import Architecture
-from prune_gui.recipe.compaction.removal import PrunedChannels, Units, pruned_units
+from prune_gui.recipe.compaction.removal import GroupUnits, PrunedChannels, Units, pruned_units
 from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
 
@@ -93,8 +93,7 @@ class _KeptError(Exception):
 def fold_constants(
     resolution: Resolution,
     architecture: Architecture,
-    groups: Sequence[CoupledGroup],
-    removed: Sequence[Units],
+    groups: Sequence[GroupUnits],
     monitor: Monitor,
 ) -> Folding:
     """Mark units that emit a constant as removed, where other layers can take the constant over.
@@ -108,7 +107,7 @@ def fold_constants(
     ]
     folder = _Folder(resolution, architecture, groups)
     pruned = PrunedChannels(resolution, monitor)
-    for group, units in zip(groups, removed, strict=True):
+    for group, units in groups:
         names = {member.name for member in group.members}
         if group.is_sliced and any(names <= targets for targets in targeted):
             producers = [member for member in group.members if member.role == "produces"]
@@ -146,12 +145,13 @@ class _Folder:
     """Folds the constants of one group after the other."""
 
     def __init__(
-        self, resolution: Resolution, architecture: Architecture, groups: Sequence[CoupledGroup]
+        self, resolution: Resolution, architecture: Architecture, groups: Sequence[GroupUnits]
     ) -> None:
         self._resolution = resolution
         self._architecture = architecture
         slices = (
-            {(group.space, member.name, member.dim) for member in group.members} for group in groups
+            {(group.space, member.name, member.dim) for member in group.members}
+            for group, _ in groups
         )
         self._claims = Counter(one for of_group in slices for one in of_group)
         self._folding = Folding()

@@ -29,6 +29,8 @@ from prune_gui.recipe.vocabulary.vocabulary import read_vocabulary
 
 Units = NDArray[np.bool_]
 """bool (units of a group,)."""
+GroupUnits = tuple[CoupledGroup, Units]
+"""A group, and its removed units."""
 
 
 def removable_units(
@@ -213,13 +215,11 @@ class Renumbering:
     have in common stays in the first one.
     """
 
-    def __init__(
-        self, groups: Sequence[CoupledGroup], removed: Sequence[Units], names: Iterable[str]
-    ) -> None:
+    def __init__(self, groups: Iterable[GroupUnits], names: Iterable[str]) -> None:
         self._lists: dict[str, _Numbers] = {}
         self._names = frozenset(names)
         self._removed: set[str] = set()
-        for group, units in zip(groups, removed, strict=True):
+        for group, units in groups:
             whole = [member for member in group.members if member.dim is None]
             if whole and units.any():
                 self._add(whole, units)
@@ -267,11 +267,9 @@ def prunes_tokens(recipe: Recipe) -> bool:
     return bool(list(_methods(recipe)))
 
 
-def remove_tokens(
-    resolution: Resolution, groups: Sequence[CoupledGroup], removed: Sequence[Units]
-) -> RemovedTokens | None:
+def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> RemovedTokens | None:
     """Return what changes with the removal of tokens; None if none is removed."""
-    for group, units in zip(groups, removed, strict=True):
+    for group, units in groups:
         if group.space == SPACE and units.any():
             vocabulary = read_vocabulary(resolution.checkpoint.model_files_folder, group.size)
             removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))

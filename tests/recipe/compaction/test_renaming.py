@@ -37,7 +37,7 @@ def test_experts_in_renumbered_layers_are_renumbered_themselves(layers, experts,
         for i in range(layers)
     ]
     removed = [flags(layers, gone), *(flags(experts, some) for some in experts_gone)]
-    renumbering = Renumbering(groups, removed, names)
+    renumbering = Renumbering(zip(groups, removed, strict=True), names)
     expected = [
         name(new_i, new_j)
         for new_i, i in enumerate(i for i in range(layers) if i not in gone)
@@ -50,7 +50,7 @@ def test_what_is_common_to_all_blocks_stays_in_the_first_and_aliases_go_along():
     members = [Member(f"block.{i}.w", None, i, number_at=1) for i in range(3)]
     group = CoupledGroup("layers", "block", 3, tuple(members))
     names = ["block.0.bias_of_all", *(member.name for member in members)]
-    renumbering = Renumbering([group], [flags(3, {0})], names)
+    renumbering = Renumbering([(group, flags(3, {0}))], names)
     assert renumbering.new_key("block.0.bias_of_all") == "block.0.bias_of_all"
     assert renumbering.new_key("block.0.w") is None
     assert renumbering.new_key("block.2.w") == "block.1.w"
@@ -63,6 +63,6 @@ def test_what_is_common_to_all_blocks_stays_in_the_first_and_aliases_go_along():
 def test_remaining_blocks_get_the_first_of_the_old_numbers(numbers, expected):
     members = tuple(Member(f"b.{n}.w", None, i, number_at=1) for i, n in enumerate(numbers))
     group = CoupledGroup("layers", "b", 3, members)
-    renumbering = Renumbering([group], [flags(3, {1})], [member.name for member in members])
+    renumbering = Renumbering([(group, flags(3, {1}))], [member.name for member in members])
     new = [renumbering.new_key(members[i].name) for i in (0, 2)]
     assert new == [f"b.{number}.w" for number in expected]

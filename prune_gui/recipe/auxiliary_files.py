@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +16,11 @@ import torch
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFIX
 from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
-
-_Stamps = dict[Path, tuple[int, int, int] | None]
 
 OTHER_SHAPE: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
@@ -50,7 +49,7 @@ class AuxiliaryFiles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
+        self._open: dict[str, tuple[Checkpoint, FileStamps]] = {}
 
     def __reduce__(self) -> tuple[type[AuxiliaryFiles], tuple[()]]:
         """Pickle no open file: another process opens what it uses."""
@@ -68,9 +67,9 @@ class AuxiliaryFiles:
     def _opened(self, path: str) -> Checkpoint:
         if path in self._open:
             file, stamps = self._open[path]
-            if all(now in (None, stamps[other]) for other, now in _stamps(stamps).items()):
+            if not stamps.changed():
                 return file
-        before = _stamps([Path(path)])
+        before = FileStamps.of([Path(path)])
         try:
             file = open_checkpoint(path)
         except CheckpointError as error:
@@ -84,7 +83,8 @@ class AuxiliaryFiles:
                 )
             ) from error
         weakref.finalize(self, file.close)
-        self._open[path] = file, _stamps((file.path, *file.files)) | before
+        others = FileStamps.of({file.path, *file.files} - {Path(path)})
+        self._open[path] = file, FileStamps((*before.states, *others.states))
         return file
 
     def entries(
@@ -151,19 +151,6 @@ class AuxiliaryFiles:
 def _check_floats(path: str, info: TensorInfo, message: str) -> None:
     if info.not_prunable:
         raise RecipeError(tr(message, path=path, name=info.name, reason=tr(info.not_prunable)))
-
-
-def _stamps(paths: Iterable[Path]) -> _Stamps:
-    """Return size in bytes, modification time in ns and inode of each file; None if it is gone."""
-    stamps: _Stamps = {}
-    for path in paths:
-        try:
-            status = path.stat()
-        except OSError:
-            stamps[path] = None
-        else:
-            stamps[path] = status.st_size, status.st_mtime_ns, status.st_ino
-    return stamps
 
 
 @dataclass(frozen=True)

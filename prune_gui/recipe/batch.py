@@ -57,7 +57,7 @@ def prune_file(
     An error in opening, pruning or writing is stored in the row.
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
-    from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
+    from prune_gui.recipe.resolution import resolved  # torch: slow to import
 
     row = BatchRow(path)
     try:
@@ -72,9 +72,7 @@ def prune_file(
                 unmatched=tuple(unmatched),
                 warnings=checkpoint.warnings,
             )
-            resolution = initial_resolution(recipe, checkpoint, monitor)
-            for step in recipe.steps:
-                resolution = resolution.with_step(step, monitor)
+            resolution = resolved(recipe, checkpoint, monitor)
             pruned, total = resolution.total
             row = replace(row, pruned=pruned, total=total)
             if out is not None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.base import Decision, Target
@@ -24,10 +25,9 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.vocabulary.encoding import TokenSelection
-from prune_gui.recipe.vocabulary.vocabulary import Stamp
 
-Contents = tuple[Checkpoint | TokenSelection | Stamp | None, ...]
-"""The open files of a step, what follows from them, or their stamps; None for a missing file."""
+Contents = tuple[Checkpoint | TokenSelection | FileStamps, ...]
+"""The open files of a step, what follows from them, or their stamps."""
 _is_computed: Final = attrgetter("is_computed")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import current_executor
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.decisions.base import Target
@@ -50,7 +50,6 @@ from prune_gui.recipe.stack import AppliedStep, Masks
 from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout
 from prune_gui.recipe.step_targets import StepTargets, step_targets
 from prune_gui.recipe.vocabulary.encoding import selected_tokens
-from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
 if TYPE_CHECKING:
     from prune_gui.cluster import Client
@@ -262,10 +261,10 @@ class Resolution(Masks):
     def _contents(self, method: Method) -> Contents:
         """Return the contents of the files of a method; equal while these are unchanged."""
         table = self.recipe.table_path
+        stamps = (FileStamps.of([table]),) if table and isinstance(method, CoupledMethod) else ()
         if isinstance(method, Tokens):
-            return selected_tokens(method, self.checkpoint, table), *_stamps_of(table)
-        files = map(self._auxiliary_files.file, method.files.values())
-        return *files, *(_stamps_of(table) if isinstance(method, CoupledMethod) else ())
+            return selected_tokens(method, self.checkpoint, table), *stamps
+        return *map(self._auxiliary_files.file, method.files.values()), *stamps
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(applied.predicate for applied in self.layers.get(name, ()))
@@ -340,17 +339,16 @@ def resolve(
         CheckpointError: the file changed while it was read, or a worker does not find it.
         ClusterError: the cluster was lost.
     """
-    monitor = Monitor(progress, cancel)
     with use_cluster(cluster):
-        resolution = initial_resolution(recipe, checkpoint, monitor)
-        for step in recipe.steps:
-            resolution = resolution.with_step(step, monitor)
+        return resolved(recipe, checkpoint, Monitor(progress, cancel))
+
+
+def resolved(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
+    """Apply a recipe as `resolve` does, with a monitor for progress and cancelling."""
+    resolution = initial_resolution(recipe, checkpoint, monitor)
+    for step in recipe.steps:
+        resolution = resolution.with_step(step, monitor)
     return resolution
-
-
-def _stamps_of(table: Path | None) -> tuple[Stamp | None, ...]:
-    """Return the stamp of the table of a recipe; none if it has no table."""
-    return stamps([table]) if table is not None else ()
 
 
 def _count(

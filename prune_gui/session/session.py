@@ -11,12 +11,12 @@ from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.correction.planning import correction_beside
 from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.provenance import Provenance
-from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver

@@ -107,7 +107,7 @@ def run_in_turn(job: SharedJob, work: Path) -> int:
         missing = 0
         for part in range(1, job.parts + 1):
             try:
-                run_part(job, work, part, wait=False)
+                run_part(job, work, part, Monitor(), wait=False)
             except PartsMissingError:
                 missing += 1
         if not missing:
@@ -132,7 +132,7 @@ def test_parts_write_the_bytes_of_a_single_run(job, work, tmp_path, parts, form,
     job = replace(job, parts=parts, options=OutputOptions(form, shard_size=shard_size))
     run_in_turn(job, work)
     assert not Path(job.out).exists()
-    merge(work)
+    merge(work, Monitor())
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
     assert not work.exists()
 
@@ -147,7 +147,7 @@ def test_merge_uploads_what_the_parts_wrote(job, work, tmp_path, monkeypatch):
         job = replace(job, out=f"{url}/out")
         run_in_turn(job, work)
         assert s3_contents(server, "results") == ({}, [])
-        merge(work)
+        merge(work, Monitor())
         objects, _ = s3_contents(server, "results")
     forget_connections()
     expected = alone(job, tmp_path / "alone")
@@ -165,7 +165,7 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     job = replace(job, checkpoint=str(whole), digest=digest, out=str(out))
     run_in_turn(job, work)
     (work / "model.safetensors").touch()
-    merge(work)
+    merge(work, Monitor())
     assert [path.name for path in work.iterdir()] == ["model.safetensors"]
     with open_checkpoint(whole) as checkpoint:
         export(resolve(RECIPE, checkpoint), tmp_path / "alone.safetensors")
@@ -182,17 +182,17 @@ def test_parts_that_wait_need_one_run_each(job, work, tmp_path, monkeypatch):
         part.start()
     for part in parts:
         part.join()
-    merge(work)
+    merge(work, Monitor())
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
 
 
 def test_the_share_of_a_stage_is_done_once(job, work):
     with pytest.raises(PartsMissingError, match="Stage 1 of the job needs part 2 of 2"):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
     [share] = work.glob("*.share")
     written = share.stat()
     with pytest.raises(PartsMissingError):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
     assert [*work.glob("*.share")] == [share]
     assert share.stat() == written
 
@@ -204,20 +204,20 @@ def test_the_result_does_not_depend_on_the_threads_of_a_part(job, work, tmp_path
         for part, count in ((1, 1), (2, 3)) * 20:
             parallel.use_threads(count)
             try:
-                run_part(job, work, part, wait=False)
+                run_part(job, work, part, Monitor(), wait=False)
             except PartsMissingError:
                 continue
     finally:
         parallel.use_threads(threads)
-    merge(work)
+    merge(work, Monitor())
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
 
 
 def test_merge_names_the_parts_that_are_missing(job, work):
     with pytest.raises(PartsMissingError):
-        run_part(replace(job, parts=3), work, 2, wait=False)
+        run_part(replace(job, parts=3), work, 2, Monitor(), wait=False)
     with pytest.raises(PartsMissingError, match="part 1, 3 of 3"):
-        merge(work)
+        merge(work, Monitor())
     assert not Path(job.out).exists()
     assert work.exists()
 
@@ -227,32 +227,35 @@ def test_a_waiting_part_can_be_cancelled(job, work):
     timer = threading.Timer(0.2, stop.set)
     timer.start()
     with pytest.raises(Cancelled):
-        run_part(job, work, 1, wait=True, cancel=stop)
+        run_part(job, work, 1, Monitor(cancel=stop), wait=True)
     timer.join()
 
 
 def test_the_folder_of_another_job_is_refused(job, work):
     with pytest.raises(PartsMissingError):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
     with pytest.raises(JobError, match="is the work folder of another job"):
-        run_part(replace(job, parts=3), work, 2, wait=False)
+        run_part(replace(job, parts=3), work, 2, Monitor(), wait=False)
 
 
 def test_a_checkpoint_that_changed_is_refused(job, work, sharded):
     os.utime(sharded / "model-1.safetensors", (0, 0))
     with pytest.raises(JobError, match="was changed since the job began"):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
 
 
 def test_a_folder_without_a_job_is_refused(work):
     with pytest.raises(JobError, match=r"job\.json cannot be read"):
-        merge(work)
+        merge(work, Monitor())
 
 
 def test_the_folder_of_another_version_is_refused(job, work):
     job.save(work)
     (work / "stage-0001-part-0001.pickle").touch()
-    for use in (lambda: merge(work), lambda: run_part(job, work, 1, wait=False)):
+    for use in (
+        lambda: merge(work, Monitor()),
+        lambda: run_part(job, work, 1, Monitor(), wait=False),
+    ):
         with pytest.raises(JobError, match=r"made by another version of the program\. Delete"):
             use()
 
@@ -269,7 +272,7 @@ def test_a_job_with_other_values_is_refused(job, work, change):
     job.save(work)
     (work / "job.json").write_text(json.dumps(asdict(job) | change))
     with pytest.raises(JobError, match=r"job\.json cannot be read"):
-        merge(work)
+        merge(work, Monitor())
 
 
 def foreign_values(value: object) -> list[object]:
@@ -314,7 +317,7 @@ def test_forged_results_are_one_refusal_or_other_weights(job, work, tmp_path, re
                 write_share(
                     copy / share.name, honest._replace(results=[forgery, *honest.results[1:]])
                 )
-                merge(copy)
+                merge(copy, Monitor())
             except JobError:
                 refused += 1
             shutil.rmtree(copy, ignore_errors=True)

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError, one_line
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
 from prune_gui.monitor import check_cancelled
 from prune_gui.pruning.methods.tokens import SPACE, Tokens
 from prune_gui.recipe.vocabulary.models import Json
 from prune_gui.recipe.vocabulary.vocabulary import (
     MAX_FILE_BYTES,
-    Stamp,
     Vocabulary,
     read_lines,
     read_vocabulary,
-    stamps,
 )
 
 if TYPE_CHECKING:
@@ -192,13 +191,11 @@ def selected_tokens(
     (group,) = coupled_groups(checkpoint, SPACE, table)
     vocabulary = read_vocabulary(checkpoint.model_files_folder, group.size)
     path = Path(method.listed or method.corpus or "")
-    return _selected(vocabulary, path, method.listed is not None, stamps([path]))
+    return _selected(vocabulary, path, method.listed is not None, FileStamps.of([path]))
 
 
 @lru_cache(maxsize=4)
-def _selected(
-    vocabulary: Vocabulary, path: Path, is_list: bool, _: tuple[Stamp | None, ...]
-) -> TokenSelection:
+def _selected(vocabulary: Vocabulary, path: Path, is_list: bool, _: FileStamps) -> TokenSelection:
     wanted = _listed(vocabulary, path) if is_list else _absent(vocabulary, path)
     removable = vocabulary.removable(wanted)
     if not removable:

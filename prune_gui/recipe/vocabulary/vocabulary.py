@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import RecipeError
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr
 from prune_gui.pruning.validation_messages import validation_message
 from prune_gui.recipe.vocabulary.models import (
@@ -45,7 +46,6 @@ ADDED_DECODER: Final = "added_tokens_decoder"
 """A field of `TOKENIZER_CONFIG`: by id, a token."""
 MAX_FILE_BYTES: Final = 64 << 20
 BERT_SPECIALS: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-Stamp = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,24 +100,11 @@ class Vocabulary:
 
 def read_vocabulary(folder: Path, size: int) -> Vocabulary:
     """Read the vocabulary of a checkpoint; cached while the files are unchanged."""
-    return _read(folder, size, stamps([folder / name for name in READ]))
-
-
-def stamps(paths: Sequence[Path]) -> tuple[Stamp | None, ...]:
-    """Return path, size in bytes, modification time in ns and inode of each file; None if gone."""
-    found: list[Stamp | None] = []
-    for path in paths:
-        try:
-            status = path.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((str(path), status.st_size, status.st_mtime_ns, status.st_ino))
-    return tuple(found)
+    return _read(folder, size, FileStamps.of(folder / name for name in READ))
 
 
 @lru_cache(maxsize=2)
-def _read(folder: Path, size: int, _: tuple[Stamp | None, ...]) -> Vocabulary:
+def _read(folder: Path, size: int, _: FileStamps) -> Vocabulary:
     name, content = _content(folder)
     path = folder / name
     try:

@@ -175,7 +175,7 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
 def test_parts_that_wait_need_one_run_each(job, work, tmp_path, monkeypatch):
     monkeypatch.setattr(shares, "POLL_S", 0.01)
     parts = [
-        threading.Thread(target=run_part, args=(job, work, part), kwargs={"wait": True})
+        threading.Thread(target=run_part, args=(job, work, part, Monitor()), kwargs={"wait": True})
         for part in (1, 2)
     ]
     for part in parts:

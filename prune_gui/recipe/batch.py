@@ -147,7 +147,6 @@ def _key(path: Path) -> str:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Yield candidate names for the pruned form of a checkpoint, in order of preference."""
     absolute = path.absolute()
     if has_several_files(path):
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name

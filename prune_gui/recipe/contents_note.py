@@ -81,7 +81,6 @@ def _weights_note(
     tensors: Sequence[TensorWriter],
     options: OutputOptions,
 ) -> str:
-    """Return what is kept of a torch file, or of the units; "" if nothing is to be said."""
     checkpoint = resolution.checkpoint
     if form == "compact":
         plan = compact_plan(resolution, Monitor(), allow_unloadable=options.allow_unloadable)

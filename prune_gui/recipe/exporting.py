@@ -282,7 +282,6 @@ class _Output:
 def _upload_to(
     checkpoint: Checkpoint, target: OutputPath, *, overwrite: bool
 ) -> AbstractContextManager[Upload | None]:
-    """Return the upload of an output, which yields None for a local one."""
     if target.url is None:
         return nullcontext()
     if target.path in checkpoint.files:

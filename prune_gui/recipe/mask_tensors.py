@@ -45,7 +45,6 @@ def masks_in(
 
 
 def _count_zeros(mask: Scores, info: TensorInfo, monitor: Monitor) -> int | None:
-    """Return the number of zeros; None if there are other values than 0 and 1."""
     monitor.expect(info.nbytes)
     zeros = 0
     for zeros_in_span in run(partial(_count_in_span, mask, monitor), chunks(info.numel)):

@@ -72,7 +72,6 @@ def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[st
 
 
 def _shared(lists: Sequence[Sequence[str]]) -> list[str]:
-    """Return the items that are in all lists, in the order of the first list."""
     shared = list(lists[0])
     for items in lists:
         if not shared:

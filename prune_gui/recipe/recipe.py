@@ -267,7 +267,6 @@ class Recipe(BaseModel):
 
 
 def _explain(problem: ErrorDetails) -> str:
-    """Return a message that describes a validation problem and the step and field it is in."""
     reason = validation_message(problem)
     match problem["loc"]:
         case ("steps", int(index), "amounts", str(pattern), *_):

@@ -241,7 +241,6 @@ class Resolution(Masks):
     def _with_correction(
         self, recipe: Recipe, method: CorrectionMethod, chosen: StepTargets
     ) -> Resolution:
-        """Return this resolution with a last step that corrects kept weights."""
         file = self._auxiliary_files.file(method.recording)
         correction = plan_correction(
             len(recipe.steps), method, chosen.infos, self.checkpoint, file, self.protected
@@ -354,7 +353,6 @@ def resolved(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolu
 def _count(
     applied_steps: Sequence[AppliedStep], info: TensorInfo, span: tuple[int, int], monitor: Monitor
 ) -> int:
-    """Return the number of pruned elements in a span of a parameter."""
     monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
     return int(np.count_nonzero(stack.pruned_by(applied_steps, *span)))
 

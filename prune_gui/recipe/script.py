@@ -108,7 +108,6 @@ def python_script(resolution: Resolution, out: Path) -> str:
 
 
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the lines that read the state dict and make parameters of its tensors."""
     load = format_named(checkpoint.format).load_code
     if not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, "CHECKPOINT")
@@ -128,7 +127,6 @@ def _loading(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _already_pruned(resolution: Resolution) -> Iterator[str]:
-    """Yield the lines that prune the elements that count as pruned in the file."""
     checkpoint = resolution.checkpoint
     if any(info.pair for info in checkpoint.tensors.values()):
         yield "for name in pairs:"
@@ -146,7 +144,6 @@ def _already_pruned(resolution: Resolution) -> Iterator[str]:
 
 
 def _steps(resolution: Resolution) -> Iterator[str]:
-    """Yield the lines of each enabled step."""
     outcomes = resolution.outcomes
     for number, (step, outcome) in enumerate(zip(resolution.recipe.steps, outcomes, strict=True)):
         if not step.enabled:
@@ -192,7 +189,6 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
 
 
 def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
-    """Yield (alias, name) for each alias of a pruned parameter."""
     for name in resolution.layers:
         for alias in resolution.checkpoint.tensors[name].aliases:
             yield alias, name
@@ -251,7 +247,6 @@ def _quoted(word: str) -> str:
 
 
 def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the options for plug-in files and for the choice of a state dict."""
     sources = dict.fromkeys(step.method.source for step in recipe.steps)
     for source in sources:
         if source.endswith(".py"):

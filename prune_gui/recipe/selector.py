@@ -310,7 +310,6 @@ def select(
 
 
 def _plain_name(glob: str) -> str | None:
-    """Return the only name that a glob matches; None if it may match several."""
     if "[" not in glob:
         return None if "*" in glob or "?" in glob else glob
     characters, end = [], 0

@@ -214,7 +214,6 @@ class _Shares:
     def map(
         self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor
     ) -> Iterator[Result]:
-        """Yield ``work(task, monitor)`` for every task, in order; see `Executor.map`."""
         self.stage += 1
         if self.part is not None and not self._file(self.part).exists():
             self._do_share(self.part, work, tasks, monitor)
@@ -280,5 +279,4 @@ class _Shares:
             time.sleep(POLL_S)
 
     def _file(self, part: int) -> Path:
-        """Return the file of the share of a part in the current stage."""
         return self.folder / f"stage-{self.stage:04}-part-{part + 1:04}.share"

@@ -168,7 +168,6 @@ def _left_out(
     module_types: Callable[[], ModuleTypes],
     matching: Sequence[TensorInfo],
 ) -> list[TensorInfo]:
-    """Return the tensors that the patterns of a step leave out because they are no weights."""
     others = [info for info in every if info.kind is not None]
     found = select(step.targets, others, counts, module_types, every_kind=True) if others else []
     selected = {info.name for info in matching}

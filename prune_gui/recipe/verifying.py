@@ -139,12 +139,10 @@ class _Zeros(NamedTuple):
     exactly: bool
 
     def agree(self, zeros: int) -> bool:
-        """Return whether a number of zeros meets the expectation."""
         return zeros == self.number if self.exactly else zeros >= self.number
 
 
 def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
-    """Return the expected zeros by key of the tensor."""
     if provenance is None:
         return {}
     suffix = MASK_SUFFIX if provenance.form == "reparametrized" else ""
@@ -172,7 +170,6 @@ class _File:
     checksums: dict[str, int] = field(default_factory=dict)
 
     def verify(self) -> None:
-        """Verify the file."""
         name = self.checkpoint.path.name
         try:
             self.checksums = checksums_in(self.checkpoint.metadata)

@@ -130,7 +130,6 @@ class AdaptedConfig:
         return rule.field, holders[0]
 
     def _get(self, key: str) -> object:
-        """Return the value of a field; None if there is none."""
         values = (holder.get(key) for holder in self._holders())
         return next((value for value in values if value is not None), None)
 
@@ -216,7 +215,6 @@ def _new_value(
 
 
 def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> None:
-    """Check that a field counts the units before pruning."""
     for group, _ in groups:
         if type(old) is int and old != group.size:
             raise _MisfitError(

@@ -142,8 +142,6 @@ class _Reader(NamedTuple):
 
 
 class _Folder:
-    """Folds the constants of one group after the other."""
-
     def __init__(
         self, resolution: Resolution, architecture: Architecture, groups: Sequence[GroupUnits]
     ) -> None:
@@ -198,7 +196,6 @@ class _Folder:
             self._unfolded[reason] += [(group.label, int(number)) for number in numbers]
 
     def _readers(self, group: CoupledGroup) -> Iterator[_Reader]:
-        """Yield the layers that read the units."""
         consumers = [member for member in group.members if member.role == "consumes"]
         if not consumers:
             raise _KeptError(tr(UNKNOWN))

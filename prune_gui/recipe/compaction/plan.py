@@ -325,7 +325,6 @@ def _config_and_problems(
 
 
 def _cuts(groups: Sequence[GroupUnits], pruned: PrunedChannels) -> dict[str, dict[int, Units]]:
-    """Return the removed channels of each dimension of each tensor."""
     cuts: dict[str, dict[int, Units]] = defaultdict(dict)
     for group, units in groups:
         for member in group.members if units.any() else ():

@@ -65,7 +65,6 @@ class _Reader:
         self._kept_row = {dim - leading: index for dim, index in kept.items() if dim >= leading}
 
     def fill(self, start: int, stop: int, out: Bits) -> None:
-        """Write the span [start, stop) of the result to `out`."""
         for first, last in self._batches(start, stop):
             begin, end = first * self._new_row, last * self._new_row
             if start <= begin and end <= stop:

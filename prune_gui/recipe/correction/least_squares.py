@@ -150,7 +150,6 @@ def _torch_threads(count: int, *, afterwards: int) -> Iterator[None]:
 
 
 def _rows_by_mask(kept: Tensor) -> list[Tensor]:
-    """Return the indices of the rows of each mask."""
     packed = np.packbits(kept.numpy(), axis=1)
     _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
     order = torch.from_numpy(np.argsort(group.reshape(-1), kind="stable"))

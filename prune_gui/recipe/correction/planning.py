@@ -214,7 +214,6 @@ def _candidates(checkpoint: Checkpoint) -> Iterator[tuple[str, Path]]:
 
 
 def _fits(path: Path, statistic: str, checkpoint: Checkpoint) -> bool:
-    """Return whether a file is a recording of parameters of a checkpoint, with their shapes."""
     try:
         with open_checkpoint(path) as file:
             recorded = RecordedScores.of(file)

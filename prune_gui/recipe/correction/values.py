@@ -161,7 +161,6 @@ def _rounded(values: Tensor, dtype: torch.dtype) -> Tensor:
 def _last(
     corrections: Sequence[AppliedCorrection], name: str, before: int | None
 ) -> AppliedCorrection | None:
-    """Return the last correction of a parameter by a step before a number."""
     for correction in reversed(corrections):
         if name in correction.sources and (before is None or correction.step < before):
             return correction

@@ -98,7 +98,6 @@ def encoded(
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the texts in lists of limited length."""
     batch: list[str] = []
     chars = 0
     for text in texts:

@@ -115,7 +115,6 @@ def _added_tokens(path: Path, change: _Change) -> bytes:
 
 
 def _config(path: Path, change: _Change) -> bytes:
-    """Return a config with new ids."""
     config = read_json(path)
     decoder = config.get(ADDED_DECODER)
     if isinstance(decoder, dict):

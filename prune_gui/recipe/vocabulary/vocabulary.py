@@ -254,7 +254,6 @@ def _required(
 
 
 def _special_names(config: Json) -> Iterator[str]:
-    """Yield the special tokens that a config names."""
     for key, value in config.items():
         values = value if isinstance(value, list) else [value]
         if key.endswith(("_token", "_tokens")):
@@ -265,7 +264,6 @@ def _special_names(config: Json) -> Iterator[str]:
 
 
 def _processor_with(processor: object, new_ids: Sequence[int]) -> object:
-    """Return a post-processor with new ids."""
     if not isinstance(processor, dict):
         return processor
     new = dict(processor)
@@ -286,7 +284,6 @@ def _processor_with(processor: object, new_ids: Sequence[int]) -> object:
 
 
 def _processor_ids(processor: object) -> Iterator[int]:
-    """Yield the ids that a post-processor adds."""
     found = _mapping(processor)
     numbers = [*_list(found.get("sep")), *_list(found.get("cls"))]
     for entry in _mapping(found.get("special_tokens")).values():

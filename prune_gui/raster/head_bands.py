@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prune_gui.raster.slice_layout import ParameterLayout, SliceLayout
 
 if TYPE_CHECKING:
-    from prune_gui.architecture.heads import Heads
+    from prune_gui.architecture.projections import Heads
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
 

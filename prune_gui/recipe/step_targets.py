@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prune_gui.architecture.groups import coupled_groups, is_guessed, spaces
+from prune_gui.architecture.groups import analysis, coupled_groups, spaces
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.roles import counted
 from prune_gui.checkpoint.scales import CODE_DTYPES
@@ -145,7 +145,7 @@ def step_targets(
         remarks |= _remarks_on_kinds(step.method, matching, left_out, chosen)
     if isinstance(step.method, CoupledMethod):
         groups = _groups(step.method, chosen, checkpoint, protected, table)
-        if is_guessed(checkpoint, table):
+        if analysis(checkpoint, table).guessed:
             remarks[groups[0].producers[0]] = tr(GUESSED)
         method: Method = step.method
         if isinstance(method, Tokens):

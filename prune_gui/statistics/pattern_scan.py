@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
 from prune_gui.pruning import parallel
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.statistics.patterns import PATTERNS

@@ -9,17 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.conv_windows import Windows
-from prune_gui.architecture.groups import (
-    coupled_groups,
-    evaluate_counts,
-    is_guessed,
-    readings,
-    spaces,
-    table_for,
-    windows,
-)
+from prune_gui.architecture.groups import analysis, coupled_groups, evaluate_counts, spaces
 from prune_gui.architecture.tables import SpaceRule
+from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading, readings_of_rule
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.module_types import is_usually_pruned
@@ -156,21 +148,21 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
                 file=checkpoint.path.name,
             )
         )
-    known = table_for(checkpoint, table)
+    known = analysis(checkpoint, table)
     groups = tuple(group for space in rules for group in coupled_groups(checkpoint, space, table))
     config = read_config(checkpoint.path.parent)
     return Architecture(
         rules,
         groups,
-        known.counts if known else {},
+        known.table.counts if known.table else {},
         checkpoint.hf_config,
         config,
         {
-            **readings(checkpoint, table),
+            **known.readings,
             **readings_of_rules(rules, groups, config, checkpoint.tensors),
         },
-        windows(checkpoint, table),
-        is_guessed(checkpoint, table),
+        known.windows,
+        known.guessed,
     )
 
 

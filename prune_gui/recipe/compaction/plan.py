@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.conv_windows import output_sizes
 from prune_gui.architecture.tables import SpaceRule
+from prune_gui.architecture.torchvision_layers import output_sizes
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr

@@ -8,7 +8,7 @@ from slicing import random_units, shapes_of, sliced
 from torch import nn
 
 from prune_gui.architecture.chains import channel_groups
-from prune_gui.architecture.conv_windows import output_sizes
+from prune_gui.architecture.torchvision_layers import output_sizes
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.recipe.compaction.network import Shaped, figures
 

@@ -71,7 +71,6 @@ class Section:
     Attributes:
         title: the path of the blocks with "*" for numbers, "encoder.layer.*"; "" outside of blocks.
         roles: one per column; empty outside of blocks.
-        rows: the blocks in the order of their numbers.
     """
 
     title: str
@@ -86,7 +85,6 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
     Takes time linear in the number of parameters. Only matrices decide what a block is.
 
     Args:
-        shapes: the shape of each parameter by name, in the order of the file.
         vectors: whether to include parameters with less than two dimensions (biases, norms).
     """
     matrices = [name for name, shape in shapes.items() if len(shape) > 1]

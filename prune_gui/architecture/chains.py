@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, islice, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from prune_gui.architecture.blocks import ATTENTION_PROJECTIONS, natural_key, numbers, runs_before
 from prune_gui.architecture.channel_flow import (
@@ -36,6 +36,21 @@ NO_CHAIN: Final = re.compile(
     re.IGNORECASE,
 )
 """Names of modules that do not simply follow the module before them, or transpose weights."""
+RESNET_START: Final = re.compile(r"(|.*\.)layer1\.0\.conv1\.weight")
+RESNET_BLOCK: Final = re.compile(r"(layer\d+\.\d+)\..*")
+SHORTCUTS: Final = ("downsample", "shortcut")
+CLASSIFIER: Final = re.compile(r"(?:fc|linear|classifier)(?:\.\d+)*")
+
+SEQUENTIAL_START: Final = re.compile(r"(|.*\.)features\.0(?:\.0)?\.weight")
+SEQUENTIAL_MODULE: Final = re.compile(
+    r"(?P<block>features(?:\.\d{1,9})+\.(?:conv|block))(?:\.\d{1,9})+(?:\.fc[12])?"
+    r"|features(?:\.\d{1,9})+"
+    r"|classifier(?:\.\d{1,9})*"
+)
+"""Modules of VGG, AlexNet, MobileNet and EfficientNet; a block may have a shortcut around it.
+
+The length of numbers is limited because `int` refuses more than 4300 digits."""
+SQUEEZE, EXCITE = ".fc1", ".fc2"
 MAX_MODULES: Final = 500
 """A chain of more layers is not looked for."""
 MAX_SEARCH_STEPS: Final = 5000
@@ -45,8 +60,10 @@ MAX_SEARCH_STEPS: Final = 5000
 class Chains:
     """The groups of channels of a network.
 
+    No file has activation functions, the epsilon of batch norms, strides and paddings: those of a
+    known family are torchvision's.
+
     Attributes:
-        groups: all in the space "channels", in the order of the network.
         confirmed: whether the names show a known family; False if shapes and the order of the
             layers alone make the groups likely, so that the user must check them.
         readings: how the layers of a known family read the channels, by the name of their weight.
@@ -66,13 +83,10 @@ def channel_groups(shapes: Shapes) -> Chains:
     VGG, AlexNet, ResNet, MobileNet and EfficientNet with torchvision's names are known. Any other
     network must be a chain of linear layers, convolutions and batch norms, and nothing else. The
     channels of the input and of the output are in no group.
-
-    Args:
-        shapes: the shape of each tensor by name, in the order of the file.
     """
     family = recognized_family(shapes)
     if family is not None and family.groups:
-        return Chains(family.groups, True, family.readings, family.windows)
+        return family
     try:
         return Chains(_chain_groups(shapes), confirmed=False)
     except MisfitError:
@@ -246,9 +260,6 @@ def _blocks(layers: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
 
     A block is a numbered module with several layers, or with one that makes as many channels as it
     reads.
-
-    Args:
-        layers: the shape of the weight of each layer.
     """
     counts = Counter(module for layer in layers for module in _numbered_modules(layer))
     return {
@@ -268,46 +279,8 @@ def _numbered_modules(layer: str) -> Iterator[str]:
         module = module.rpartition(".")[0]
 
 
-RESNET_START: Final = re.compile(r"(|.*\.)layer1\.0\.conv1\.weight")
-RESNET_BLOCK: Final = re.compile(r"(layer\d+\.\d+)\..*")
-SHORTCUTS: Final = ("downsample", "shortcut")
-CLASSIFIER: Final = re.compile(r"(?:fc|linear|classifier)(?:\.\d+)*")
-
-SEQUENTIAL_START: Final = re.compile(r"(|.*\.)features\.0(?:\.0)?\.weight")
-SEQUENTIAL_MODULE: Final = re.compile(
-    r"(?P<block>features(?:\.\d{1,9})+\.(?:conv|block))(?:\.\d{1,9})+(?:\.fc[12])?"
-    r"|features(?:\.\d{1,9})+"
-    r"|classifier(?:\.\d{1,9})*"
-)
-"""Modules of VGG, AlexNet, MobileNet and EfficientNet; a block may have a shortcut around it.
-
-The length of numbers is limited because `int` refuses more than 4300 digits."""
-SQUEEZE, EXCITE = ".fc1", ".fc2"
-
-
-class Family(NamedTuple):
-    """What is known of a network of a family.
-
-    Activation functions, the epsilon of batch norms, strides and paddings are those of torchvision;
-    they are in no file.
-
-    Attributes:
-        groups: the groups of channels.
-        readings: how layers read the channels, by the name of their weight.
-        windows: the windows of convolutions, by the name of their weight; empty if not known.
-    """
-
-    groups: tuple[CoupledGroup, ...]
-    readings: Mapping[str, Reading]
-    windows: Mapping[str, Windows]
-
-
-def recognized_family(shapes: Mapping[str, tuple[int, ...]]) -> Family | None:
-    """Return what is known of a network of a known family; None of any other network.
-
-    Args:
-        shapes: the shape of each tensor by name.
-    """
+def recognized_family(shapes: Mapping[str, tuple[int, ...]]) -> Chains | None:
+    """Return what is known of a network of a known family; None of any other network."""
     for start, follow in ((RESNET_START, _resnet), (SEQUENTIAL_START, _sequential)):
         match = next(filter(None, map(start.fullmatch, shapes)), None)
         if match is None or len(shapes[match[0]]) != 4:
@@ -325,7 +298,7 @@ def recognized_family(shapes: Mapping[str, tuple[int, ...]]) -> Family | None:
         weights = {path: shapes.get(f"{prefix}{path}.weight", ()) for path in modules}
         windows = convolution_windows(weights)
         named = {f"{prefix}{path}.weight": windows[path] for path in windows}
-        return Family(groups, flow.readings, named)
+        return Chains(groups, True, flow.readings, named)
     return None
 
 

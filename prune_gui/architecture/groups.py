@@ -62,7 +62,6 @@ def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceR
     networks and plain chains, if the network is understood.
 
     Args:
-        checkpoint: the open checkpoint.
         path: a table to use instead of that of `analysis`.
 
     Raises:
@@ -74,11 +73,7 @@ def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceR
 
 
 def check_table(checkpoint: Checkpoint, path: Path) -> None:
-    """Check that a table describes units of a checkpoint, and that they fit its tensors.
-
-    Raises:
-        RecipeError: it does not, or it cannot be read.
-    """
+    """Check that a table describes units of a checkpoint, and that they fit its tensors."""
     names = spaces(checkpoint, path)
     if not names:
         raise RecipeError(
@@ -173,8 +168,6 @@ def coupled_groups(
     optional have no group.
 
     Args:
-        checkpoint: the open checkpoint.
-        space: the name of the space.
         path: a table to use instead of that of `analysis`.
 
     Raises:
@@ -217,9 +210,6 @@ class Analysis:
     """What is known of the architecture of a checkpoint; nothing if it has no rules.
 
     Attributes:
-        table: None if the channels follow from names and shapes.
-        rules: the rules of the spaces, by name.
-        groups: by name of the space, its groups.
         refused: by name of a space of the whole network that has no group, why it has none.
         guessed: whether shapes and the order of the file alone make the groups likely.
         readings: how layers of convolutional networks read channels, by the name of their weight;
@@ -369,7 +359,6 @@ def evaluate_counts(
 
     Args:
         expressions: by name of the count, its expressions; see `ArchitectureTable.counts`.
-        config: the positive integers of config.json.
     """
     values = {
         name: next(filter(None, (_evaluate(text, config) for text in texts)), 0)

@@ -31,7 +31,6 @@ class Block(NamedTuple):
 
     Attributes:
         stack: the path of the list that it is in.
-        number: its number there.
         tensors: its parameters by their names below its path.
     """
 
@@ -50,8 +49,6 @@ class Found(NamedTuple):
 
     Attributes:
         name: the name by which it was found, which may be an alias.
-        unit: the unit whose tensor it is, or None.
-        info: the tensor.
     """
 
     name: str
@@ -93,11 +90,8 @@ class Match(NamedTuple):
     """A rule that a name in a block is about.
 
     Attributes:
-        space: the name of the space.
         start: the beginning of the rule's name, up to the last component with "*".
         path: what it stands for.
-        rule: the index of the rule.
-        unit: the unit whose tensor it is.
     """
 
     space: str

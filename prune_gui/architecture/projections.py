@@ -1,4 +1,4 @@
-"""The projections of transformer blocks, recognized from the names of parameters."""
+"""Projections of transformer blocks, recognized from names, and the attention heads in them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,6 @@ class Heads:
     """How the attention heads divide one dimension of a weight.
 
     Attributes:
-        dim: the dimension.
         width: the number of channels of one head.
         labels: the name of each head, such as "3", or "k 3" where q, k and v are one tensor.
     """
@@ -106,12 +105,7 @@ class Heads:
 
 
 def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
-    """Return the heads of a parameter; None if it has none or they are not known.
-
-    Args:
-        checkpoint: the open checkpoint, whose `hf_config` has the number of heads.
-        name: the name of a parameter of it.
-    """
+    """Return the heads of a parameter; None if it has none or they are not known."""
     kind = projection(name)
     shape = checkpoint.tensors[name].shape
     config = checkpoint.hf_config

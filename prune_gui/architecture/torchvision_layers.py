@@ -1,4 +1,4 @@
-"""The strides and paddings of torchvision's convolutional networks, from the names of the modules.
+"""Strides, paddings and activations of torchvision's convolutional networks, from module names.
 
 No file contains them. A network whose names or kernels differ from torchvision's has none here. A
 program may give the same names other strides, so figures that follow from these must say so.
@@ -138,12 +138,7 @@ def convolution_windows(weights: Shapes) -> dict[str, Windows]:
 
 
 def output_sizes(windows: Mapping[str, Windows], size: int) -> dict[str, int]:
-    """Return the height and width of the outputs of each layer; empty if the image is too small.
-
-    Args:
-        windows: the windows of each layer.
-        size: the height and width of the image, in pixels.
-    """
+    """Return the height and width of the outputs of each layer; empty if the image is too small."""
     sizes = {}
     for name, path in windows.items():
         outputs = size

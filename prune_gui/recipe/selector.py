@@ -98,7 +98,7 @@ CONDITION_FIELDS: Final[dict[str, ConditionField]] = {field.name: field for fiel
 """The fields of conditions by name."""
 
 
-def words(checkpoint: Checkpoint) -> list[str]:
+def condition_words(checkpoint: Checkpoint) -> list[str]:
     """Return conditions that complete a typed word, and prefixes of conditions on numbers."""
     completed: list[str] = []
     for field in CONDITION_FIELDS.values():
@@ -109,7 +109,7 @@ def words(checkpoint: Checkpoint) -> list[str]:
     return completed
 
 
-def examples(*, numbers_only: bool = False) -> str:
+def condition_examples(*, numbers_only: bool = False) -> str:
     """Return one condition of each field, separated by commas."""
     return ", ".join(
         field.example
@@ -181,7 +181,7 @@ class Condition:
                     "{examples}.",
                     condition=text,
                     field=name,
-                    examples=examples(numbers_only=True),
+                    examples=condition_examples(numbers_only=True),
                 )
             )
         return cls(field, relation, number)

@@ -1,6 +1,6 @@
 """Strides and paddings are known only where names and kernels are torchvision's.
 
-That they are right is tested in `tests/recipe/compaction/test_figures.py`.
+That they are right is tested in `tests/recipe/compaction/test_plan.py`.
 """
 
 from __future__ import annotations

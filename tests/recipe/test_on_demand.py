@@ -253,11 +253,3 @@ def test_a_finalized_file_whose_zeros_were_trained_away_is_dense_again(checkpoin
     save_file(trained, path, metadata)
     with open_checkpoint(path) as opened:
         assert resolve(Recipe(), opened).counts["fc.weight"] == (0, 120)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 99999, '{"fc.weight": "many"}', '{"a": -1}'])
-def test_malformed_metadata_is_ignored(tmp_path, text):
-    metadata = {"prune_gui.version": "9", "prune_gui.form": "finalized", "prune_gui.pruned": text}
-    save_file({"fc.weight": torch.zeros(3)}, tmp_path / "odd.safetensors", metadata)
-    with open_checkpoint(tmp_path / "odd.safetensors") as opened:
-        assert resolve(Recipe(), opened).counts["fc.weight"] == (0, 3)

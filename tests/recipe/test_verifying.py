@@ -322,8 +322,7 @@ def test_a_hostile_recipe_in_the_metadata_is_ignored_with_a_remark(tmp_path, rec
         '{"w": 1' + "0" * 5000 + "}",
         '{"w": 1e999}',
         '{"w": NaN}',
-        '{"w": true}',
-        "[]",
+        *('{"w": true}', '{"w": "many"}', '{"a": -1}', "[]", "", "{"),
     ],
 )
 def test_hostile_counts_in_the_metadata_are_ignored(tmp_path, pruned):

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from prune_gui.architecture.heads import attention_heads
+from prune_gui.architecture.projections import attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor

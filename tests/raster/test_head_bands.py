@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
 from prune_gui.monitor import Monitor
 from prune_gui.raster.density import head_shares
 from prune_gui.raster.layouts import HeadBands, SliceLayout, head_bands

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.pattern_scan import PatternScan
 

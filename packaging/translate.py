@@ -1,10 +1,10 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
 Extracts every message of the program: the literals in calls of `tr`, `trn`, `deferred` and of
-errors, the first paragraph of the docstring of each built-in method, and the titles of units in the
-tables of architectures. Adds new messages to each catalogue
-`resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
-the untranslated messages. A `.po` file can be edited with any gettext editor.
+errors, in code and in the templates of the report; the first paragraph of the docstring of each
+built-in method; and the titles of units in the tables of architectures. Adds new messages to each
+catalogue `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and
+prints the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
 KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None, "FalseClaimError": None}
 ERRORS: Final = dict.fromkeys(name for name in vars(errors) if name.endswith("Error"))
+IN_ENGLISH: Final = ("cli/**.py", "gui/desktop/**.py")
+"""Errors that only the command line shows."""
 SOURCES: Final = (
-    (KEYWORDS, [("**.py", "python")]),
-    (ERRORS, [("cli/**.py", "ignore"), ("gui/desktop/**.py", "ignore"), ("**.py", "python")]),
+    ("prune_gui", [("**.py", "python")], KEYWORDS),
+    ("prune_gui", [*((path, "ignore") for path in IN_ENGLISH), ("**.py", "python")], ERRORS),
+    ("resources/report", [("**.html", "jinja2.ext:babel_extract")], KEYWORDS),
 )
-"""Errors that only the command line shows are in English."""
+"""The folders with messages, what extracts them from their files, and the functions."""
 
 
 def found() -> Catalog:
     """Return a catalogue of all messages of the program, without translations."""
     template = Catalog(project="Prune GUI", charset="utf-8")
-    for keywords, method_map in SOURCES:
-        for path, _, message, _, _ in extract_from_dir(
-            ROOT / "prune_gui", method_map=method_map, keywords=keywords
-        ):
-            template.add(message, locations=[(f"prune_gui/{path}", 0)])
+    for folder, methods, keywords in SOURCES:
+        found_in_folder = extract_from_dir(ROOT / folder, method_map=methods, keywords=keywords)
+        for path, _, message, _, _ in found_in_folder:
+            template.add(message, locations=[(f"{folder}/{path}", 0)])
     for method in METHODS.values():
         if method.source == Method.source:
             module = method.__module__.replace(".", "/")

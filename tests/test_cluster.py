@@ -34,8 +34,8 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.norms import channels
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Resolution, export, resolve
+from prune_gui.statistics import dispatch as spreading_figures
 from prune_gui.statistics import layers, zero_scan
-from prune_gui.statistics import spreading as spreading_figures
 from prune_gui.statistics.layers import compute, empty_statistics
 from prune_gui.statistics.zero_scan import ZeroScan
 

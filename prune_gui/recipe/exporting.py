@@ -23,8 +23,6 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.config_files import adapted_files, config_beside
-from prune_gui.recipe.compaction.loader import compact_loader_text
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
     check_format,
@@ -33,13 +31,12 @@ from prune_gui.recipe.compaction.tensors import (
     remaining_pruned,
 )
 from prune_gui.recipe.correction.planning import check_uncorrected
-from prune_gui.recipe.loader import loader_path, loader_text
-from prune_gui.recipe.model_files import copied_files
+from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
+from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
+from prune_gui.recipe.loader import compact_loader_text, loader_path, loader_text
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
-from prune_gui.recipe.parts import FormTensor, parts
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Upload
@@ -226,7 +223,6 @@ def output_of(
 def _upload_to(
     checkpoint: Checkpoint, target: OutputPath, *, overwrite: bool
 ) -> AbstractContextManager[Upload | None]:
-    """Return the upload of an output, which yields None for a local one."""
     if target.url is None:
         return nullcontext()
     if target.path in checkpoint.files:
@@ -244,13 +240,7 @@ def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) 
 def parts_to_write(
     resolution: Resolution, options: OutputOptions, monitor: Monitor | None = None
 ) -> list[FormTensor]:
-    """Return the tensors of a form.
-
-    Raises:
-        RecipeError: the form has no tensors, or cannot contain corrections; see also
-            `compact_plan`.
-        CheckpointError: see `compact_plan`.
-    """
+    """Return the tensors of a form."""
     if options.form == "compact":
         plan = _plan(resolution, options, monitor)
         return list(compact_tensors(resolution, plan))

@@ -36,7 +36,7 @@ from prune_gui.pruning.methods.fields import Amount
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
-from prune_gui.recipe.condition_fields import CONDITION_FIELDS, NumberField
+from prune_gui.recipe.selector import CONDITION_FIELDS, NumberField
 
 REPORT = "report.json"
 

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -469,11 +468,3 @@ def test_progress_rises_from_zero_to_the_total(demo, tmp_path):
     assert seen == sorted(seen)
     assert seen[0] < 1
     assert seen[-1] == pytest.approx(1, abs=0.05)
-
-
-def test_cancelling_at_once_starts_nothing(demo, tmp_path):
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        written(demo, tmp_path / "out", cancel=stop)
-    assert {path.name for path in tmp_path.iterdir()} == {"demo"}

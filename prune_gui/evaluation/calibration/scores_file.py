@@ -18,8 +18,8 @@ from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.calibration.statistics import STATISTICS, LazyTensor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.provenance import own_version
-from prune_gui.recipe.recorded_scores import RECORDING_KEY
 
 
 def write_scores(

@@ -29,7 +29,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, Recipe, export, sizes, verify
-from prune_gui.recipe.compaction.source import Architecture
+from prune_gui.recipe.compaction.network import Architecture
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.output import OutputOptions
 

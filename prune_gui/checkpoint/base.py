@@ -17,12 +17,12 @@ from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
-from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ Read = Callable[[str], Iterator[memoryview]]
 """A function that yields the bytes of a dense tensor by its raw key, at most 4 MiB at a time."""
 
 
+def _nothing() -> None:
+    """Fetch nothing: local files are there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the files and folders around a checkpoint say about it.
@@ -51,6 +55,7 @@ class Surroundings:
         hf_config: the positive integers in that config.json, by key.
         model_types: the family of the network in that config.json, such as "llama", and then that
             of its text model, if it consists of several models.
+        fetch_model_files: fetches the small files beside a remote checkpoint.
     """
 
     description: str = ""
@@ -59,6 +64,7 @@ class Surroundings:
     model: str = ""
     hf_config: Mapping[str, int] = field(default_factory=dict)
     model_types: tuple[str, ...] = ()
+    fetch_model_files: Callable[[], None] = _nothing
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -68,9 +74,7 @@ class Checkpoint(ABC):
     """An open checkpoint, which reads values on demand. A context manager.
 
     Attributes:
-        path: the file, or the index of shards; of a remote checkpoint, what stands for it (see
-            `prune_gui.checkpoint.remote.locations`).
-        url: the URL of a remote checkpoint, else None.
+        location: where the file, or the index of shards, is; as a text, what to show for it.
         files: the files that hold the tensors: `path` itself, or the shards.
         format: the name of the `FileFormat`; for shards, of each shard.
         tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
@@ -125,8 +129,7 @@ class Checkpoint(ABC):
         tensors, remarks = parameters(raw, surroundings.hf_config, root)
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
-        self.path = path
-        self.url = url_of(path)
+        self.location = Location.at(path)
         self.files: tuple[Path, ...] = tuple(files) or (path,)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
@@ -142,13 +145,19 @@ class Checkpoint(ABC):
         self.description = surroundings.description
         self.hf_config: Mapping[str, int] = MappingProxyType(dict(surroundings.hf_config))
         self.model_types = surroundings.model_types
+        self._fetch_model_files = surroundings.fetch_model_files
         self.foreign = foreign
         self.module_classes: Mapping[str, str] = MappingProxyType(dict(module_classes))
 
     @property
-    def location(self) -> str:
-        """What to show for the path: the URL of a remote checkpoint."""
-        return location(self.path)
+    def path(self) -> Path:
+        """The file, or the index of shards; of a remote checkpoint, what stands for it."""
+        return self.location.path
+
+    @property
+    def url(self) -> str | None:
+        """The URL of a remote checkpoint, else None."""
+        return self.location.url
 
     @property
     def loads_without_code(self) -> bool:
@@ -377,10 +386,7 @@ class Checkpoint(ABC):
         Raises:
             CheckpointError: they cannot be fetched, or the user has to agree first.
         """
-        if self.url is not None:
-            from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
-
-            fetch_model_files(self.path.parent)
+        self._fetch_model_files()
         return self.path.parent
 
     def has_moments(self) -> bool:

@@ -9,9 +9,9 @@ from typing import Final
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.opening import open_checkpoint, open_file
-from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location
 
 MAX_REOPENED: Final = 8
 """Checkpoints that stay open in a process: the input, its auxiliary files, and a few shards."""
@@ -23,8 +23,9 @@ def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Check
     Args:
         where: the absolute path, or the URL, of the file or of the index of shards.
     """
-    path = location_path(where)
-    if url_of(path) is None and not path.exists():
+    location = Location.of(where)
+    path = location.path
+    if location.url is None and not path.exists():
         raise CheckpointError(
             tr(
                 "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "

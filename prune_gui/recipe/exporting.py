@@ -16,7 +16,6 @@ from prune_gui.checkpoint import (
     write_checkpoint,
     write_shards,
 )
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
 from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
@@ -24,6 +23,7 @@ from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.config_files import adapted_files, config_beside
 from prune_gui.recipe.compaction.loader import compact_loader_text
@@ -161,7 +161,7 @@ def write(
             tr(
                 "{folder}: shards cannot be compressed, because programs map them into memory. "
                 "Save without compression, or as a single file.",
-                folder=location(target.path),
+                folder=target.location,
             )
         )
     if form == "compact":
@@ -184,7 +184,7 @@ def write(
         _upload_to(checkpoint, target, overwrite=overwrite) as upload,
     ):
         if upload is not None:
-            target = replace(target, path=upload.folder / target.path.name)
+            target = replace(target, location=Location(upload.folder / target.location.name))
         template = surroundings(resolution, form)
         output = _Output(target, entries, template, files, overwrite, compressed, upload)
         written = output.check()
@@ -311,7 +311,7 @@ def _upload_to(
         raise CheckpointError(tr("{url} is open. Save under another name.", url=target.url))
     from prune_gui.checkpoint.remote.destination import uploading  # optional
 
-    return uploading(target.path, target.main, is_folder=target.is_folder, overwrite=overwrite)
+    return uploading(target.url, target.main, is_folder=target.is_folder, overwrite=overwrite)
 
 
 def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) -> bool:

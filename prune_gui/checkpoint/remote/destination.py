@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
 from prune_gui.checkpoint.remote.stores import listing
 from prune_gui.checkpoint.remote.uploads import (
     check_absent,
@@ -36,6 +35,7 @@ from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import uploads_folder
 from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
@@ -153,21 +153,20 @@ class Upload:
 
 
 @contextmanager
-def uploading(out: Path, main: str, *, is_folder: bool, overwrite: bool) -> Iterator[Upload]:
+def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Iterator[Upload]:
     """Yield an upload to a remote file or folder. After an exception, its files are removed.
 
     Remote folders are not replaced, because an object store cannot do that in one step.
 
     Args:
-        out: the local path that stands for the URL of the file or folder.
+        url: the URL of the file or folder.
         main: the name of the main file.
-        is_folder: whether `out` is a folder.
+        is_folder: whether it is that of a folder.
         overwrite: whether an existing file may be replaced.
 
     Raises:
         CheckpointError: the URL may not or cannot be written.
     """
-    url = url_of(out) or ""
     check_writable(url)
     remove_interrupted()
     overwrite = overwrite and not is_folder

@@ -18,10 +18,10 @@ from prune_gui.checkpoint.model_files import (
     max_inner_nbytes,
 )
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
-from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
 from prune_gui.checkpoint.remote.stores import DeniedError, Listing, listing, read_small
 from prune_gui.checkpoint.remote.surroundings import keep_copy
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.location import Location, is_plain_name
 from prune_gui.monitor import check_cancelled
 
 USUAL_NAMES: Final = (
@@ -51,21 +51,21 @@ LEFT_OUT: Final = ".not-fetched"
 """Stands for what a remote folder has beside small files."""
 
 
-def fetch_model_files(folder: Path) -> None:
+def fetch_model_files(folder: Location) -> None:
     """Fetch the files that are copied beside the weights, and remove local ones that are gone."""
     wanted = _listed_files(folder)
     if wanted is None:
         wanted = dict.fromkeys(USUAL_NAMES)
-    _forget_others(folder, wanted)
+    _forget_others(folder.path, wanted)
     for name, size in wanted.items():
         check_cancelled()
         _fetch(folder / name, size)
 
 
-def _listed_files(folder: Path) -> dict[str, int | None] | None:
+def _listed_files(folder: Location) -> dict[str, int | None] | None:
     """Return the sizes of the files to fetch, by their paths; None if the server does not tell."""
     try:
-        found = listing(url_of(folder) or "")
+        found = listing(folder.url or "")
     except DeniedError:  # a bucket may allow to read files, but not to list them
         found = None
     if found is None:
@@ -74,7 +74,7 @@ def _listed_files(folder: Path) -> dict[str, int | None] | None:
     wanted: dict[str, int | None] = dict(small[:MAX_FILES])
     wanted.pop(CONFIG_NAME, None)  # it was fetched when the checkpoint was opened
     for name in filter(is_inner_folder_name, found.folders[:MAX_FILES]):
-        inner = listing(url_of(folder / name) or "") if is_plain_name(name) else None
+        inner = listing((folder / name).url or "") if is_plain_name(name) else None
         if inner is not None:
             small = _small_files(inner, partial(max_inner_nbytes, name))
             all_small = len(small) == len(inner.files) <= MAX_INNER_FILES and not inner.folders
@@ -106,9 +106,9 @@ def _forget_others(folder: Path, wanted: Container[str]) -> None:
                 path.unlink()
 
 
-def _fetch(path: Path, size: int | None) -> None:
+def _fetch(location: Location, size: int | None) -> None:
     """Fetch a file whose size is known; else fetch it if it exists."""
-    url = url_of(path) or ""
+    path, url = location.path, location.url or ""
     content: bytes | None = b""
     if path.name != LEFT_OUT:
         fetch_limit.take(url, size or 0)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from prune_gui.checkpoint.remote.blocks import Blocks
-from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
@@ -40,9 +39,9 @@ class RemoteSource(Source):
 
     maps_neighbours = False
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, url: str) -> None:
         """Ask the server for the state of the file."""
-        self._url = url_of(path) or ""
+        self._url = url
         self._file_state = state = file_state(self._url)
         self.blocks = Blocks.of(self._url, state.tag, state.size, self._fetch)
         self._checked = time.monotonic()

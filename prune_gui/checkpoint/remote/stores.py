@@ -22,7 +22,6 @@ from prune_gui.checkpoint.remote.buckets import (
     check_installed,
     located,
 )
-from prune_gui.checkpoint.remote.locations import quoted
 from prune_gui.checkpoint.remote.web import (
     PIECE_BYTES,
     UNTRUSTED,
@@ -36,6 +35,7 @@ from prune_gui.checkpoint.remote.web import (
 )
 from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.language import tr
+from prune_gui.location import quoted
 from prune_gui.monitor import check_cancelled
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from prune_gui.checkpoint.folder import is_weight_file
 from prune_gui.checkpoint.formats import FORMATS
-from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
 from prune_gui.checkpoint.remote.stores import file_state, listing, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, read_index
 from prune_gui.checkpoint.sharded.split import part_names
@@ -18,34 +17,35 @@ from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location, is_plain_name
 
 
-def fetch_surroundings(path: Path) -> None:
+def fetch_surroundings(location: Location) -> None:
     """Fetch what is needed around a remote file or folder to open it."""
-    is_file = is_weight_file(path)
-    folder = path.parent if is_file else path
-    names = [path.name] if is_file else _weight_files(folder)
+    is_file = is_weight_file(location.path)
+    remote = location.parent if is_file else location
+    names = [location.name] if is_file else _weight_files(remote.url or "")
+    folder = remote.path
     if not is_file:
         _forget_others(folder, names)
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(CheckpointError):  # a bucket may allow to read some files only
-        config = read_small(f"{url_of(folder)}/{CONFIG_NAME}", MAX_CONFIG_BYTES)
+        config = read_small(f"{remote.url}/{CONFIG_NAME}", MAX_CONFIG_BYTES)
         keep_copy(folder / CONFIG_NAME, config)
     for name in names:
         if not is_index(folder / name):
             for file in part_names(name) or (name,):
                 (folder / file).touch()
             continue
-        index = read_small(f"{url_of(folder)}/{name}", MAX_INDEX_BYTES)
+        index = read_small(f"{remote.url}/{name}", MAX_INDEX_BYTES)
         keep_copy(folder / name, index)
         if index is not None:
             for shard in read_index(folder / name).shards:
                 (folder / shard).touch()
 
 
-def _weight_files(folder: Path) -> list[str]:
+def _weight_files(url: str) -> list[str]:
     """Return the names of the checkpoints and indexes in a remote folder."""
-    url = url_of(folder) or ""
     found = listing(url)
     if found is not None:
         return [name for name in found.files if is_plain_name(name) and is_weight_file(Path(name))]

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from prune_gui.checkpoint.remote import s3_uploads
 from prune_gui.checkpoint.remote.buckets import awaited, check_installed, located
-from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.checkpoint.remote.s3_uploads import ObjectExistsError, S3Error
 from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, read_range
 from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
@@ -66,14 +66,15 @@ def upload_id(url: str) -> str | None:
         return str(found.attributes.get(ID_ATTRIBUTE, ""))
 
 
-def exists(path: Path) -> bool:
-    """Return whether there is a file at a path, or at the URL that it stands for.
+def exists(location: Location) -> bool:
+    """Return whether there is a file at a location.
 
     Raises:
         CheckpointError: the object store cannot be reached.
     """
-    url = url_of(path)
-    return os.path.lexists(path) if url is None else upload_id(url) is not None
+    if location.url is None:
+        return os.path.lexists(location)
+    return upload_id(location.url) is not None
 
 
 def unfinished_url(url: str, own_id: str) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from prune_gui.checkpoint.remote.uploads import exists
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import valid_text
+from prune_gui.location import Location
 from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.compaction.source import Json
 
@@ -28,7 +29,7 @@ def adapted_files(copies: Mapping[str, bytes], plan: CompactPlan) -> dict[str, b
 
 def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
     """Return the config.json to write beside a single file, by name; {} if one is there already."""
-    if plan.config is None or exists(file.parent / CONFIG_NAME):
+    if plan.config is None or exists(Location.at(file.parent / CONFIG_NAME)):
         return {}
     return {CONFIG_NAME: _config_bytes(plan.config)}
 

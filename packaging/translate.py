@@ -1,8 +1,8 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, the
-first paragraph of the docstring of each built-in method, and the titles of units in the tables of
-architectures. Adds new messages to each catalogue
+Extracts every message of the program: the literals in calls of `tr`, `trn`, `deferred` and
+`FalseClaimError`, the first paragraph of the docstring of each built-in method, and the titles of
+units in the tables of architectures. Adds new messages to each catalogue
 `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
 the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
@@ -22,7 +22,7 @@ from prune_gui.pruning.methods import METHODS, Method, summary_of
 
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
-KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None}
+KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None, "FalseClaimError": None}
 
 
 def found() -> Catalog:

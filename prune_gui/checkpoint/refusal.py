@@ -10,10 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from prune_gui.errors import CheckpointError, PruneGuiError
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)
+
+
+class FalseClaimError(Exception):
+    """A fault of a file, as its parser finds it.
+
+    Attributes:
+        claim: the fault as the end of a sentence, to be translated with `tr` when it is shown.
+        foreign: the names of code in the pickle before the fault.
+    """
+
+    def __init__(self, claim: str, /, **fields: object) -> None:
+        self.claim = deferred(claim, **fields)
+        super().__init__(self.claim)
+        self.foreign: tuple[str, ...] = ()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint.byte_chunks import byte_chunks
-from prune_gui.checkpoint.torch.deflate import deflated_chunks
+from prune_gui.checkpoint.torch.archive import deflated_chunks
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT

@@ -18,6 +18,7 @@ from prune_gui.checkpoint.keras.listing import (
     list_datasets,
 )
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
 from prune_gui.checkpoint.spans import (
@@ -29,7 +30,6 @@ from prune_gui.checkpoint.spans import (
     dotted,
     invalid_file,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     MAX_SMALL_BYTES,
     ZIP_ERRORS,

@@ -16,6 +16,7 @@ import numpy as np
 from prune_gui.checkpoint.base import Surroundings
 from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.span_file import SpanFile
 from prune_gui.checkpoint.spans import (
@@ -26,7 +27,6 @@ from prune_gui.checkpoint.spans import (
     dotted,
     invalid_file,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     ZIP_ERRORS,
     RecordChecks,
@@ -129,7 +129,7 @@ class NpzCheckpoint(SpanCheckpoint):
         entries = self.archive.infolist()
         named = {entry.orig_filename: entry for entry in entries}
         if len(named) < len(entries):
-            raise FalseClaimError(deferred("its archive has two records of the same name"))
+            raise FalseClaimError("its archive has two records of the same name")
         if named:
             check_entries(named, source.size)
         starts = record_starts(entries, file, source.size)
@@ -158,7 +158,7 @@ class NpzCheckpoint(SpanCheckpoint):
                 header_nbytes = file.tell()
             except Exception as error:  # NumPy evaluates it as an expression of Python
                 raise FalseClaimError(
-                    deferred("the header of its array {key!r} is invalid", key=path)
+                    "the header of its array {key!r} is invalid", key=path
                 ) from error
             file.seek(0)
             header = file.read(header_nbytes)
@@ -168,11 +168,9 @@ class NpzCheckpoint(SpanCheckpoint):
         nbytes = checked_nbytes(path, shape, name)
         if header_nbytes + nbytes != entry.file_size:
             raise FalseClaimError(
-                deferred(
-                    "{key!r} does not fit its {nbytes:,} bytes",
-                    key=path,
-                    nbytes=entry.file_size - header_nbytes,
-                )
+                "{key!r} does not fit its {nbytes:,} bytes",
+                key=path,
+                nbytes=entry.file_size - header_nbytes,
             )
         start = starts[entry.header_offset] + header_nbytes
         span = None if entry.compress_type else (start, start + nbytes)
@@ -212,7 +210,7 @@ class NpzCheckpoint(SpanCheckpoint):
         except ZIP_ERRORS:
             complete = False
         if not complete:
-            claim = FalseClaimError(deferred("its record {name!r} is damaged", name=key))
+            claim = FalseClaimError("its record {name!r} is damaged", name=key)
             raise invalid_file(self.path, claim, "numpy.savez")
         if member.fortran:
             return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.optimizer_search import optimizer_states
+from prune_gui.checkpoint.torch.state_dict_search import optimizer_states
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import check_cancelled
@@ -119,9 +119,9 @@ class TorchLayout:
         if not {PICKLE_RECORD, SCRIPT_RECORD} & entries_by_name.keys():
             return
         if len({entry.orig_filename.lower().partition("/")[2] for entry in entries}) < len(entries):
-            raise FalseClaimError(deferred("its archive has two records of the same name"))
+            raise FalseClaimError("its archive has two records of the same name")
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
-            raise FalseClaimError(deferred("its records are not in one folder"))
+            raise FalseClaimError("its records are not in one folder")
         check_entries(entries_by_name, size)
         find_start = _find_starts(entries, file, size, read_late)
         self.records = {
@@ -153,9 +153,9 @@ class TorchLayout:
                     out[done : done + len(part)] = part
                     done += len(chunk)
         except ZIP_ERRORS as error:
-            raise FalseClaimError(deferred("its record {name!r} is damaged", name=name)) from error
+            raise FalseClaimError("its record {name!r} is damaged", name=name) from error
         if done != record.nbytes:
-            raise FalseClaimError(deferred("its record {name!r} is damaged", name=name))
+            raise FalseClaimError("its record {name!r} is damaged", name=name)
 
 
 class RecordChecks:
@@ -210,10 +210,8 @@ def check_end(file: BinaryIO, size: int) -> None:
         raise zipfile.BadZipFile("its end is not at the end of the file")
     if surplus:
         raise FalseClaimError(
-            deferred(
-                "it is larger than its archive declares (bytes after its end: {nbytes:,})",
-                nbytes=surplus,
-            )
+            "it is larger than its archive declares (bytes after its end: {nbytes:,})",
+            nbytes=surplus,
         )
     end_offset = size - reach + end_start
     numbers = _number(end, 8, 2), _number(end, 10, 2), _number(end, 12, 4), _number(end, 16, 4)
@@ -236,7 +234,7 @@ def check_end(file: BinaryIO, size: int) -> None:
             *(_number(zip64, 40, 8), _number(zip64, 48, 8)),
         )
         if not right or not _agree(numbers, wide):
-            raise FalseClaimError(deferred("its archive has two directories that differ"))
+            raise FalseClaimError("its archive has two directories that differ")
         numbers = wide
     entries_on_disk, entries, nbytes, offset = numbers
     if any(disks) or entries_on_disk != entries or offset + nbytes != end_offset:
@@ -273,36 +271,30 @@ def _is_empty_folder(entry: zipfile.ZipInfo) -> bool:
 def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
     """Check the directory entries of an archive of `size` bytes."""
     if min(entry.header_offset for entry in entries.values()) != 0:
-        raise FalseClaimError(deferred("its archive does not start with a record"))
+        raise FalseClaimError("its archive does not start with a record")
     for name, entry in entries.items():
         stored = entry.compress_type == zipfile.ZIP_STORED
         if entry.flag_bits & ENCRYPTED_FLAG:
-            raise FalseClaimError(deferred("its archive is encrypted"))
+            raise FalseClaimError("its archive is encrypted")
         if (
             entry.compress_type not in SUPPORTED_COMPRESSION
             or entry.flag_bits & ~KNOWN_FLAGS
             or entry.volume
         ):
             raise FalseClaimError(
-                deferred("its record {name!r} is compressed in a way torch cannot read", name=name)
+                "its record {name!r} is compressed in a way torch cannot read", name=name
             )
         folder = entry.external_attr & DOS_FOLDER_FLAG or entry.orig_filename.endswith("/")
         if folder and not _is_empty_folder(entry):
-            raise FalseClaimError(deferred("its record {name!r} is marked as a folder", name=name))
+            raise FalseClaimError("its record {name!r} is marked as a folder", name=name)
         if entry.header_offset + entry.compress_size > size or (
             stored and entry.compress_size != entry.file_size
         ):
-            raise FalseClaimError(
-                deferred("its record {name!r} is declared larger than the file", name=name)
-            )
+            raise FalseClaimError("its record {name!r} is declared larger than the file", name=name)
     unpacked = sum(entry.file_size for entry in entries.values())
     if unpacked > MAX_GROWTH * size:
         raise FalseClaimError(
-            deferred(
-                "its archive unpacks from {size:,} to {unpacked:,} bytes",
-                size=size,
-                unpacked=unpacked,
-            )
+            "its archive unpacks from {size:,} to {unpacked:,} bytes", size=size, unpacked=unpacked
         )
 
 
@@ -342,12 +334,10 @@ def _record_start(header: bytes, entry: zipfile.ZipInfo, end: int) -> int:
     name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
     start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
     if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:
-        raise FalseClaimError(deferred("the records of its archive overlap"))
+        raise FalseClaimError("the records of its archive overlap")
     if _number(header, 8, 2) != entry.compress_type or _number(header, 6, 2) & ENCRYPTED_FLAG:
         raise FalseClaimError(
-            deferred(
-                "its record {name!r} has two descriptions that differ",
-                name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
-            )
+            "its record {name!r} has two descriptions that differ",
+            name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
         )
     return start

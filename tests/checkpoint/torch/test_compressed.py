@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint.torch import archive, storages
 from prune_gui.checkpoint.torch import archive as torch_archive
-from prune_gui.checkpoint.torch import deflate, storages
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -91,7 +91,7 @@ def test_a_file_of_zeros_can_be_opened_again(tmp_path):
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(deflate, "DEFLATE_CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(archive, "DEFLATE_CHUNK_BYTES", 10_000)
     files = []
     for threads in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint.torch import deflate
-from prune_gui.checkpoint.torch.deflate import LAST_BLOCK, deflated, deflated_chunks
+from prune_gui.checkpoint.torch import archive
+from prune_gui.checkpoint.torch.archive import LAST_BLOCK, deflated, deflated_chunks
 from prune_gui.checkpoint.torch.zip_layout import MAX_GROWTH
 
 
@@ -32,7 +32,7 @@ def compressed(chunks, threads: int) -> bytes:
 @given(st.lists(st.binary(max_size=300) | st.integers(0, 300).map(bytes), max_size=8))
 def test_compressed_chunks_are_one_deflate_stream_for_any_number_of_threads(chunks):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deflate, "DEFLATE_CHUNK_BYTES", 64)
+        patch.setattr(archive, "DEFLATE_CHUNK_BYTES", 64)
         views = [(number, memoryview(chunk)) for number, chunk in enumerate(chunks)]
         stream = compressed(views, 1)
         assert compressed(views, 3) == stream

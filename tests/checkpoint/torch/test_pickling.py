@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint.torch.pickling import pickled
+from prune_gui.checkpoint.torch.writing import pickled
 
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64),

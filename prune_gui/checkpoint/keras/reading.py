@@ -105,8 +105,8 @@ class KerasCheckpoint(SpanCheckpoint):
                 datasets = list_datasets(file, span[0], span[1] - span[0])
             tensors = _tensors(datasets, *self.hdf5)
         except ListingError as fault:
-            claim = FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"]))
-            raise invalid_file(source.path, claim, "Keras") from None
+            problem = FAULTS.get(str(fault), FAULTS["damaged"])
+            raise invalid_file(source.path, FalseClaimError(problem), "Keras") from None
         except FalseClaimError as claim:
             raise invalid_file(source.path, claim, "Keras") from None
         except ZIP_ERRORS as error:
@@ -125,10 +125,10 @@ class KerasCheckpoint(SpanCheckpoint):
         entries = self.archive.infolist()
         named = {entry.orig_filename: entry for entry in entries}
         if len(named) < len(entries):
-            raise FalseClaimError(deferred("its archive has two records of the same name"))
+            raise FalseClaimError("its archive has two records of the same name")
         weights = named.get(WEIGHTS_RECORD)
         if weights is None:
-            raise FalseClaimError(deferred("its archive has no {name}", name=WEIGHTS_RECORD))
+            raise FalseClaimError("its archive has no {name}", name=WEIGHTS_RECORD)
         check_entries(named, source.size)
         start = record_starts(entries, file, source.size)[weights.header_offset]
         self.weights, self._checks = weights, RecordChecks(self.archive, source)
@@ -136,7 +136,7 @@ class KerasCheckpoint(SpanCheckpoint):
             if entry is not weights and entry.file_size <= MAX_SMALL_BYTES:
                 self._checks.check(entry)
         if weights.compress_type != zipfile.ZIP_STORED:
-            raise FalseClaimError(deferred("{name} in it is compressed", name=WEIGHTS_RECORD))
+            raise FalseClaimError("{name} in it is compressed", name=WEIGHTS_RECORD)
         return start, start + weights.file_size
 
     def read_key(self, key: str) -> torch.Tensor:
@@ -204,7 +204,7 @@ def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
     dtype, shape = DTYPES.get(dataset["dtype"]), dataset["shape"]
     if dataset["dtype"] == UNUSUAL:
         raise FalseClaimError(
-            deferred("the numbers of {key!r} have a form that NumPy does not know", key=key)
+            "the numbers of {key!r} have a form that NumPy does not know", key=key
         )
     if dtype is None or shape is None:
         special = deferred("HDF5 type {dtype}", dtype=one_line(dataset["dtype"], 40))

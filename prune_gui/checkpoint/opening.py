@@ -70,7 +70,7 @@ def _open(location: Location, state: str | None) -> Checkpoint:
     """Open what is at a location; see `open_checkpoint`."""
     path = location.path
     if location.url is not None:
-        from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
+        from prune_gui.checkpoint.remote.small_files import fetch_surroundings  # optional
 
         fetch_surroundings(location)
     component = find_component(path, state)
@@ -84,7 +84,7 @@ def _open(location: Location, state: str | None) -> Checkpoint:
         remarks += variants
     surroundings = look_around(path, remarks, component)
     if location.url is not None:
-        from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
+        from prune_gui.checkpoint.remote.small_files import fetch_model_files  # optional
 
         fetch = partial(fetch_model_files, Location.at(path).parent)
         surroundings = replace(surroundings, fetch_model_files=fetch)
@@ -121,7 +121,7 @@ def _source(path: Path) -> Source:
     location = Location.at(path)
     if location.url is None:
         return Source(path)
-    from prune_gui.checkpoint.remote.source import RemoteSource  # optional
+    from prune_gui.checkpoint.remote.blocks import RemoteSource  # optional
 
     return RemoteSource(path, location.url)
 

@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from prune_gui.checkpoint.remote import s3_uploads
-from prune_gui.checkpoint.remote.buckets import awaited, check_installed, located
-from prune_gui.checkpoint.remote.s3_uploads import ObjectExistsError, S3Error
+from prune_gui.checkpoint.remote import buckets
+from prune_gui.checkpoint.remote.buckets import (
+    ObjectExistsError,
+    S3Error,
+    awaited,
+    check_installed,
+    located,
+)
 from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, read_range
 from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
@@ -163,7 +168,7 @@ def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> 
 
 def _put_in_s3(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
     """Upload a file to S3 in parts, and return the ETag."""
-    return s3_uploads.upload_parts(
+    return buckets.upload_parts(
         urlsplit(url).netloc,
         located(url)[1],
         file.read,
@@ -193,7 +198,7 @@ def _put_and_copy(
             attributes={ID_ATTRIBUTE: own_id},
             use_multipart=True,
             chunk_size=file.part_nbytes,
-            max_concurrency=s3_uploads.MAX_REQUESTS,
+            max_concurrency=buckets.MAX_REQUESTS,
         )
         obstore.copy(store, other_key, key, overwrite=overwrite)
     finally:
@@ -236,7 +241,7 @@ def remove_parts(urls: Sequence[str], since: datetime) -> int:
     for bucket in {each.netloc for each in wanted if each.scheme == "s3"}:
         keys = [located(each.geturl())[1] for each in wanted if each.netloc == bucket]
         with _explained(f"s3://{bucket}"):
-            count += s3_uploads.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
+            count += buckets.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
     return count
 
 
@@ -253,7 +258,7 @@ def _read_back(url: str, file: _PartedFile) -> None:
         stop = min(start + file.part_nbytes, file.nbytes)
         return _md5(memoryview(read_range(url, start, stop, state))) == file.digests[part]
 
-    with ThreadPoolExecutor(s3_uploads.MAX_REQUESTS, "prune-gui-verify") as pool:
+    with ThreadPoolExecutor(buckets.MAX_REQUESTS, "prune-gui-verify") as pool:
         if state.size == file.nbytes and all(pool.map(is_equal, file.digests)):
             return
     remove_object(url)

@@ -61,7 +61,7 @@ def cache_limit() -> int:
         raise CheckpointError(f"{LIMIT_VARIABLE}: {error}") from None
 
 
-class Blocks:
+class FetchedBlocks:
     """A remote file of which blocks are fetched on demand. Thread-safe.
 
     The blocks stay in the cache folder until their room is needed. Only one process uses and
@@ -72,7 +72,7 @@ class Blocks:
         size: the size of the remote file in bytes.
     """
 
-    _opened: ClassVar[dict[str, Blocks]] = {}
+    _opened: ClassVar[dict[str, FetchedBlocks]] = {}
     _opening: ClassVar = threading.Lock()
 
     def __init__(self, url: str, name: str, size: int, fetch: Fetch) -> None:
@@ -89,7 +89,7 @@ class Blocks:
             self._file, self._present = self._open()
 
     @classmethod
-    def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> Blocks:
+    def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> FetchedBlocks:
         """Return the blocks of a remote file in one of its states; the caller closes them.
 
         Args:
@@ -348,7 +348,7 @@ class RemoteSource(Source):
         """Ask the server for the state of the file."""
         self._url = url
         self._file_state = state = file_state(self._url)
-        self.blocks = Blocks.of(self._url, state.tag, state.size, self._fetch)
+        self.blocks = FetchedBlocks.of(self._url, state.tag, state.size, self._fetch)
         self._checked = time.monotonic()
         try:
             super().__init__(path)

@@ -66,10 +66,6 @@ class FetchedBlocks:
 
     The blocks stay in the cache folder until their room is needed. Only one process uses and
     extends them at a time; another one that opens the same file has its own, and keeps none.
-
-    Attributes:
-        url: of the remote file.
-        size: the size of the remote file in bytes.
     """
 
     _opened: ClassVar[dict[str, FetchedBlocks]] = {}
@@ -90,11 +86,7 @@ class FetchedBlocks:
 
     @classmethod
     def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> FetchedBlocks:
-        """Return the blocks of a remote file in one of its states; the caller closes them.
-
-        Args:
-            size: the size of the file in bytes.
-        """
+        """Return the blocks of a remote file in one of its states; the caller closes them."""
         name = hashlib.sha256(f"{url}\n{tag}\n{size}".encode()).hexdigest()[:32]
         with cls._opening:
             blocks = cls._opened.get(name)
@@ -335,12 +327,7 @@ Every block that is fetched is compared, too.
 
 
 class RemoteSource(Source):
-    """A remote file, whose blocks are fetched when they are read and kept in the cache folder.
-
-    Attributes:
-        path: the local path that stands for its URL.
-        blocks: the bytes that were fetched.
-    """
+    """A remote file, whose blocks are fetched when they are read and kept in the cache folder."""
 
     maps_neighbours = False
 

@@ -50,8 +50,6 @@ class Destination(NamedTuple):
     """Where the files of an upload go. Workers of a cluster get a copy.
 
     Attributes:
-        url: of the folder.
-        id: of the upload.
         overwrite: whether objects of other uploads may be replaced.
     """
 
@@ -82,7 +80,6 @@ class Upload:
 
     Attributes:
         folder: a local folder for files before they are uploaded.
-        destination: where they go.
         record: says what is left after a kill.
     """
 
@@ -101,11 +98,7 @@ class Upload:
         self.record.add(names)
 
     def send(self, path: Path, name: str, monitor: Monitor) -> None:
-        """Upload a local file under a name; see `upload_file`.
-
-        Raises:
-            CheckpointError: it cannot be uploaded.
-        """
+        """Upload a local file under a name; see `upload_file`."""
         self.record.add([name])
         self.destination.send(path, name, monitor)
 
@@ -125,11 +118,7 @@ class Upload:
             self._sending = None
 
     def send_all(self, folder: Path, monitor: Monitor) -> None:
-        """Upload all files of a local folder, the main one last; see `upload_file`.
-
-        Raises:
-            CheckpointError: one of them cannot be uploaded.
-        """
+        """Upload all files of a local folder, the main one last; see `upload_file`."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
         for path in sorted(paths, key=lambda path: (path == folder / self._main, path)):
             self.send(path, path.relative_to(folder).as_posix(), monitor)
@@ -159,10 +148,7 @@ def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Itera
     Remote folders are not replaced, because an object store cannot do that in one step.
 
     Args:
-        url: the URL of the file or folder.
         main: the name of the main file.
-        is_folder: whether it is that of a folder.
-        overwrite: whether an existing file may be replaced.
 
     Raises:
         CheckpointError: the URL may not or cannot be written.
@@ -194,7 +180,6 @@ class _Record(NamedTuple):
     """What is uploaded, in a file.
 
     Attributes:
-        destination: of the upload.
         main: the name of the file that is completed last.
         names: the names of all files whose upload may have begun.
         since: when the upload began.

@@ -10,11 +10,7 @@ from prune_gui.language import tr
 
 
 class FetchLimitError(CheckpointError):
-    """Something is not fetched, because the user has to agree first.
-
-    Attributes:
-        nbytes: what reading it would fetch.
-    """
+    """Something is not fetched, because the user has to agree first."""
 
     def __init__(self, name: str, nbytes: int) -> None:
         super().__init__(

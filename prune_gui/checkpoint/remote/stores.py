@@ -68,7 +68,6 @@ class FileState(NamedTuple):
     """The state of a remote file, which detects changes.
 
     Attributes:
-        size: the size in bytes.
         tag: the ETag, or the time of the last change if the server has no ETags.
     """
 
@@ -121,9 +120,7 @@ class FilePart(NamedTuple):
     """Bytes of a remote file, as they were answered.
 
     Attributes:
-        state: of the whole file.
         span: which bytes they are, as (start, stop).
-        octets: the bytes.
     """
 
     state: FileState

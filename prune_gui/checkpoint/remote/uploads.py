@@ -92,9 +92,6 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
 
     The object is created or replaced in one step, when all parts are there. After an error, the
     parts are removed.
-
-    Args:
-        monitor: counts the bytes that are uploaded.
     """
     from obstore.exceptions import AlreadyExistsError  # optional
 
@@ -121,10 +118,7 @@ class _PartedFile:
     """A file that is read in parts, each of them once.
 
     Attributes:
-        nbytes: the size of the file in bytes.
         part_nbytes: the size of all parts except for the last one, in bytes.
-        n_parts: the number of parts.
-        digests: the MD5 of each part that was read.
     """
 
     def __init__(self, path: Path, monitor: Monitor) -> None:

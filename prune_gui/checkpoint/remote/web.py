@@ -67,8 +67,6 @@ class Answer(NamedTuple):
     """What a server answered.
 
     Attributes:
-        status: 200 or 206.
-        headers: the headers.
         octets: the body; empty for a HEAD request, or if the status is not the one that was wanted.
     """
 
@@ -112,11 +110,7 @@ class Patience:
 def request(
     method: str, url: str, token: str, headers: Mapping[str, str], status: int, limit: int
 ) -> Answer:
-    """Make a request, and follow redirects.
-
-    Args:
-        limit: the maximum size of this body in bytes.
-    """
+    """Make a request, and follow redirects."""
     try:
         return _followed(method, url, token, headers, status, limit)
     except ssl.SSLCertVerificationError as error:
@@ -199,8 +193,6 @@ class _Connection(http.client.HTTPConnection):
 
     Attributes:
         prefix: what stands before the path in a request: something if there is a proxy.
-        proxy_login: the header for the proxy.
-        patience: limits the request that is made.
     """
 
     def __init__(self, origin: _Origin) -> None:

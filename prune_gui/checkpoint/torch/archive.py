@@ -53,9 +53,7 @@ class NewRecord(NamedTuple):
     """A record to write.
 
     Attributes:
-        name: its name without the folder.
         nbytes: the total bytes of all chunks.
-        chunks: returns its bytes.
         has_values: whether it holds values of tensors, so that compressing it may be worth it.
         tensor: the tensor whose values are all of it, or "".
         compressed: the record of another archive whose compressed bytes are copied.
@@ -89,11 +87,7 @@ class TorchArchive:
     def write(
         self, records: Sequence[NewRecord], monitor: Monitor, *, compressed: bool
     ) -> Iterator[tuple[NewRecord, int]]:
-        """Write records, and yield each with its CRC-32; `monitor` counts their bytes.
-
-        Args:
-            compressed: whether those with values are compressed if that makes them smaller.
-        """
+        """Write records, and yield each with its CRC-32; `monitor` counts their bytes."""
         groups = groupby(records, lambda each: compressed and each.has_values)
         for is_deflated, group in groups:
             write = self._write_deflated if is_deflated else self._write_stored

@@ -71,12 +71,7 @@ def checked_view(
     strides: tuple[object, ...],
     dtype: torch.dtype | None = None,
 ) -> int:
-    """Return the number of elements of a strided view of a storage.
-
-    Args:
-        shape: the shape of the view.
-        dtype: the dtype of the view; None for that of the storage.
-    """
+    """Return the number of elements of a strided view of a storage."""
     if len(shape) != len(strides):
         raise FalseClaimError("it declares a tensor of an impossible shape")
     numel = checked_numel((offset, *strides), shape)
@@ -91,11 +86,7 @@ def checked_view(
 
 
 def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
-    """Return the number of elements of a tensor.
-
-    Args:
-        shape: the shape.
-    """
+    """Return the number of elements of a tensor."""
     if len(shape) <= MAX_DIMS and are_sizes((*others, *shape)):
         sizes = cast("tuple[int, ...]", shape)
         if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:

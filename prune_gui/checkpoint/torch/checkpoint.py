@@ -142,11 +142,7 @@ class TorchCheckpoint(FileCheckpoint):
         return values.detach().resolve_conj().resolve_neg()
 
     def values_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a strided tensor of `content` with its values: itself, unless the file is remote.
-
-        Raises:
-            CheckpointError: the values cannot be fetched.
-        """
+        """Return a strided tensor of `content` with its values: itself if the file is local."""
         if self.file.unread is None:
             return tensor
         with self._explained():

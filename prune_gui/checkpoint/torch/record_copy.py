@@ -104,7 +104,6 @@ class CopyPlan:
     """Where the new values go.
 
     Attributes:
-        template: the file to copy.
         layout: the records of its archive; None for a legacy file.
         placed: the values by the name of the record; "" is a legacy file.
         fixed: the tensors that have no place for other values.

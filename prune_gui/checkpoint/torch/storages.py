@@ -34,8 +34,6 @@ class StorageLocation:
     """Where the bytes of a storage are, in memory and in the file.
 
     Attributes:
-        address: the address of the first byte in memory.
-        nbytes: the size in bytes.
         record: the name of the record of the archive; "" in a legacy file.
         start: the position of the first byte in the record, or in the legacy file.
     """
@@ -71,7 +69,6 @@ class FileStorages(ABC):
     values if the file omits some.
 
     Attributes:
-        nbytes: the total bytes of all storages.
         locations: where the storages with bytes are; complete after `fill`.
     """
 

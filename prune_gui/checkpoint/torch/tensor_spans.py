@@ -46,8 +46,6 @@ class Placement(NamedTuple):
     Attributes:
         record: the record of the archive; "" in a legacy file.
         start: the position of its first byte in the record, or in the legacy file.
-        tensor: the tensor in the opened file.
-        chunks: the new values.
     """
 
     record: str

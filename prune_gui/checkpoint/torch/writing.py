@@ -117,10 +117,7 @@ class _Contents(NamedTuple):
     """What an archive holds, except for the record of this program.
 
     Attributes:
-        root: the path of the state dict.
-        records: all other records.
         checksums: the CRC-32 of each tensor by name, as far as they were written.
-        folder: the name of the folder with the records.
     """
 
     root: Root
@@ -317,11 +314,7 @@ def identity(storage: UntypedStorage) -> int:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes the pickle that torch.save writes.
-
-    Attributes:
-        storages: the storages so far, by number.
-    """
+    """Writes the pickle that torch.save writes."""
 
     def __init__(self, file: io.BytesIO, blanks: Iterable[torch.Tensor]) -> None:
         super().__init__(file, PROTOCOL)

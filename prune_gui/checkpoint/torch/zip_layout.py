@@ -68,12 +68,7 @@ NO_END: Final = deferred("the directory of its archive does not end where it is 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One file of the archive.
-
-    Attributes:
-        entry: the entry of the directory.
-        find_start: returns `start`.
-    """
+    """One file of the archive."""
 
     entry: zipfile.ZipInfo
     find_start: Callable[[], int]
@@ -97,11 +92,7 @@ class Record:
 class TorchLayout:
     """The records of a torch archive.
 
-    Args:
-        size: the size of the file in bytes.
-
     Attributes:
-        folder: the name of the folder that contains all records.
         records: the records by name, without the name of the folder.
     """
 

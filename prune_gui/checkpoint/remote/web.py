@@ -5,6 +5,7 @@ The body of an answer that says anything but "here are the bytes" is never read.
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import os
 import select
@@ -358,3 +359,4 @@ class _Idle:
 
 _idle: Final = _Idle()
 close_idle: Final = _idle.close
+atexit.register(close_idle)

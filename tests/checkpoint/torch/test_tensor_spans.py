@@ -49,18 +49,6 @@ def test_slices_that_share_no_elements_are_ordinary_parameters(saved):
         assert opened.warnings == ()
 
 
-def test_the_weights_of_a_flattened_lstm_are_ordinary_parameters(saved):
-    lstm = torch.nn.LSTM(3, 4, 2)
-    flat = torch.cat([weight.detach().view(-1) for weight in lstm.parameters()])
-    pieces = flat.split([weight.numel() for weight in lstm.parameters()])
-    state = {
-        name: piece.view(weight.shape)
-        for (name, weight), piece in zip(lstm.named_parameters(), pieces, strict=True)
-    }
-    with open_checkpoint(saved(state)) as opened:
-        assert all(info.not_prunable is None for info in opened.tensors.values())
-
-
 def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
     weight = torch.ones(4, 3)
     with open_checkpoint(saved({"a": weight, "b": weight, "c": weight[:2]})) as opened:

@@ -165,8 +165,7 @@ class ObjectExistsError(S3Error):
 
 
 def upload_parts(
-    bucket: str,
-    key: str,
+    url: str,
     read_part: Callable[[int], bytes],
     n_parts: int,
     metadata: Mapping[str, str],
@@ -177,7 +176,7 @@ def upload_parts(
 
     `read_part` returns the bytes of a part, which are counted from 0, and is called on threads.
     """
-    where = {"Bucket": bucket, "Key": key}
+    where = {"Bucket": urlsplit(url).netloc, "Key": located(url)[1]}
     with _converted_errors():
         client = _client()
         where["UploadId"] = client.create_multipart_upload(**where, Metadata=metadata)["UploadId"]
@@ -200,9 +199,8 @@ def upload_parts(
         return str(answer["ETag"])
 
 
-def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> int:
-    """Remove the parts of abandoned uploads, and return how many uploads it were."""
-    count = 0
+def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> None:
+    """Remove the parts of abandoned uploads that began since a time."""
     with _converted_errors():
         client = _client()
         pages = client.get_paginator("list_multipart_uploads").paginate(
@@ -214,8 +212,6 @@ def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> int:
                 client.abort_multipart_upload(
                     Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                 )
-                count += 1
-    return count
 
 
 def _client() -> Any:  # noqa: ANN401 - its classes are made at run time

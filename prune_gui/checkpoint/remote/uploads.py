@@ -104,7 +104,10 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
             if file.n_parts == 1:
                 tag = _put_whole(url, own_id, file, overwrite=overwrite)
             elif unfinished is None:
-                tag = _put_in_s3(url, own_id, file, overwrite=overwrite)
+                metadata = {ID_ATTRIBUTE: own_id}
+                tag = buckets.upload_parts(
+                    url, file.read, file.n_parts, metadata, overwrite=overwrite
+                )
             else:
                 tag = _put_and_copy(url, unfinished, own_id, file, overwrite=overwrite)
     except (AlreadyExistsError, ObjectExistsError):
@@ -160,18 +163,6 @@ def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> 
     return result["e_tag"] or ""
 
 
-def _put_in_s3(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
-    """Upload a file to S3 in parts, and return the ETag."""
-    return buckets.upload_parts(
-        urlsplit(url).netloc,
-        located(url)[1],
-        file.read,
-        file.n_parts,
-        {ID_ATTRIBUTE: own_id},
-        overwrite=overwrite,
-    )
-
-
 def _put_and_copy(
     url: str, unfinished: str, own_id: str, file: _PartedFile, *, overwrite: bool
 ) -> str:
@@ -224,19 +215,17 @@ def remove_object(url: str) -> None:
             return
 
 
-def remove_parts(urls: Sequence[str], since: datetime) -> int:
+def remove_parts(urls: Sequence[str], since: datetime) -> None:
     """Remove the parts of uploads to these URLs that nobody will complete.
 
     S3 keeps such parts, which cost money, until they are removed. Azure removes them after a week.
     Google Cloud Storage does it if the bucket has a rule for that.
     """
     wanted = [urlsplit(url) for url in urls]
-    count = 0
     for bucket in {each.netloc for each in wanted if each.scheme == "s3"}:
         keys = [located(each.geturl())[1] for each in wanted if each.netloc == bucket]
         with _explained(f"s3://{bucket}"):
-            count += buckets.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
-    return count
+            buckets.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
 
 
 @not_cancelled()

@@ -48,7 +48,6 @@ class OutputPath:
 
     Attributes:
         location: of a file or a folder.
-        is_folder: whether it is a folder.
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
         shard_size: maximum bytes per shard; None if the shards are those of the input.

@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, cast
 import numpy as np
 from filelock import FileLock, Timeout
 
-from prune_gui.byte_counts import parse_bytes
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.small_files import fetch_model_files
 from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.span_file import SpanFile
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.location import cache_folder
+from prune_gui.location import Location, cache_folder
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.number_formats import parse_bytes
+from prune_gui.regular_files import SpanFile
 
 if TYPE_CHECKING:
     import mmap
@@ -363,13 +364,14 @@ class RemoteSource(Source):
         """Return a local file with all bytes; see `Source.whole_file`."""
         return self.blocks.whole_file()
 
-    def open_again(self) -> BinaryIO:
-        """Return another reader of the same bytes; see `Source.open_again`."""
-        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
-
     def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
         """Return the bytes to fetch before spans can be read; see `Source.missing_nbytes`."""
         return self.blocks.missing_nbytes(spans)
+
+    def model_files_folder(self) -> Path:
+        """Fetch the small files beside the file, and return the folder with their copies."""
+        fetch_model_files(Location.at(self.path).parent)
+        return self.path.parent
 
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of the file; see `Source.fetch`."""
@@ -390,7 +392,7 @@ class RemoteSource(Source):
         return memoryview(read_range(self._url, start, stop, self._file_state))
 
     def _open(self) -> BinaryIO:
-        return self.open_again()
+        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
 
     def _map(self, start: int, stop: int, first: int) -> mmap.mmap:
         return self.blocks.map(start, stop, first)

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple, Self, TypeVar
 
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.source import CHUNK_BYTES
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, MAX_GROWTH
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.prefetch import prefetch
+from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.monitor import Monitor
 
 FOLDER: Final = "archive"

@@ -16,7 +16,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import VALUES_FOLDER, NewRecord
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.storages import StorageMap
@@ -24,7 +24,7 @@ from prune_gui.checkpoint.torch.tensor_spans import Chunks, Placement, repeats_e
 from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, TorchLayout
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
-from prune_gui.checkpoint.write.prefetch import prefetch
+from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor

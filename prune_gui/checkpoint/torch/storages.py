@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import torch
 
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.refusal import FalseClaimError
-from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.source import CHUNK_BYTES, Source
 from prune_gui.checkpoint.torch.tensor_spans import spanned_nbytes
 from prune_gui.checkpoint.torch.zip_layout import Record, TorchLayout
 from prune_gui.errors import CheckpointError

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks
 
 MAX_COMPARISONS: Final = 1 << 19
 """The limit for pairs of views whose spans overlap; beyond it, views are assumed to overlap."""

@@ -16,7 +16,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import (
     FOLDER,
     VALUES_FOLDER,
@@ -29,9 +29,8 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import CopyPlan, copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD, VERSION_RECORD
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor

@@ -3,7 +3,7 @@
 Every URL has a path in the cache folder of the program, from which it can be told again. So
 sessions, recent files and the index of shards keep paths only. The files there are empty, or small
 copies, such as that of an index: no program can mistake them for the remote file. Its values are in
-other files (see `prune_gui.checkpoint.remote.blocks`).
+other files (see `prune_gui.checkpoint.remote.fetched_blocks`).
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _source(path: Path) -> Source:
     location = Location.at(path)
     if location.url is None:
         return Source(path)
-    from prune_gui.checkpoint.remote.blocks import RemoteSource  # optional
+    from prune_gui.checkpoint.remote.fetched_blocks import RemoteSource  # optional
 
     return RemoteSource(path, location.url)
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMessageBox
 from safetensors.torch import save_file
 from waiting import change
 
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.gui.dialogs.location import LocationDialog
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.runtime.locale import without_mnemonics

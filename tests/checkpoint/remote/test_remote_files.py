@@ -14,8 +14,8 @@ from gguf_files import write_gguf
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.checkpoint.remote import blocks as blocks_module
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES, MAX_REQUEST_BYTES, RemoteSource
+from prune_gui.checkpoint.remote import fetched_blocks as blocks_module
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES, MAX_REQUEST_BYTES, RemoteSource
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -163,7 +163,7 @@ def test_a_change_while_a_file_is_open_is_noticed(server, local, has_tags):
 
 
 def test_a_change_is_noticed_without_a_fetch(server, local, monkeypatch):
-    monkeypatch.setattr("prune_gui.checkpoint.remote.blocks.CHECK_INTERVAL_S", 0)
+    monkeypatch.setattr("prune_gui.checkpoint.remote.fetched_blocks.CHECK_INTERVAL_S", 0)
     with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
         opened.read("second.weight")
         save_file({"other": torch.ones(5)}, local)

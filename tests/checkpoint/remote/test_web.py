@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 import prune_gui
 from prune_gui.checkpoint.remote import stores, web
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.errors import CheckpointError
 
 

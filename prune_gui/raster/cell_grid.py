@@ -30,11 +30,9 @@ Layout = TypeVar("Layout", bound=ParameterLayout)
 
 @dataclass(frozen=True, slots=True)
 class GridChunk:
-    """Rows and columns of a tile whose elements are within a chunk of memory.
+    """Rows and columns of a tile whose elements are within the flat indices [start, stop).
 
     Attributes:
-        start: flat index of the first element.
-        stop: flat index after the last element.
         rows: offset of each row from `start`; gaps are omitted.
         columns: offset of each column from its row; gaps are omitted.
         down: the cell of each row, as an index down the tile.
@@ -54,7 +52,6 @@ class CellGrid(Generic[Layout]):
     """A grid of cells over a rectangle of a layout.
 
     Attributes:
-        layout: the layout of the parameter.
         row_edges: int64 (cells down + 1), the first row of each cell, and the row after the last.
         column_edges: int64 (cells across + 1), in the same way.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.raster import cell_kernels
@@ -19,6 +19,7 @@ from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.statistics import kernels
+from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.element_values import Measure
 from prune_gui.statistics.scores import ALL, Flags
 from prune_gui.statistics.values import Values
@@ -26,16 +27,13 @@ from prune_gui.statistics.values import Values
 
 @dataclass(frozen=True, slots=True)
 class CellStatistics:
-    """A grid of cells over a rectangle of a layout. The arrays are read-only.
+    """A grid of cells over some rows and columns of a layout; read-only (cells down, cells across).
 
     Attributes:
-        rows: the rows that the grid covers.
-        columns: the columns that the grid covers.
-        mean: float64 (cells down, cells across), the mean of the finite numbers of each cell; NaN
+        mean: the mean of the finite numbers of each cell; NaN where there is none.
+        farthest: the finite number of the largest magnitude, of x and -x the positive one; NaN
             where there is none.
-        farthest: float64, the finite number of the largest magnitude, of x and -x the positive one;
-            NaN where there is none.
-        non_finite: boolean, whether one of the numbers is NaN or infinite.
+        non_finite: whether one of the numbers is NaN or infinite.
     """
 
     rows: range
@@ -55,9 +53,7 @@ def cell_statistics(
 ) -> CellStatistics:
     """Return the statistics of each cell of a rectangle of a layout; every element counts.
 
-    Args:
-        cells: maximum number of cells (down, across); at most one per row and column. The sizes
-            of cells differ by at most one row or column.
+    See `CellGrid.over` for the cells.
     """
     transposed = turned(layout)
     if transposed is not None:
@@ -84,7 +80,8 @@ def cell_statistics(
             )
 
     monitor.expect(grid.size)
-    _exhaust(run(fill, grid.tiles()))
+    for _ in run(fill, grid.tiles()):
+        pass
     has_finite = finite > 0
     mean = np.divide(total, finite, out=np.full(grid.shape, np.nan), where=has_finite)
     farthest[~has_finite] = np.nan
@@ -96,15 +93,13 @@ def cell_statistics(
 def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
     """Return the largest magnitude of a finite number; 0.0 if there is none."""
 
-    def max_magnitude(span: tuple[int, int]) -> float:
-        monitor.advance(span[1] - span[0])
-        numbers, defined = measure(*span)
+    def max_magnitude(start: int, stop: int) -> float:
+        numbers, defined = measure(start, stop)
         limits = np.zeros(2)
         kernels.widen_range(numbers if defined.size == 0 else numbers[defined], limits)
         return float(max(-limits[0], limits[1]))
 
-    monitor.expect(size)
-    return max(run(max_magnitude, chunks(size)), default=0.0)
+    return max(map_chunks(max_magnitude, size, monitor), default=0.0)
 
 
 def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) -> float:
@@ -115,20 +110,13 @@ def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) ->
     else:
         keys = ScoreKeys.of(weight_reader(checkpoint, checkpoint.tensors[name]))
 
-    def max_key(span: tuple[int, int]) -> int:
-        monitor.advance(span[1] - span[0])
-        bits = keys.bits(*span)
+    def max_key(start: int, stop: int) -> int:
+        bits = keys.bits(start, stop)
         as_key = bits.dtype.type
         end = as_key(keys.first_non_finite)
         return cell_kernels.highest_key(bits, as_key(keys.magnitude), end)
 
-    monitor.expect(keys.size)
-    return keys.value(max(run(max_key, chunks(keys.size)), default=0))
-
-
-def _exhaust(results: Iterator[None]) -> None:
-    for _ in results:
-        pass
+    return keys.value(max(map_chunks(max_key, keys.size, monitor), default=0))
 
 
 @dataclass(frozen=True, slots=True)

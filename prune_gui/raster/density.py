@@ -30,14 +30,12 @@ Take = Callable[[Tile, NDArray[np.int64], NDArray[np.int64]], None]
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """A grid of cells over a rectangle of a parameter's layout. The arrays are read-only.
+    """A grid of cells over some rows and columns of a layout; read-only (cells down, cells across).
 
     Attributes:
-        rows: the rows that the grid covers.
-        columns: the columns that the grid covers.
-        share: float32 (cells down, cells across), the pruned share of each cell.
-        step: uint8 (cells down, cells across), the step that pruned the most elements of the cell
-            (of equals the lowest number); 0 where none is pruned, 255 for "in the file".
+        share: float32, the pruned share of each cell.
+        step: uint8, the step that pruned the most elements of the cell (of equals the lowest
+            number); 0 where none is pruned, 255 for "in the file".
     """
 
     rows: range
@@ -58,11 +56,7 @@ def density(
     """Return the density of pruned elements in a rectangle of a parameter's layout.
 
     Computes codes only for the rows that it covers; needs a few chunks of memory at any size. A
-    cell without elements, between kernels, has the share NaN.
-
-    Args:
-        cells: maximum number of cells (down, across); at most one per row and column. The sizes
-            of cells differ by at most one row or column.
+    cell without elements, between kernels, has the share NaN. See `CellGrid.over` for the cells.
     """
     code_index = CodeIndex.of(resolution.layers.get(name, ()))
     codes = np.array(code_index.codes, np.uint8)
@@ -189,11 +183,7 @@ def _count_with_gaps(
 def _rectangles(
     layout: SliceLayout, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Divide a tile into rectangles whose elements are within one chunk of memory.
-
-    Yields:
-        The rows (start, stop) and the columns (start, stop) of each rectangle.
-    """
+    """Divide a tile into rectangles (of rows and columns) that are within one chunk of memory."""
     first, last = int(row_edges[0]), int(row_edges[-1])
     left, right = int(column_edges[0]), int(column_edges[-1])
     length = (right - left - 1) * layout.column_stride + 1

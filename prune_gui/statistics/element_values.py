@@ -114,21 +114,14 @@ def margins(resolution: Resolution, name: str, step: int) -> Measure:
 
 
 def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: str) -> Measure:
-    """Return a reader of the values in the file minus those in another file.
-
-    Args:
-        resolution: the resolution of the first file.
-        name: name of the parameter in both files.
-        other: opens the other file and keeps it open.
-        path: the other file.
+    """Return a reader of the values in the file minus those in another file, which `other` opens.
 
     Raises:
         RecipeError: the other file cannot be opened, or has no parameter of that name and shape.
     """
     checkpoint = resolution.checkpoint
     info = checkpoint.tensors[name]
-    origin = other.entries(path, info, "weights")
-    delta = WeightDelta(weight_reader(checkpoint, info), origin)
+    delta = WeightDelta(weight_reader(checkpoint, info), other.entries(path, info, "weights"))
     return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
 
 
@@ -187,7 +180,6 @@ class StepScore:
     """The score of one element in one step.
 
     Attributes:
-        step: the number of the step.
         score: the score of the element or of its unit; None if the step does not rank it.
         cut: the score of the last pruned unit; None if the step prunes none.
     """
@@ -202,8 +194,8 @@ class Element:
     """One element of a parameter.
 
     Attributes:
-        index: its index, one number per dimension.
-        value: its value; see `values.shown`.
+        index: one number per dimension.
+        value: see `values.shown`.
         code: the step that pruned it; 0: kept, 255: pruned in the file.
         scores: its score in every step, up to the one that pruned it.
     """

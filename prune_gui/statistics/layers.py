@@ -50,7 +50,6 @@ class LayerStatistics:
     """The statistics of every prunable parameter. The arrays are read-only.
 
     Attributes:
-        resolution: the resolution.
         infos: the parameters, in file order.
         sizes: int64 (parameters,), the bytes of each.
         measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
@@ -89,10 +88,8 @@ def empty_statistics(
 ) -> LayerStatistics:
     """Return the statistics of all parameters without reading weights.
 
-    Args:
-        resolution: the resolution.
-        before: earlier statistics. For the same open file, statistics of the weights are reused,
-            and those of the kept weights for parameters whose applied steps are equal.
+    Of earlier statistics of the same open file, those of the weights are reused, and those of the
+    kept weights for parameters whose applied steps are equal.
     """
     if before is None or before.checkpoint is not resolution.checkpoint:
         infos = tuple(resolution.checkpoint.tensors[name] for name in resolution.counts)
@@ -120,10 +117,8 @@ def compute(
     """Return statistics with parameters added that are not computed yet, smallest first.
 
     Args:
-        statistics: the statistics computed so far.
         wanted: called before each parameter is read, or before all are if an executor reads them;
             False stops the computation.
-        monitor: receives the number of bytes read.
     """
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]
@@ -169,14 +164,7 @@ def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """The task to measure a large parameter, or some small ones.
-
-    Attributes:
-        indices: of the parameters.
-        checkpoint: the open file.
-        infos: the parameters.
-        stacks: the applied steps of each.
-    """
+    """The task to measure a large parameter, or some small ones; with the indices of each."""
 
     indices: list[int]
     checkpoint: Checkpoint

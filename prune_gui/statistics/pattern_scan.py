@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.heads import Heads, attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.parallel import chunks, run
@@ -112,6 +114,14 @@ class PatternScan:
         self._dead_rows = np.zeros(shape[0], np.bool_)
         self._dead_columns = np.ones(shape[1], np.bool_)
         self._blocks = np.zeros((shape[0] // MIN_SIDE, self._columns // MIN_SIDE), np.bool_)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, info: TensorInfo) -> PatternScan:
+        """Return the scan of a parameter; of one with fewer than two dims, only zeros."""
+        if len(info.shape) < 2:
+            return cls((info.numel, 1))
+        heads = attention_heads(checkpoint, info.name)
+        return cls(info.shape, heads, weight_layout(checkpoint, info.name))
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Yield the spans (start, stop) of flat indices that `look` takes: whole rows."""

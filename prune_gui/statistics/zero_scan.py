@@ -13,8 +13,6 @@ from typing import Final
 import numpy as np
 import torch
 
-from prune_gui.architecture.heads import attention_heads
-from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
@@ -57,13 +55,6 @@ class ZeroScan:
         """Count for about this time, or until all is counted; return the zeros so far.
 
         An executor, whose speed is not known, counts in `ROUND_BYTES` instead.
-
-        Args:
-            seconds: time limit; infinite for none.
-            monitor: receives the number of bytes read.
-
-        Raises:
-            CheckpointError: the file changed while it was read.
         """
         end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)
@@ -123,14 +114,18 @@ class ZeroScan:
             self._counts[info.name] = count = int(np.count_nonzero(of_one))
             self._elements += info.numel
             if count and len(info.shape) > 1:
-                scan = self._pattern_scan(info)
+                scan = PatternScan.of(self._checkpoint, info)
                 for span in scan.spans():
                     scan.add(scan.look(span[0], of_one[slice(*span)]))
                 self._patterns[info.name] = scan.found()
             self._done += info.nbytes
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
-        read, scan, count = _zero_reader(self._checkpoint, info), self._pattern_scan(info), 0
+        read, scan, count = (
+            _zero_reader(self._checkpoint, info),
+            PatternScan.of(self._checkpoint, info),
+            0,
+        )
         before, spans = self._done, scan.spans()
 
         def look(span: tuple[int, int]) -> PatternChunk:
@@ -147,12 +142,6 @@ class ZeroScan:
                     self._patterns[info.name] = scan.found()
             self._done = before + info.nbytes * some[-1][1] // info.numel
             yield
-
-    def _pattern_scan(self, info: TensorInfo) -> PatternScan:
-        if len(info.shape) < 2:
-            return PatternScan((info.numel, 1))
-        heads = attention_heads(self._checkpoint, info.name)
-        return PatternScan(info.shape, heads, weight_layout(self._checkpoint, info.name))
 
 
 _ENDED: Final = object()

@@ -35,8 +35,7 @@ class GridChunk:
     Attributes:
         rows: offset of each row from `start`; gaps are omitted.
         columns: offset of each column from its row; gaps are omitted.
-        down: the cell of each row, as an index down the tile.
-        across: the cell of each column, as an index across the tile.
+        down, across: the cell of each row and of each column, as an index in the tile.
     """
 
     start: int
@@ -156,11 +155,9 @@ def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tupl
 
 
 def _runs_of_lines(lines: Lines, length: int) -> Iterator[slice]:
-    """Divide rows or columns into runs, each of which is read in one call.
+    """Divide rows or columns, given their offsets, into runs, each of which is read in one call.
 
-    Args:
-        lines: their offsets, ascending.
-        length: flat indices from the first element of a row or column to its last, inclusive.
+    A row or column has `length` flat indices from its first element to its last, inclusive.
     """
     if not lines.size:
         return

@@ -121,12 +121,7 @@ def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) ->
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The means of the rows and columns of a layout; NaN for gaps. The arrays are read-only.
-
-    Attributes:
-        rows: float64 (rows,).
-        columns: float64 (columns,).
-    """
+    """The means of the rows and of the columns of a layout; NaN for gaps. Read-only."""
 
     rows: NDArray[np.float64]
     columns: NDArray[np.float64]

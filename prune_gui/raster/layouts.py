@@ -27,10 +27,7 @@ class ParameterLayout:
     The element at (row, column) has the flat (row-major) index
     ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
 
-    Attributes:
-        shape: the shape of the parameter.
-        rows: number of rows, gaps included.
-        columns: number of columns, gaps included.
+    The numbers of rows and columns include gaps.
     """
 
     shape: tuple[int, ...]
@@ -111,13 +108,7 @@ class SliceLayout(ParameterLayout):
     def section(
         cls, shape: tuple[int, ...], row_dim: int, column_dim: int, at: Sequence[int]
     ) -> SliceLayout:
-        """Return the layout of a slice along two dimensions.
-
-        Args:
-            shape: the shape of the parameter.
-            row_dim: the dimension that runs down.
-            column_dim: the dimension that runs across; not `row_dim`.
-            at: an index per dimension; those of `row_dim` and `column_dim` are ignored.
+        """Return the layout of a slice along two dimensions, at an index of each of the others.
 
         Raises:
             ValueError: there is no such slice.
@@ -163,13 +154,7 @@ class KernelLayout(ParameterLayout):
     """All kernels of a convolution side by side, with a gap of one row or column between them.
 
     A kernel has the dimensions after the first two: its last dimension runs across, the others run
-    down.
-
-    Attributes:
-        down: number of kernels in a column of the grid.
-        across: number of kernels in a row of the grid.
-        height: rows of a kernel.
-        width: columns of a kernel.
+    down. The grid is `down` x `across` kernels of `height` x `width` elements.
     """
 
     down: int
@@ -220,13 +205,7 @@ def _squarest(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HeadBands:
-    """Bands of equal width that cover a layout; one per head.
-
-    Attributes:
-        are_rows: whether a band consists of rows; else of columns.
-        width: number of rows or columns of a band.
-        labels: the name of each head.
-    """
+    """Bands of equal width that cover a layout, of rows or of columns; one per head."""
 
     are_rows: bool
     width: int

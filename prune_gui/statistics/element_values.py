@@ -29,11 +29,7 @@ the elements that have one (`ALL`: every element)."""
 
 
 def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
-    """Return a reader of the values; kept elements are corrected. See `values.shown`.
-
-    Args:
-        span: the flat indices (start, stop) that will be read; None: all.
-    """
+    """Return a reader of the values, as in `values.shown`; `span`: only these will be read."""
     if span is None:
         whole = values.shown(resolution, name)
         return lambda start, stop: (whole(start, stop), ALL)
@@ -194,7 +190,6 @@ class Element:
     """One element of a parameter.
 
     Attributes:
-        index: one number per dimension.
         value: see `values.shown`.
         code: the step that pruned it; 0: kept, 255: pruned in the file.
         scores: its score in every step, up to the one that pruned it.

@@ -37,8 +37,7 @@ class Histogram:
             upper edge.
         codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
         counts: int64 (codes, bins), number of weights.
-        nan: number of NaN weights; they are in no bin.
-        infinite: number of infinite weights; they are in no bin.
+        nan, infinite: numbers of weights that are in no bin.
         cuts: for each step that prunes small absolute weights, its cut.
         layers: the applied steps that were counted.
     """
@@ -178,14 +177,7 @@ def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _
 
 @dataclass(frozen=True, slots=True)
 class DraftCut:
-    """A cut in the absolute weights of a parameter.
-
-    Attributes:
-        ranking: the ranked weights.
-        keys: the keys of the weights.
-        cut: the cut, in keys.
-        value: the absolute weight at the threshold of the cut.
-    """
+    """A cut in the absolute weights of a parameter, in their keys; `value` is its threshold."""
 
     ranking: Ranking
     keys: ScoreKeys

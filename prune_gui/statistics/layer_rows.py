@@ -25,7 +25,6 @@ class Grouping:
 
     Attributes:
         depth: the depth of the modules that are rows; None if every parameter is a row.
-        names: the dotted path of each row.
         places: for each parameter, in file order, the index of its row; -1 if it has none.
         first: for each row, the index of its first parameter.
     """
@@ -114,9 +113,7 @@ class Rows:
     """Statistics of parameters or modules. The arrays have one element per row.
 
     Attributes:
-        grouping: the rows.
         infos: the first parameter of each row; the only one if `size` is 1.
-        shapes: the shapes of `infos`.
         tied: boolean, whether the parameter in `infos` has aliases.
         size: int64, number of parameters.
         total: int64, number of elements.
@@ -126,11 +123,10 @@ class Rows:
         energy: float64, sum of the squares of all finite weights; NaN while not computed, infinite
             if it overflows float64.
         kept: float64, in the same way for the kept weights.
-        nan: int64, number of NaN weights; 0 while not computed.
-        infinite: int64, number of infinite weights; 0 while not computed.
+        nan, infinite: int64, numbers of such weights; 0 while not computed.
         channels: int64, number of channels along dim 0 of the parameters with at least two dims.
         dead: int64, number of channels that keep only zeros; 0 while not computed.
-        dead_in_file: int64, number of channels that are zero in the file; 0 while not computed.
+        dead_in_file: int64, the same of zeros in the file.
         nearly_empty: int64, number of parameters of which at least `NEARLY_EMPTY` is pruned.
     """
 

@@ -43,7 +43,6 @@ class Groups:
 
     Attributes:
         pattern: the name of the pattern; see `PATTERNS`.
-        dim: the dim along which the groups are.
         flattened: whether they are along dim 1 and all dims after it, flattened.
     """
 
@@ -74,7 +73,6 @@ class PatternChunk:
 
     Attributes:
         first: index of the first row.
-        zeros: number of zeros.
         groups: the groups that may still follow their pattern after these rows.
         rows: (rows,), the dead channels of dim 0.
         columns: (size of dim 1,), the channels of dim 1 that are zero in these rows.
@@ -92,12 +90,9 @@ class PatternChunk:
 
 
 class PatternScan:
-    """Finds the patterns of one parameter from chunks of it, in any order.
+    """Finds the patterns of one parameter (of two dims or more) from chunks of it, in any order.
 
     `look` may run on several threads at once, `add` and `found` on one.
-
-    Args:
-        shape: shape of the parameter, with at least two dims and no dim of size 0.
     """
 
     def __init__(
@@ -129,11 +124,7 @@ class PatternScan:
         return parallel.chunks(self._shape[0] * self._columns, rows * self._columns)
 
     def look(self, start: int, zero: Flags) -> PatternChunk:
-        """Return what a span says.
-
-        Args:
-            start: the first flat index of the span.
-        """
+        """Return what a span says that begins at a flat index."""
         first, rows = start // self._columns, len(zero) // self._columns
         zeros = int(np.count_nonzero(zero))
         if not zeros:  # most parameters

@@ -268,7 +268,6 @@ class Curve:
         scores: float64, ascending from 0; a cut at a score prunes the elements below it.
         pruned: float64 in [0, 1], the share of elements below each score.
         energy: float64 in [0, 1], the share of the sum of squared weights at or above each score.
-        remaining: number of elements remaining before the step.
     """
 
     scores: NDArray[np.float64]

@@ -317,8 +317,7 @@ def score_cut(
 ) -> StepCut | None:
     """Return the cut of a step in its own scores of a parameter; None if it has no finite cut.
 
-    Args:
-        score_at: see `ScoreHistogram.score_at`.
+    See `ScoreHistogram.score_at`.
     """
     [applied] = (one for one in resolution.layers[name] if one.step == step)
     return _cut(resolution, applied, score_at)

@@ -29,14 +29,7 @@ SPANS_PER_THREAD: Final = 2
 
 
 class ZeroScan:
-    """Counts the zeros of all prunable parameters, the small ones first.
-
-    Not thread-safe: only one thread at a time may use it.
-
-    Args:
-        checkpoint: the open file.
-        infos: parameters of it; None for all that are prunable.
-    """
+    """Counts the zeros of prunable parameters, the small ones first. Not thread-safe."""
 
     def __init__(self, checkpoint: Checkpoint, infos: Iterable[TensorInfo] | None = None) -> None:
         self._checkpoint = checkpoint

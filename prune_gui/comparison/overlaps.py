@@ -158,17 +158,13 @@ def shares(
     left: Resolution | None,
     right: Resolution | None,
     name: str,
-    layout: SliceLayout,
-    rows: range,
-    columns: range,
-    cells: tuple[int, int],
+    grid: CellGrid[SliceLayout],
     monitor: Monitor,
 ) -> Shares:
-    """Return the shares that two resolutions prune in each cell of a rectangle; see `density`.
+    """Return the shares that two resolutions prune in each cell of a grid; see `density`.
 
     None for a resolution that has no such parameter, which counts as pruning nothing.
     """
-    grid = CellGrid.over(layout, rows, columns, cells)
     result = np.zeros((len(_CODE_INDEX.codes), *grid.shape), np.float32)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:

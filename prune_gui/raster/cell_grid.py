@@ -45,6 +45,11 @@ class GridChunk:
     down: Lines
     across: Lines
 
+    @property
+    def lines(self) -> tuple[Lines, Lines, Lines, Lines]:
+        """Rows, columns, down and across, as the loops of `cell_kernels` take them."""
+        return self.rows, self.columns, self.down, self.across
+
 
 @dataclass(frozen=True, slots=True)
 class CellGrid(Generic[Layout]):
@@ -64,14 +69,28 @@ class CellGrid(Generic[Layout]):
 
     @classmethod
     def over(
-        cls, layout: Layout, rows: range, columns: range, cells: tuple[int, int]
+        cls,
+        layout: Layout,
+        cells: tuple[int, int],
+        rows: range | None = None,
+        columns: range | None = None,
     ) -> CellGrid[Layout]:
         """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
         Args:
             cells: maximum number of cells (down, across); at most one per row and column.
+            rows, columns: of the rectangle; None for all.
         """
+        rows, columns = rows or range(layout.rows), columns or range(layout.columns)
         return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
+
+    @property
+    def turned(self) -> CellGrid[SliceLayout] | None:
+        """The transposed grid if consecutive elements run down the columns, else None."""
+        layout = self.layout
+        if isinstance(layout, SliceLayout) and layout.row_stride < layout.column_stride:
+            return CellGrid(layout.transposed, self.column_edges, self.row_edges)
+        return None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,13 +147,6 @@ class CellGrid(Generic[Layout]):
                 for run in _runs_of_lines(columns, 1)
             ]
         return self._runs[key]
-
-
-def turned(layout: ParameterLayout) -> ParameterLayout | None:
-    """Return the transposed layout if consecutive elements run down the columns, else None."""
-    if isinstance(layout, SliceLayout) and layout.row_stride < layout.column_stride:
-        return layout.transposed
-    return None
 
 
 def _edges(span: range, cells: int) -> Lines:

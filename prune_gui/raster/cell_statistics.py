@@ -13,7 +13,7 @@ from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.raster import cell_kernels
-from prune_gui.raster.cell_grid import CellGrid, Tile, turned
+from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
 from prune_gui.raster.layouts import ParameterLayout
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
@@ -27,7 +27,7 @@ from prune_gui.statistics.values import Values
 
 @dataclass(frozen=True, slots=True)
 class CellStatistics:
-    """A grid of cells over some rows and columns of a layout; read-only (cells down, cells across).
+    """The numbers of each cell of a grid; read-only arrays (cells down, cells across).
 
     Attributes:
         mean: the mean of the finite numbers of each cell; NaN where there is none.
@@ -36,31 +36,16 @@ class CellStatistics:
         non_finite: whether one of the numbers is NaN or infinite.
     """
 
-    rows: range
-    columns: range
     mean: NDArray[np.float64]
     farthest: NDArray[np.float64]
     non_finite: NDArray[np.bool_]
 
 
-def cell_statistics(
-    measure: Measure,
-    layout: ParameterLayout,
-    rows: range,
-    columns: range,
-    cells: tuple[int, int],
-    monitor: Monitor,
-) -> CellStatistics:
-    """Return the statistics of each cell of a rectangle of a layout; every element counts.
-
-    See `CellGrid.over` for the cells.
-    """
-    transposed = turned(layout)
-    if transposed is not None:
-        cells_turned = cells[1], cells[0]
-        result = cell_statistics(measure, transposed, columns, rows, cells_turned, monitor)
-        return CellStatistics(rows, columns, result.mean.T, result.farthest.T, result.non_finite.T)
-    grid = CellGrid.over(layout, rows, columns, cells)
+def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) -> CellStatistics:
+    """Return the statistics of each cell of a grid; every element counts."""
+    if grid.turned is not None:
+        result = cell_statistics(measure, grid.turned, monitor)
+        return CellStatistics(result.mean.T, result.farthest.T, result.non_finite.T)
     total, farthest = np.zeros(grid.shape), np.zeros(grid.shape)
     finite, non_finite = np.zeros(grid.shape, np.int64), np.zeros(grid.shape, np.bool_)
 
@@ -69,10 +54,7 @@ def cell_statistics(
             monitor.advance(len(chunk.rows) * len(chunk.columns))
             cell_kernels.add_values(
                 *measure(chunk.start, chunk.stop),
-                chunk.rows,
-                chunk.columns,
-                chunk.down,
-                chunk.across,
+                *chunk.lines,
                 total[tile],
                 farthest[tile],
                 finite[tile],
@@ -87,7 +69,7 @@ def cell_statistics(
     farthest[~has_finite] = np.nan
     for array in (mean, farthest, non_finite):
         array.flags.writeable = False
-    return CellStatistics(rows, columns, mean, farthest, non_finite)
+    return CellStatistics(mean, farthest, non_finite)
 
 
 def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
@@ -144,30 +126,21 @@ def means(
     monitor: Monitor,
 ) -> Profiles:
     """Return the mean of the finite numbers of each row and of each column of a whole layout."""
-    transposed = turned(layout)
-    if transposed is not None:
-        profiles = means(measure, transposed, monitor)
+    grid = CellGrid.over(layout, (layout.rows, layout.columns))  # one cell per element
+    if grid.turned is not None:
+        profiles = means(measure, grid.turned.layout, monitor)
         return Profiles(profiles.columns, profiles.rows)
-    rows, columns = range(layout.rows), range(layout.columns)
-    grid = CellGrid.over(layout, rows, columns, (len(rows), len(columns)))  # one cell per element
 
     def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
         by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
-            cell_kernels.add_lines(
-                *measure(chunk.start, chunk.stop),
-                chunk.rows,
-                chunk.columns,
-                chunk.down,
-                chunk.across,
-                by_row,
-                by_column,
-            )
+            read = measure(chunk.start, chunk.stop)
+            cell_kernels.add_lines(*read, *chunk.lines, by_row, by_column)
         return tile, by_row, by_column
 
     monitor.expect(grid.size)
-    of_rows, of_columns = np.zeros((2, len(rows))), np.zeros((2, len(columns)))
+    of_rows, of_columns = np.zeros((2, layout.rows)), np.zeros((2, layout.columns))
     for (down, across), by_row, by_column in run(add, grid.tiles()):
         of_rows[:, down] += by_row
         of_columns[:, across] += by_column

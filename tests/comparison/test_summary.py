@@ -1,11 +1,8 @@
-import threading
-
 import numpy as np
 import pytest
 import torch
 
 from prune_gui.comparison.summary import summarize
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.statistics import layers
 
@@ -100,11 +97,3 @@ def test_a_parameter_without_energy_has_an_undefined_share(resolved):
     found = _summarize(left, left)
     assert np.isnan(found.left.parameter.kept_energy)
     assert found.left.worst is None
-
-
-def test_it_can_be_cancelled(resolved):
-    stop = threading.Event()
-    stop.set()
-    left, right = resolved(HALF, **_tensors()), resolved(ROWS, **_tensors())
-    with pytest.raises(Cancelled):
-        summarize("w", left, right, left, None, lambda _: True, Monitor(cancel=stop))

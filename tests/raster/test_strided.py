@@ -9,6 +9,7 @@ from floats import ORDERED
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.cell_statistics import (
     cell_statistics,
     max_weight_magnitude,
@@ -70,18 +71,12 @@ def alike(found):
 def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
     resolution, values = pair
     layout = SliceLayout.flattened(values.shape)
-    sides = range(layout.rows), range(layout.columns)
     gone = (resolution.pruned_by("view").numpy() != 0).reshape(layout.rows, layout.columns)
     for cells in ((layout.rows, layout.columns), (3, 2)):
-        found = alike(
-            both(lambda name, c=cells: density(resolution, name, layout, *sides, c, Monitor()))
-        )
+        grid = CellGrid.over(layout, cells)
+        found = alike(both(lambda name, g=grid: density(resolution, name, g, Monitor())))
         measured = alike(
-            both(
-                lambda name, c=cells: cell_statistics(
-                    weights(resolution, name), layout, *sides, c, Monitor()
-                )
-            )
+            both(lambda name, g=grid: cell_statistics(weights(resolution, name), g, Monitor()))
         )
         if cells == gone.shape:
             np.testing.assert_array_equal(found.share, gone)
@@ -92,12 +87,8 @@ def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
     finite = np.abs(values[np.isfinite(values)])
     assert max_weight_magnitude(resolution, "view", Monitor()) == finite.max()
     if kernel_layout := KernelLayout.of(values.shape):
-        whole = (
-            range(kernel_layout.rows),
-            range(kernel_layout.columns),
-            (kernel_layout.rows, kernel_layout.columns),
-        )
-        alike(both(lambda name: density(resolution, name, kernel_layout, *whole, Monitor())))
+        grid = CellGrid.over(kernel_layout, (kernel_layout.rows, kernel_layout.columns))
+        alike(both(lambda name: density(resolution, name, grid, Monitor())))
 
 
 def test_profiles_of_a_strided_tensor_equal_those_of_numpy(pair):

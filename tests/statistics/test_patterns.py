@@ -1,12 +1,9 @@
-import threading
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.statistics import pattern_scan
 from prune_gui.statistics.pattern_scan import PATTERNS, followed_by, possible
@@ -63,11 +60,3 @@ def test_a_mask_with_too_few_zeros_is_not_computed(resolved, monkeypatch):
     resolution = resolved({"method": "l1_unstructured", "amount": 0.4}, w=torch.randn(8, 16))
     monkeypatch.setattr(pattern_scan, "run", None)
     assert followed_by(resolution, ["w"], Monitor()) == [()]
-
-
-def test_looking_for_patterns_can_be_cancelled(resolved):
-    resolution = resolved({"method": "n_m", "n": 2, "m": 4}, w=torch.randn(8, 16))
-    cancel = threading.Event()
-    cancel.set()
-    with pytest.raises(Cancelled):
-        followed_by(resolution, ["w"], Monitor(cancel=cancel))

@@ -182,21 +182,20 @@ def test_a_module_is_the_sum_of_its_parameters(resolved, depth, names):
             assert getattr(found, part)[row] == getattr(alone, part)[here].sum()
 
 
-def test_the_maximum_depth_is_that_of_the_deepest_modules(resolved):
-    assert deepest(empty_statistics(resolved(**TENSORS)).infos) == 3
-    assert deepest(empty_statistics(resolved(w=torch.ones(1))).infos) == 0
-
-
-@pytest.mark.parametrize(("most", "depth"), [(5, None), (4, 3), (3, 2), (2, None)])
-def test_the_deepest_modules_that_are_few_enough_are_found(resolved, most, depth):
-    assert fitting(empty_statistics(resolved(**TENSORS)).infos, most) == depth
-
-
-def test_a_depth_with_a_single_module_is_not_chosen(resolved):
-    infos = empty_statistics(
-        resolved(m__a=torch.ones(1), m__b=torch.ones(1), m__c=torch.ones(1))
-    ).infos
-    assert fitting(infos, 2) is None
+@pytest.mark.parametrize(
+    ("names", "most", "depth"),
+    [
+        (TENSORS, 5, None),
+        (TENSORS, 4, 3),
+        (TENSORS, 3, 2),
+        (TENSORS, 2, None),
+        (("m__a", "m__b", "m__c"), 2, None),  # not a depth with a single module
+    ],
+)
+def test_the_deepest_modules_that_are_few_enough_are_found(resolved, names, most, depth):
+    infos = empty_statistics(resolved(**dict.fromkeys(names, torch.ones(1)))).infos
+    assert fitting(infos, most) == depth
+    assert deepest(infos) == max(name.count("__") for name in names)
 
 
 def test_a_module_has_no_energy_until_all_its_parameters_are_computed(resolved):

@@ -17,7 +17,7 @@ from prune_gui.raster.density import Within, count_in_cells
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.correction.planning import AppliedCorrection
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics import values
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.kernels import CodeIndex

@@ -17,7 +17,7 @@ from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
 from prune_gui.raster.layouts import ParameterLayout
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics import kernels
 from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.element_values import Measure

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from prune_gui.architecture.heads import Heads
+    from prune_gui.architecture.projections import Heads
 
 Offsets = NDArray[np.int64]
 GAP = -1

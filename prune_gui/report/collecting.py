@@ -24,7 +24,7 @@ from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.statistics import layers as layer_statistics
 from prune_gui.statistics.dispatch import map_parameters

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from prune_gui.architecture.blocks import Row, Section, sections
 from prune_gui.raster.colours import LIGHT, Colours, rgb
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import Layer
 
 SHADES: Final = 20

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.checkpoint.write.documents import (
     PAGE_SUFFIXES,
     TABLE_SUFFIXES,
@@ -18,7 +17,7 @@ from prune_gui.checkpoint.write.documents import (
 )
 from prune_gui.errors import MAX_MESSAGE_CHARS, one_line
 from prune_gui.language import format_number, join_items, language, tr, trn
-from prune_gui.number_formats import percent, sparsity
+from prune_gui.number_formats import percent, short_bytes, sparsity
 from prune_gui.raster import colours
 from prune_gui.report import columns, pictures
 from prune_gui.report.records import FileRecord, Report

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
-from prune_gui.recipe.correction.recordings import correction_beside
+from prune_gui.recipe.correction.planning import correction_beside
+from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.provenance import Provenance
-from prune_gui.recipe.recipe_match import most_targeted
-from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver

@@ -12,7 +12,7 @@ from prune_gui.language import tr
 from prune_gui.pruning.selection.scores import WeightDelta
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import values
 from prune_gui.statistics.scores import (
     ALL,

@@ -20,7 +20,7 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.statistics import kernels, values
 from prune_gui.statistics.dispatch import map_chunks

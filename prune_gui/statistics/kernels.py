@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from prune_gui.pruning.kernels.loop import compiled
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

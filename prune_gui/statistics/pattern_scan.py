@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.heads import Heads, attention_heads
+from prune_gui.architecture.projections import Heads, attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
@@ -19,7 +19,7 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 

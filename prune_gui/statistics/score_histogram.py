@@ -19,7 +19,7 @@ from prune_gui.pruning.methods import LAMP_KINDS
 from prune_gui.pruning.selection.histogram_cache import LRUCache
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
 from prune_gui.recipe import stack
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.statistics import values
 from prune_gui.statistics.dispatch import map_chunks

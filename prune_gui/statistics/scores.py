@@ -25,7 +25,7 @@ from prune_gui.pruning.predicates import (
 from prune_gui.pruning.selection.keys import Bits, KeySource, RandomKeys, ScoreKeys
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.statistics.values import of_bits
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
 from prune_gui.monitor import Monitor
 from prune_gui.raster.density import head_shares
 from prune_gui.raster.layouts import GAP, HeadBands, KernelLayout, SliceLayout, head_bands

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
 from prune_gui.monitor import Monitor
 from prune_gui.statistics import pattern_scan
 from prune_gui.statistics.file_zeros import ZeroPatterns

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.audit.rendering.axis_limits import drawable, inner_range
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.tables import Table
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from prune_gui.gui.views.maps.viewport import Viewport
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.raster.layouts import ParameterLayout
-    from prune_gui.recipe.explanation import Explanation
+    from prune_gui.recipe.outcome import Explanation
     from prune_gui.statistics.element_values import Element
+
 
 REST_MS: Final = 200
 """Time for which the cursor must rest on an element before its ranks are computed."""

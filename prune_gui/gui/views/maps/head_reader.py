@@ -92,7 +92,7 @@ class HeadReader:
 
     @staticmethod
     def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
-        from prune_gui.architecture.heads import (  # torch: slow to import
+        from prune_gui.architecture.projections import (  # torch: slow to import
             attention_heads,
             split_evenly,
         )

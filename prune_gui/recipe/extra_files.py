@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
-from prune_gui.errors import CheckpointError
+from prune_gui.checkpoint.remote.uploads import exists
+from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.language import listed, tr
+from prune_gui.recipe.compaction.network import Json
+from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.loader import loader_path
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 
@@ -79,3 +84,23 @@ def model_files_note(
             )
         )
     return " ".join(notes)
+
+
+def adapted_files(copies: Mapping[str, bytes], plan: CompactPlan) -> dict[str, bytes]:
+    """Return the files to write into the folder of the compact form, adapted to it, by name."""
+    files = {name: content for name, content in copies.items() if name != CONFIG_NAME}
+    if tokens := plan.tokens:
+        files = {name: octets for name, octets in files.items() if not tokens.is_left_out(name)}
+        files |= {name: octets for name, octets in tokens.files.items() if octets is not None}
+    return files if plan.config is None else {**files, CONFIG_NAME: _config_bytes(plan.config)}
+
+
+def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
+    """Return the config.json to write beside a single file, by name; {} if one is there already."""
+    if plan.config is None or exists(file.parent / CONFIG_NAME):
+        return {}
+    return {CONFIG_NAME: _config_bytes(plan.config)}
+
+
+def _config_bytes(config: Json) -> bytes:
+    return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError, valid_text
 from prune_gui.recipe.vocabulary.encoding import verify
-from prune_gui.recipe.vocabulary.token_ids import Json, new_id, renumber
+from prune_gui.recipe.vocabulary.models import Json, new_id, renumber
 from prune_gui.recipe.vocabulary.vocabulary import (
     ADDED_DECODER,
     ADDED_TOKENS,
@@ -39,8 +39,6 @@ class RemovedTokens:
     """What changes with the removal of tokens.
 
     Attributes:
-        removed: the ids of the tokens.
-        new_ids: the new id by old id.
         files: the new contents of files beside the checkpoint, by name; None for those that are
             left out because they repeat the old vocabulary.
     """
@@ -76,13 +74,7 @@ def without_tokens(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What to change in a file.
-
-    Attributes:
-        ids: the old id of each token.
-        removed: the ids of the removed tokens.
-        new_ids: the new id by old id.
-    """
+    """What to change in a file: old ids of all tokens, removed ones, and new ids by old ones."""
 
     ids: Mapping[str, int]
     removed: frozenset[int]
@@ -123,7 +115,6 @@ def _added_tokens(path: Path, change: _Change) -> bytes:
 
 
 def _config(path: Path, change: _Change) -> bytes:
-    """Return a config with new ids."""
     config = read_json(path)
     decoder = config.get(ADDED_DECODER)
     if isinstance(decoder, dict):

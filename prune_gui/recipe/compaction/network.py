@@ -1,24 +1,17 @@
-"""What the architecture of a checkpoint says about its units: spaces, groups and counts."""
+"""The size of a network, and the work of its forward pass."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from prune_gui.architecture.conv_windows import Windows
-from prune_gui.architecture.groups import (
-    coupled_groups,
-    evaluate_counts,
-    is_guessed,
-    readings,
-    spaces,
-    table_for,
-    windows,
-)
+from prune_gui.architecture.groups import analysis, coupled_groups, evaluate_counts, spaces
 from prune_gui.architecture.tables import SpaceRule
+from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading, readings_of_rule
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.surroundings import (
@@ -27,10 +20,86 @@ from prune_gui.checkpoint.surroundings import (
     TEXT_CONFIG,
     positive_integers,
 )
+from prune_gui.checkpoint.tensor_info import TensorInfo, size_in_bytes
+from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.regular_files import read_regular
+
+EXPERTS = "experts"
+"""The name of the space of experts in tables of architectures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of a network.
+
+    Attributes:
+        multiply_adds: multiplications with additions of all linear layers and convolutions, per
+            token, or per image if the network has convolutions; None if the sizes of the outputs of
+            these are not known.
+    """
+
+    tensors: int
+    parameters: int
+    nbytes: int
+    multiply_adds: int | None
+
+
+class Shaped(NamedTuple):
+    """A tensor with its shape before or after the removal of units."""
+
+    info: TensorInfo
+    shape: tuple[int, ...]
+
+
+def figures(
+    tensors: Iterable[Shaped], active: Mapping[str, float], sizes: Mapping[str, int]
+) -> Figures:
+    """Return the figures of some tensors."""
+    every = list(tensors)
+    working = [
+        (info, shape)
+        for info, shape in every
+        if info.name in active or (len(shape) > 1 and is_usually_pruned(info))
+    ]
+    is_known = all(
+        len(shape) == 2 or info.name in active or info.name in sizes for info, shape in working
+    )
+    work = sum(
+        math.prod(shape) * active.get(info.name, 1) * sizes.get(info.name, 1) ** 2
+        for info, shape in working
+    )
+    return Figures(
+        tensors=len(every),
+        parameters=sum(math.prod(shape) for _, shape in every),
+        nbytes=sum(size_in_bytes(shape, info.dtype) for info, shape in every),
+        multiply_adds=round(work) if is_known else None,
+    )
+
+
+def active_shares(
+    groups: Iterable[tuple[CoupledGroup, int]],
+    counts: Mapping[str, int],
+    tensors: Mapping[str, TensorInfo],
+) -> dict[str, float]:
+    """Return the share of each tensor of experts that processes a token.
+
+    The router's tensors have one row per expert, and process every token.
+    """
+    per_token = next((counts[key] for key in EXPERTS_PER_TOKEN if key in counts), None)
+    if per_token is None:
+        return {}
+    return {
+        member.name: min(1.0, per_token / max(1, number))
+        for group, number in groups
+        if group.space == EXPERTS
+        for member in group.members
+        if member.name in tensors
+        and len(tensors[member.name].shape) > (1 if member.dim is None else 2)
+    }
+
 
 Json = dict[str, object]
 EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token")
@@ -42,12 +111,8 @@ class Architecture:
     """The coupled groups of a checkpoint, and what config.json says.
 
     Attributes:
-        spaces: the rules of each space, by name.
-        groups: the groups of all spaces.
         count_expressions: by the names that rules use, the expressions of numbers; see
             `ArchitectureTable.counts`.
-        integers: the integers of config.json by key.
-        config: the content of config.json; None if there is none.
         readings: how layers read units, by the name of their weight, where that is known.
         windows: the windows of all convolutions, by the name of their weight; empty if not known.
         guessed: whether shapes and the order of the file alone make the groups likely.
@@ -73,15 +138,7 @@ class Architecture:
 
 
 def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Architecture:
-    """Return the groups of a checkpoint.
-
-    Args:
-        checkpoint: the checkpoint.
-        table: the file of a table of architectures; None for those of this program.
-
-    Raises:
-        RecipeError: no table describes the network, or the table does not fit it.
-    """
+    """Return the groups of a checkpoint, by a table in a file or by those of this program."""
     rules = spaces(checkpoint, table)
     if not rules:
         raise RecipeError(
@@ -91,21 +148,21 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
                 file=checkpoint.path.name,
             )
         )
-    known = table_for(checkpoint, table)
+    known = analysis(checkpoint, table)
     groups = tuple(group for space in rules for group in coupled_groups(checkpoint, space, table))
     config = read_config(checkpoint.path.parent)
     return Architecture(
         rules,
         groups,
-        known.counts if known else {},
+        known.table.counts if known.table else {},
         checkpoint.hf_config,
         config,
         {
-            **readings(checkpoint, table),
+            **known.readings,
             **readings_of_rules(rules, groups, config, checkpoint.tensors),
         },
-        windows(checkpoint, table),
-        is_guessed(checkpoint, table),
+        known.windows,
+        known.guessed,
     )
 
 

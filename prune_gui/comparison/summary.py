@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.comparison.overlaps import Overlap, comparable, overlaps
+from prune_gui.comparison.mask_overlap import Overlap, comparable, overlaps
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
-from prune_gui.statistics.layers import LayerStatistics, compute, empty_statistics
+from prune_gui.statistics.layer_statistics import LayerStatistics, compute, empty_statistics
 
 
 @dataclass(frozen=True, slots=True)

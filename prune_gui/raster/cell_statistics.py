@@ -20,9 +20,9 @@ from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics import kernels
 from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.element_scores import ALL, Flags
 from prune_gui.statistics.element_values import Measure
-from prune_gui.statistics.scores import ALL, Flags
-from prune_gui.statistics.values import Values
+from prune_gui.statistics.weight_values import Values
 
 
 @dataclass(frozen=True, slots=True)

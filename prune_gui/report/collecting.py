@@ -15,7 +15,7 @@ from typing import Final
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.comparison import overlaps
+from prune_gui.comparison import mask_overlap
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
@@ -26,7 +26,7 @@ from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
-from prune_gui.statistics import layers as layer_statistics
+from prune_gui.statistics import layer_statistics as layer_statistics
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
@@ -137,7 +137,7 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
     layers, counts = {}, {}
     to_count = []
     for name in resolution.counts:
-        if not overlaps.comparable(resolution, zeros, name):
+        if not mask_overlap.comparable(resolution, zeros, name):
             continue
         first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
         if not zeros.counts[name][0]:
@@ -149,7 +149,7 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
             to_count.append(resolution.checkpoint.tensors[name])
     tasks = [((layers[info.name],), info.numel) for info in to_count]
     nbytes = sum(info.nbytes for info in to_count)
-    pruned = map_parameters(overlaps.count_pruned_by_all, tasks, nbytes, monitor)
+    pruned = map_parameters(mask_overlap.count_pruned_by_all, tasks, nbytes, monitor)
     for info, count in zip(to_count, pruned, strict=True):
         counts[info.name] = count, info.numel
     layers = {name: applied for name, applied in layers.items() if applied}
@@ -188,9 +188,9 @@ def _versions() -> Mapping[str, str]:
 def _pair(
     left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
 ) -> PairRecord:
-    names = [name for name in of_left.counts if overlaps.comparable(of_left, of_right, name)]
-    rows = overlaps.overlaps(of_left, of_right, names, monitor)
-    omitted = overlaps.left_out(of_left, of_right).total()
+    names = [name for name in of_left.counts if mask_overlap.comparable(of_left, of_right, name)]
+    rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
+    omitted = mask_overlap.left_out(of_left, of_right).total()
     return PairRecord(left, right, rows, omitted)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from prune_gui.comparison.overlaps import Overlap, summed
+from prune_gui.comparison.mask_overlap import Overlap, summed
 from prune_gui.statistics.file_zeros import ZeroPatterns
 
 

@@ -16,7 +16,7 @@ from prune_gui.memory import gc_paused
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolution import NEARLY_EMPTY
-from prune_gui.statistics.layers import LayerStatistics, channels_of
+from prune_gui.statistics.layer_statistics import LayerStatistics, channels_of
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,7 +17,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
-from prune_gui.statistics import values
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import ROUND_BYTES, map_parameters, uses_executor
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
@@ -96,7 +96,7 @@ class ZeroScan:
             self._large = None
 
     def _count_small(self, infos: Sequence[TensorInfo]) -> None:
-        zero = values.together(self._checkpoint, [info.name for info in infos]) == 0
+        zero = weight_values.together(self._checkpoint, [info.name for info in infos]) == 0
         start = 0
         for info in infos:
             of_one: Flags = zero[start : start + info.numel]
@@ -156,7 +156,7 @@ def _count_group(
 
 def _zero_reader(checkpoint: Checkpoint, info: TensorInfo) -> Callable[[int, int], Flags]:
     """Return a reader of which elements with flat indices [start, stop) are zero or masked."""
-    read, mask = values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+    read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
     if mask is None:
         return lambda start, stop: read(start, stop) == 0
     kept = mask.reshape(-1).numpy()

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
-from prune_gui.comparison.overlaps import shares, until
+from prune_gui.comparison.mask_overlap import shares, until
 from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.layouts import SliceLayout

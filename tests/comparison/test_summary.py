@@ -4,7 +4,7 @@ import torch
 
 from prune_gui.comparison.summary import summarize
 from prune_gui.monitor import Monitor
-from prune_gui.statistics import layers
+from prune_gui.statistics import layer_statistics
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROWS = {"method": "ln_structured", "amount": 2, "dim": 0, "targets": ["v"]}
@@ -79,13 +79,13 @@ def test_energies_that_are_not_computed_yet_are_unknown_and_follow(resolved):
 
 def test_weights_are_read_once_for_two_states_of_one_file(resolved, monkeypatch):
     whole = resolved(HALF, ROWS, **_tensors())
-    read, measure_small = [], layers._measure_small
+    read, measure_small = [], layer_statistics._measure_small
 
     def measure(task, monitor):
         read.append(len(task.infos))
         return measure_small(task, monitor)
 
-    monkeypatch.setattr(layers, "_measure_small", measure)
+    monkeypatch.setattr(layer_statistics, "_measure_small", measure)
     found = _summarize(whole, whole)
     assert read == [2]
     _summarize(whole, whole, found, name="v")

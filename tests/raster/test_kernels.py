@@ -10,8 +10,8 @@ from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.statistics import kernels
+from prune_gui.statistics.channel_statistics import channels
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.statistics.norms import channels
 
 LOOPS = (
     cell_kernels.count_cells,

@@ -19,12 +19,12 @@ from prune_gui.raster.cell_statistics import (
 from prune_gui.raster.density import density
 from prune_gui.raster.layouts import KernelLayout, SliceLayout
 from prune_gui.recipe import Recipe, resolve
+from prune_gui.statistics.channel_statistics import channels, norms
+from prune_gui.statistics.element_scores import weights_of
 from prune_gui.statistics.element_values import weights
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.statistics.layers import compute, empty_statistics
-from prune_gui.statistics.norms import channels, norms
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.score_histogram import score_histogram
-from prune_gui.statistics.scores import weights_of
 
 STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.4}
 VIEWS = {

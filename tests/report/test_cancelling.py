@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from prune_gui.comparison.difference import difference
-from prune_gui.comparison.overlaps import overlaps, shares
+from prune_gui.comparison.mask_overlap import overlaps, shares
 from prune_gui.comparison.summary import summarize
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -16,7 +16,7 @@ from prune_gui.raster.density import density
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.report.collecting import report_on_files
 from prune_gui.statistics.element_values import weights
-from prune_gui.statistics.layers import compute, empty_statistics
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.pattern_scan import followed_by
 
 GRID = CellGrid.over(SliceLayout.flattened((8, 16)), (5, 5))

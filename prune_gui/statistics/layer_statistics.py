@@ -22,7 +22,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.recipe import Resolution, stack
-from prune_gui.statistics import kernels, values
+from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_parameters
 
 MAX_BATCH: Final = 1024
@@ -199,7 +199,7 @@ def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
     sums, non_finite = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
     dead = np.zeros_like(non_finite)
     kernels.add_squares_of_each(
-        values.together(task.checkpoint, [info.name for info in infos]),
+        weight_values.together(task.checkpoint, [info.name for info in infos]),
         stack.kept_of_each(task.stacks, bounds) if any(task.stacks) else None,
         bounds,
         np.diff(bounds) // np.maximum(channels, 1),
@@ -226,7 +226,7 @@ def _measure_one(
     monitor: Monitor,
 ) -> tuple[object, ...]:
     """Return the `MEASURES` of one parameter."""
-    read = values.reader(checkpoint, info.name)
+    read = weight_values.reader(checkpoint, info.name)
     channels = channels_of(checkpoint, info)
     before, _, inner = 1, 0, info.numel
     if channels:

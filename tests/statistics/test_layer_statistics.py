@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.statistics import layers, values
+from prune_gui.statistics import layer_statistics, weight_values
 from prune_gui.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows
-from prune_gui.statistics.layers import compute, empty_statistics
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROWS = {"method": "ln_structured", "amount": 0.4, "dim": 0}
@@ -63,8 +63,8 @@ def test_every_statistic_equals_that_of_the_full_mask(
     resolution = resolved(*steps, **tensors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-        patch.setattr(layers, "MAX_SMALL_ELEMENTS", small)
-        patch.setattr(layers, "MAX_BATCH", together)
+        patch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", small)
+        patch.setattr(layer_statistics, "MAX_BATCH", together)
         found = rows(weighed(resolution))
     for row, name in enumerate(found.names):
         values = resolution.checkpoint.read(name).double().numpy()
@@ -113,8 +113,8 @@ def test_after_an_edit_only_the_changed_parameters_are_read(resolved, monkeypatc
     assert known.measures["weighed"].tolist() == [True, True, False]
     assert known.progress == pytest.approx(2 / 3)
     read = []
-    look = values.together
-    monkeypatch.setattr(values, "together", lambda *of: read.extend(of[1]) or look(*of))
+    look = weight_values.together
+    monkeypatch.setattr(weight_values, "together", lambda *of: read.extend(of[1]) or look(*of))
     again = compute(known, every, Monitor())
     assert read == ["c.w"]
     np.testing.assert_array_equal(again.measures, weighed(after).measures)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.comparison.overlaps import (
+from prune_gui.comparison.mask_overlap import (
     Overlap,
     comparable,
     left_out,

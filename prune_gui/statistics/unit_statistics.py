@@ -24,7 +24,7 @@ from prune_gui.pruning.predicates import (
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.compaction.removal import removable_units
 from prune_gui.recipe.recipe import IN_FILE, KEPT
-from prune_gui.statistics.norms import channels, norms
+from prune_gui.statistics.channel_statistics import channels, norms
 
 
 @dataclass(frozen=True, slots=True, eq=False)

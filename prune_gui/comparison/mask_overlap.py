@@ -18,7 +18,7 @@ from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.correction.planning import AppliedCorrection
 from prune_gui.recipe.recipe import IN_FILE, KEPT
-from prune_gui.statistics import values
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.kernels import CodeIndex
 from prune_gui.statistics.pattern_scan import followed_by
@@ -271,7 +271,7 @@ def _classes(sides: Sequence[tuple[Resolution, int]], name: str) -> Within:
 
 def _with_corrected(within: Within, left: Resolution, right: Resolution, name: str) -> Within:
     """Return a reader of the classes of another, and `CORRECTED` where kept values differ."""
-    readers = [values.bits_reader_of(side.values(name)) for side in (left, right)]
+    readers = [weight_values.bits_reader_of(side.values(name)) for side in (left, right)]
 
     def read(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
         within(start, stop, out)

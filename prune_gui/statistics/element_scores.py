@@ -27,7 +27,7 @@ from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.stack import AppliedStep
-from prune_gui.statistics.values import of_bits
+from prune_gui.statistics.weight_values import of_bits
 
 
 @dataclass(frozen=True, slots=True)

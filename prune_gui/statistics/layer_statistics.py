@@ -22,7 +22,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.recipe import Resolution, stack
-from prune_gui.statistics import kernels, values
+from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_parameters
 
 MAX_BATCH: Final = 1024
@@ -50,7 +50,6 @@ class LayerStatistics:
     """The statistics of every prunable parameter. The arrays are read-only.
 
     Attributes:
-        resolution: the resolution.
         infos: the parameters, in file order.
         sizes: int64 (parameters,), the bytes of each.
         measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
@@ -89,10 +88,8 @@ def empty_statistics(
 ) -> LayerStatistics:
     """Return the statistics of all parameters without reading weights.
 
-    Args:
-        resolution: the resolution.
-        before: earlier statistics. For the same open file, statistics of the weights are reused,
-            and those of the kept weights for parameters whose applied steps are equal.
+    Of earlier statistics of the same open file, those of the weights are reused, and those of the
+    kept weights for parameters whose applied steps are equal.
     """
     if before is None or before.checkpoint is not resolution.checkpoint:
         infos = tuple(resolution.checkpoint.tensors[name] for name in resolution.counts)
@@ -120,10 +117,8 @@ def compute(
     """Return statistics with parameters added that are not computed yet, smallest first.
 
     Args:
-        statistics: the statistics computed so far.
         wanted: called before each parameter is read, or before all are if an executor reads them;
             False stops the computation.
-        monitor: receives the number of bytes read.
     """
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]
@@ -169,14 +164,7 @@ def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """The task to measure a large parameter, or some small ones.
-
-    Attributes:
-        indices: of the parameters.
-        checkpoint: the open file.
-        infos: the parameters.
-        stacks: the applied steps of each.
-    """
+    """The task to measure a large parameter, or some small ones; with the indices of each."""
 
     indices: list[int]
     checkpoint: Checkpoint
@@ -211,7 +199,7 @@ def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
     sums, non_finite = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
     dead = np.zeros_like(non_finite)
     kernels.add_squares_of_each(
-        values.together(task.checkpoint, [info.name for info in infos]),
+        weight_values.together(task.checkpoint, [info.name for info in infos]),
         stack.kept_of_each(task.stacks, bounds) if any(task.stacks) else None,
         bounds,
         np.diff(bounds) // np.maximum(channels, 1),
@@ -238,7 +226,7 @@ def _measure_one(
     monitor: Monitor,
 ) -> tuple[object, ...]:
     """Return the `MEASURES` of one parameter."""
-    read = values.reader(checkpoint, info.name)
+    read = weight_values.reader(checkpoint, info.name)
     channels = channels_of(checkpoint, info)
     before, _, inner = 1, 0, info.numel
     if channels:

@@ -17,7 +17,7 @@ from prune_gui.pruning.predicates import PrunedUnits
 from prune_gui.pruning.selection.scores import Scores, TensorScores
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.statistics import kernels, values
+from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.kernels import CodeIndex
 
@@ -146,7 +146,7 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     shape = resolution.checkpoint.tensors[name].shape or (1,)
     inner = math.prod(shape[dim + 1 :])
     codes, slots = CodeIndex.of(resolution.layers.get(name, ()))
-    read = values.reader(resolution.checkpoint, name)
+    read = weight_values.reader(resolution.checkpoint, name)
 
     def count(
         start: int, stop: int

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.tables import FORMULA, Column, Table, record_column, sorted_rows, table_of
+from prune_gui.table import FORMULA, Column, Table, record_column, sorted_rows, table_of
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

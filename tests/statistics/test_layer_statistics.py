@@ -1,4 +1,3 @@
-import threading
 from functools import partial
 
 import numpy as np
@@ -7,13 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.statistics import layers, values
+from prune_gui.statistics import layer_statistics, weight_values
 from prune_gui.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows
-from prune_gui.statistics.layers import compute, empty_statistics
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROWS = {"method": "ln_structured", "amount": 0.4, "dim": 0}
@@ -65,8 +63,8 @@ def test_every_statistic_equals_that_of_the_full_mask(
     resolution = resolved(*steps, **tensors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-        patch.setattr(layers, "MAX_SMALL_ELEMENTS", small)
-        patch.setattr(layers, "MAX_BATCH", together)
+        patch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", small)
+        patch.setattr(layer_statistics, "MAX_BATCH", together)
         found = rows(weighed(resolution))
     for row, name in enumerate(found.names):
         values = resolution.checkpoint.read(name).double().numpy()
@@ -115,8 +113,8 @@ def test_after_an_edit_only_the_changed_parameters_are_read(resolved, monkeypatc
     assert known.measures["weighed"].tolist() == [True, True, False]
     assert known.progress == pytest.approx(2 / 3)
     read = []
-    look = values.together
-    monkeypatch.setattr(values, "together", lambda *of: read.extend(of[1]) or look(*of))
+    look = weight_values.together
+    monkeypatch.setattr(weight_values, "together", lambda *of: read.extend(of[1]) or look(*of))
     again = compute(known, every, Monitor())
     assert read == ["c.w"]
     np.testing.assert_array_equal(again.measures, weighed(after).measures)
@@ -146,15 +144,11 @@ def test_zero_or_non_finite_energy_has_no_share(resolved, weight):
     assert np.isnan(found.kept_share).all()
 
 
-def test_progress_is_in_bytes_and_the_work_can_be_stopped(resolved):
+def test_progress_is_in_bytes(resolved):
     resolution = resolved(a=torch.ones(3, 3), b=torch.ones(5, dtype=torch.bfloat16))
     told = []
     compute(empty_statistics(resolution), every, Monitor(lambda *of: told.append(of)))
     assert told[-1] == (46, 46)
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        compute(empty_statistics(resolution), every, Monitor(cancel=stop))
 
 
 TENSORS = {
@@ -188,21 +182,20 @@ def test_a_module_is_the_sum_of_its_parameters(resolved, depth, names):
             assert getattr(found, part)[row] == getattr(alone, part)[here].sum()
 
 
-def test_the_maximum_depth_is_that_of_the_deepest_modules(resolved):
-    assert deepest(empty_statistics(resolved(**TENSORS)).infos) == 3
-    assert deepest(empty_statistics(resolved(w=torch.ones(1))).infos) == 0
-
-
-@pytest.mark.parametrize(("most", "depth"), [(5, None), (4, 3), (3, 2), (2, None)])
-def test_the_deepest_modules_that_are_few_enough_are_found(resolved, most, depth):
-    assert fitting(empty_statistics(resolved(**TENSORS)).infos, most) == depth
-
-
-def test_a_depth_with_a_single_module_is_not_chosen(resolved):
-    infos = empty_statistics(
-        resolved(m__a=torch.ones(1), m__b=torch.ones(1), m__c=torch.ones(1))
-    ).infos
-    assert fitting(infos, 2) is None
+@pytest.mark.parametrize(
+    ("names", "most", "depth"),
+    [
+        (TENSORS, 5, None),
+        (TENSORS, 4, 3),
+        (TENSORS, 3, 2),
+        (TENSORS, 2, None),
+        (("m__a", "m__b", "m__c"), 2, None),  # not a depth with a single module
+    ],
+)
+def test_the_deepest_modules_that_are_few_enough_are_found(resolved, names, most, depth):
+    infos = empty_statistics(resolved(**dict.fromkeys(names, torch.ones(1)))).infos
+    assert fitting(infos, most) == depth
+    assert deepest(infos) == max(name.count("__") for name in names)
 
 
 def test_a_module_has_no_energy_until_all_its_parameters_are_computed(resolved):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from prune_gui.comparison.overlaps import Overlap
+from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import FileRecord, Layer, Report
 from prune_gui.statistics.file_zeros import ZeroPatterns
-from prune_gui.tables import Cell, Column, record_column, table_of
+from prune_gui.table import Cell, Column, record_column, table_of
 
 UNKNOWN: Final = "–"  # noqa: RUF001
 MAX_LAYERS: Final = 500

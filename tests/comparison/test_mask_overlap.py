@@ -1,12 +1,10 @@
-import threading
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.comparison.overlaps import (
+from prune_gui.comparison.mask_overlap import (
     Overlap,
     comparable,
     left_out,
@@ -16,9 +14,9 @@ from prune_gui.comparison.overlaps import (
     until,
     with_patterns,
 )
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.raster import density as density_module
+from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution
 
@@ -85,7 +83,8 @@ def test_the_shares_of_a_cell_agree_with_its_elements(resolved, steps, chunk, tu
         masks = tuple(mask.T for mask in masks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(density_module, "CHUNK_ELEMENTS", chunk)
-        found = shares(left, right, "w", layout, rows, columns, cells, Monitor())
+        grid = CellGrid.over(layout, cells, rows, columns)
+        found = shares(left, right, "w", grid, Monitor())
     down, across = min(cells[0], len(rows)), min(cells[1], len(columns))
     for got, whole in zip((found.both, found.left, found.right), _classes(*masks), strict=True):
         part = whole[rows.start : rows.stop, columns.start : columns.stop]
@@ -110,36 +109,19 @@ def test_no_mask_is_computed_if_one_resolution_extends_the_other(resolved, monke
         assert all(row.left == 0 for row in rows)
 
 
-def test_parameters_of_different_shapes_or_not_prunable_are_not_comparable(resolved):
-    left = resolved(w=torch.ones(2, 3), n=torch.ones(3).int(), only=torch.ones(2))
-    right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2))
-    assert not any(comparable(left, right, name) for name in ("w", "n", "only", "v"))
-    assert comparable(left, left, "w")
-
-
 def test_parameters_that_cannot_be_compared_are_counted_by_reason(resolved):
     left = resolved(w=torch.ones(2, 3), n=torch.ones(3).int(), only=torch.ones(2), i=torch.ones(1))
     right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2), i=torch.ones(1))
     ways = {"shape": 1, "not_prunable": 1, "not_right": 1, "not_left": 1}
     assert left_out(left, right) == ways
-    assert left_out(left, left) == {}
+    assert not any(comparable(left, right, name) for name in ("w", "n", "only", "v"))
+    assert comparable(left, right, "i")
 
 
 def test_several_overlaps_add_up():
     rows = [Overlap("a", 1, 2, 3, 10), Overlap("b", 5, 0, 1, 7)]
     assert summed(rows) == Overlap("", 6, 2, 4, 17)
     assert summed([]).iou == 1.0
-
-
-def test_it_can_be_cancelled(resolved):
-    stop = threading.Event()
-    stop.set()
-    left = resolved(HALF, w=_weights((4, 4)))
-    layout = SliceLayout.flattened((4, 4))
-    with pytest.raises(Cancelled):
-        overlaps(left, left, ["w"], Monitor(cancel=stop))
-    with pytest.raises(Cancelled):
-        shares(left, left, "w", layout, range(4), range(4), (2, 2), Monitor(cancel=stop))
 
 
 def test_the_patterns_of_both_resolutions_are_returned(resolved):

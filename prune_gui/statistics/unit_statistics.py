@@ -24,11 +24,11 @@ from prune_gui.pruning.predicates import (
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.compaction.removal import removable_units
 from prune_gui.recipe.recipe import IN_FILE, KEPT
-from prune_gui.statistics.norms import channels, norms
+from prune_gui.statistics.channel_statistics import channels, norms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitCounts:
+class CountsByUnit:
     """The elements of the units of a group, in all members together.
 
     Attributes:
@@ -53,7 +53,7 @@ class UnitCounts:
         return found
 
 
-def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -> UnitCounts:
+def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -> CountsByUnit:
     """Count the elements of each unit by the step that pruned them.
 
     Only members of which a step pruned other elements than whole channels are read. Elements of
@@ -84,17 +84,13 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
     if group.is_sliced and group.space != TOKENS:
         dead = without_effect(remaining, group.size)[0] & (by_code[KEPT] > 0)
     counted = np.stack([by_code[code] for code in codes])
-    return UnitCounts(codes, counted, tuple(members), dead)
+    return CountsByUnit(codes, counted, tuple(members), dead)
 
 
 def count_removable(
     resolution: Resolution, groups: Sequence[CoupledGroup], monitor: Monitor
 ) -> list[int]:
-    """Return the number of units of each group that are pruned in all of their tensors.
-
-    Raises:
-        CheckpointError: the file changed while it was read.
-    """
+    """Return the number of units of each group that are pruned in all of their tensors."""
     return [int(np.count_nonzero(one)) for one in removable_units(resolution, groups, monitor)]
 
 
@@ -171,12 +167,7 @@ def ranked_units(resolution: Resolution, group: CoupledGroup, step: int) -> Prun
 
 
 def ranked_groups(resolution: Resolution, step: int) -> dict[str, PrunedUnits]:
-    """Return the units of each group that a step ranked, by the label of the group.
-
-    Args:
-        resolution: the resolution.
-        step: the number of the step, from 1.
-    """
+    """Return the units of each group that a step ranked, by the label of the group."""
     found: dict[str, PrunedUnits] = {}
     for predicate in resolution.outcomes[step - 1].predicates.values():
         for cut in _unit_cuts(predicate):
@@ -190,13 +181,7 @@ def ranked_groups(resolution: Resolution, step: int) -> dict[str, PrunedUnits]:
 
 
 def units_of_step(resolution: Resolution, group: CoupledGroup, step: int) -> PrunedUnits | None:
-    """Return the units of a group as a coupled step decided them; None if it prunes none of them.
-
-    Args:
-        resolution: the resolution.
-        group: the group.
-        step: the number of the step, from 1.
-    """
+    """Return the units of a group as a coupled step decided them; None if it pruned none."""
     predicates = resolution.outcomes[step - 1].predicates
     for member in group.members:
         for cut in _unit_cuts(predicates.get(member.name)):

@@ -18,7 +18,7 @@ from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.correction.planning import AppliedCorrection
 from prune_gui.recipe.recipe import IN_FILE, KEPT
-from prune_gui.statistics import values
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.kernels import CodeIndex
 from prune_gui.statistics.pattern_scan import followed_by
@@ -45,10 +45,8 @@ class Overlap:
 
     Attributes:
         name: name of the parameter; "" for several.
-        both: pruned in both.
         left: pruned only in the left one.
         right: pruned only in the right one.
-        total: all elements.
         patterns: the n:m patterns of the left and of the right mask; empty unless requested with
             `with_patterns`.
     """
@@ -74,14 +72,13 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """A grid of cells over a rectangle of a layout. The arrays are read-only.
+    """Shares of the elements of each cell of a grid; read-only float32 (cells down, cells across).
 
     Attributes:
-        both: float32 (cells down, cells across), the share of elements that both prune.
-        left: float32, the share that only the left one prunes.
-        right: float32, the share that only the right one prunes.
-        corrected: float32, the share that both keep, and that has another value in each because
-            steps correct it.
+        both: that both prune.
+        left: that only the left one prunes.
+        right: that only the right one prunes.
+        corrected: that both keep, and that have other values in each because steps correct them.
     """
 
     both: NDArray[np.float32]
@@ -94,8 +91,6 @@ def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None
     """Return the resolution after the first `steps` steps. Reads no weights.
 
     Args:
-        resolution: the resolution after all steps.
-        steps: number of steps.
         names: prunable parameters that the result describes; None for all. It also describes the
             weights from which corrections of these follow.
     """
@@ -163,17 +158,13 @@ def shares(
     left: Resolution | None,
     right: Resolution | None,
     name: str,
-    layout: SliceLayout,
-    rows: range,
-    columns: range,
-    cells: tuple[int, int],
+    grid: CellGrid[SliceLayout],
     monitor: Monitor,
 ) -> Shares:
-    """Return the shares that two resolutions prune in each cell of a rectangle; see `density`.
+    """Return the shares that two resolutions prune in each cell of a grid; see `density`.
 
     None for a resolution that has no such parameter, which counts as pruning nothing.
     """
-    grid = CellGrid.over(layout, rows, columns, cells)
     result = np.zeros((len(_CODE_INDEX.codes), *grid.shape), np.float32)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
@@ -185,9 +176,9 @@ def shares(
         if side is not None and side.layers.get(name)
     ]
     within = _classes(sides, name)
-    has_corrected = False
-    if left is not None and right is not None and corrects_differently(left, right, name):
-        within, has_corrected = _with_corrected(within, left, right, name), True
+    has_corrected = bool(left and right and corrects_differently(left, right, name))
+    if left and right and has_corrected:
+        within = _with_corrected(within, left, right, name)
     if sides or has_corrected:
         count_in_cells(within, _CODE_INDEX, grid, take, monitor)
     result.flags.writeable = False
@@ -203,15 +194,9 @@ def corrects_differently(left: Resolution, right: Resolution, name: str) -> bool
 def overlaps(
     left: Resolution, right: Resolution, names: Iterable[str], monitor: Monitor
 ) -> tuple[Overlap, ...]:
-    """Return the overlap of each parameter.
+    """Return the overlap of each of some `comparable` parameters.
 
     Masks are computed only where both prune something and neither stack of steps extends the other.
-
-    Args:
-        left: one resolution.
-        right: another resolution, of the same checkpoint or of another one.
-        names: the names of `comparable` parameters.
-        monitor: receives the number of elements processed.
     """
     found, to_count = {}, {}
     for name in names:
@@ -223,20 +208,14 @@ def overlaps(
             found[name] = min(of_left, of_right)  # later steps never restore what earlier pruned
         else:
             found[name] = 0  # counted below; this keeps the order
-            to_count[name] = *stacks, total
+            to_count[name] = stacks, total
     nbytes = sum(left.checkpoint.tensors[name].nbytes for name in to_count)
-    monitor.expect(sum(total for *_, total in to_count.values()))
-    found |= zip(
-        to_count, map_parameters(_count_both, to_count.values(), nbytes, monitor), strict=True
-    )
+    monitor.expect(sum(total for _, total in to_count.values()))
+    counted = map_parameters(count_pruned_by_all, to_count.values(), nbytes, monitor)
+    found |= zip(to_count, counted, strict=True)
+    pruned = {name: (left.counts[name][0], right.counts[name][0]) for name in found}
     return tuple(
-        Overlap(
-            name,
-            both,
-            left.counts[name][0] - both,
-            right.counts[name][0] - both,
-            left.counts[name][1],
-        )
+        Overlap(name, both, pruned[name][0] - both, pruned[name][1] - both, left.counts[name][1])
         for name, both in found.items()
     )
 
@@ -262,20 +241,17 @@ def with_patterns(
 def summed(rows: Iterable[Overlap]) -> Overlap:
     """Return the sum of several overlaps."""
     columns = [(row.both, row.left, row.right, row.total) for row in rows]
-    return Overlap("", *(sum(column) for column in zip(*columns, strict=True))) if columns else NONE
+    return Overlap("", *(sum(column) for column in zip((0, 0, 0, 0), *columns, strict=True)))
 
 
-NONE: Final = Overlap("", 0, 0, 0, 0)
-
-
-def _count_both(task: tuple[Stack, Stack, int], monitor: Monitor) -> int:
-    """Return how many elements of a parameter both of two stacks of steps prune."""
-    *stacks, size = task
+def count_pruned_by_all(task: tuple[Sequence[Stack], int], monitor: Monitor) -> int:
+    """Return how many elements of a parameter of some size each of several stacks prunes."""
+    stacks, size = task
 
     def count(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])
-        first, second = (stack.pruned_by(applied, *span) != KEPT for applied in stacks)
-        return int(np.count_nonzero(first & second))
+        pruned = [stack.pruned_by(applied, *span) != KEPT for applied in stacks]
+        return int(np.count_nonzero(np.logical_and.reduce(pruned)))
 
     return sum(run(count, chunks(size)))
 
@@ -295,7 +271,7 @@ def _classes(sides: Sequence[tuple[Resolution, int]], name: str) -> Within:
 
 def _with_corrected(within: Within, left: Resolution, right: Resolution, name: str) -> Within:
     """Return a reader of the classes of another, and `CORRECTED` where kept values differ."""
-    readers = [values.bits_reader_of(side.values(name)) for side in (left, right)]
+    readers = [weight_values.bits_reader_of(side.values(name)) for side in (left, right)]
 
     def read(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
         within(start, stop, out)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.statistics.norms import (
+from prune_gui.statistics.channel_statistics import (
     channels,
     channels_up_to,
     norms,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, singledispatch
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.stack import AppliedStep
-from prune_gui.statistics.values import of_bits
+from prune_gui.statistics.weight_values import of_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,6 @@ class Scored:
     """The scores of one parameter, and how the steps prune by them.
 
     Attributes:
-        kind: the kind of the scores.
         keys: one key per element, ordered as the scores; of LAMP scores, the keys of what these are
             computed from.
         layers: the applied steps, in order, without the step of `lowest`.
@@ -59,24 +59,21 @@ def scored_steps(resolution: Resolution, name: str) -> dict[int, ScoreKind]:
 
 def scores_of(resolution: Resolution, name: str, step: int) -> Scored | None:
     """Return the scores of a step with what all steps prune; None if the step has no scores."""
-    applied_steps = resolution.layers.get(name, ())
-    own = next((applied for applied in applied_steps if applied.step == step), None)
-    if own is None or not isinstance(own.predicate, ElementCut | RowCut | NMCut):
-        return None
-    kind = _kind(resolution, own)
+    kind = scored_steps(resolution, name).get(step)
     if kind is None:
         return None
+    [own] = (applied for applied in resolution.layers[name] if applied.step == step)
+    assert isinstance(own.predicate, ElementCut | RowCut | NMCut)
     return _scored(resolution, name, kind, own.predicate.ranking.keys, own)
 
 
 def scores_before(resolution: Resolution, name: str, step: int) -> Scored | None:
     """Return the scores of a step with what earlier steps prune; None if it has no scores."""
-    applied_steps = resolution.layers.get(name, ())
-    index = next((i for i, applied in enumerate(applied_steps) if applied.step == step), None)
     scored = scores_of(resolution, name, step)
-    if index is None or scored is None:
+    if scored is None:
         return None
-    return Scored(scored.kind, scored.keys, applied_steps[:index])
+    earlier = takewhile(lambda applied: applied.step != step, resolution.layers[name])
+    return Scored(scored.kind, scored.keys, tuple(earlier))
 
 
 def weights_of(resolution: Resolution, name: str) -> Scored:
@@ -159,8 +156,12 @@ def _(predicate: ElementCut) -> ElementRanks | None:
     def read(start: int, stop: int) -> ScoreBlock:
         cut, size = predicate.cut(), stop - start
         value = keys.value(cut.threshold) if cut.pruned else 0.0
-        scores = numbers(keys.bits(start, stop))
-        return ScoreBlock(scores, *_uniform(size, value, prunes=cut.pruned > 0))
+        return ScoreBlock(
+            numbers(keys.bits(start, stop)),
+            np.broadcast_to(np.float64(value), size),
+            np.broadcast_to(np.True_, size),
+            np.broadcast_to(np.bool_(cut.pruned > 0), size),
+        )
 
     return read
 
@@ -187,23 +188,17 @@ def _(predicate: RowCut) -> ElementRanks | None:
 
 @element_ranks_of.register
 def _(predicate: NMCut) -> ElementRanks | None:
-    keys, remaining_mask, groups = (
-        predicate.ranking.keys,
-        predicate.ranking.remaining_mask,
-        predicate.groups,
-    )
+    keys, remaining_mask = predicate.ranking.keys, predicate.ranking.remaining_mask
+    groups = predicate.groups
     numbers = _numbers(keys)
     if numbers is None:
         return None
 
     def read(start: int, stop: int) -> ScoreBlock:
         begin, end = groups.around(start)[0], groups.around(stop - 1)[1]
-        scores = numbers(keys.bits(begin, end))
-        remaining_scores = (
-            scores
-            if remaining_mask is None
-            else np.where(remaining_mask(begin, end), scores, -np.inf)
-        )
+        scores = remaining_scores = numbers(keys.bits(begin, end))
+        if remaining_mask is not None:
+            remaining_scores = np.where(remaining_mask(begin, end), scores, -np.inf)
         cuts, grouped = np.zeros(end - begin), np.zeros(end - begin, np.bool_)
         for part, shape in _whole_groups(groups, begin, end):
             ordered = np.sort(remaining_scores[part].reshape(shape), axis=1)
@@ -239,15 +234,6 @@ def _(predicate: BlockCut) -> ElementRanks:
         return _of_units(predicate.chosen(), units, inside)
 
     return read
-
-
-def _uniform(size: int, cut: float, *, prunes: bool) -> tuple[Numbers, Flags, Flags]:
-    """Return cuts, ranked and cut of a `ScoreBlock` with equal values, as broadcast arrays."""
-    return (
-        np.broadcast_to(np.float64(cut), size),
-        np.broadcast_to(np.True_, size),
-        np.broadcast_to(np.bool_(prunes), size),
-    )
 
 
 def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
@@ -331,8 +317,7 @@ def score_cut(
 ) -> StepCut | None:
     """Return the cut of a step in its own scores of a parameter; None if it has no finite cut.
 
-    Args:
-        score_at: see `ScoreHistogram.score_at`.
+    See `ScoreHistogram.score_at`.
     """
     [applied] = (one for one in resolution.layers[name] if one.step == step)
     return _cut(resolution, applied, score_at)

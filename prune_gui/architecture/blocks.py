@@ -35,6 +35,8 @@ ATTENTION_PROJECTIONS: Final = frozenset(
     {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
 )
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
+NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
+"""For each component of a path the words, with "*" for numbers, and the numbers."""
 
 
 class Role(NamedTuple):
@@ -249,10 +251,6 @@ def _common_depth(names: Iterable[str]) -> int:
             break
         shared += 1
     return min(shared, min(map(len, modules)) - 1) if shared else 0
-
-
-NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
-"""For each component of a path the words, with "*" for numbers, and the numbers."""
 
 
 def natural_key(path: str) -> NaturalKey:

@@ -29,6 +29,8 @@ from prune_gui.recipe.vocabulary.encoding import TokenSelection
 Contents = tuple[Checkpoint | TokenSelection | FileStamps, ...]
 """The open files of a step, what follows from them, or their stamps."""
 _is_computed: Final = attrgetter("is_computed")
+MAX_CACHED_STEPS: Final = 256
+"""A cached step takes a few numbers per target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,6 @@ class Explanation:
     value: float
     pruned_by: int
     element_ranks: Mapping[int, ElementRank]
-
-
-MAX_CACHED_STEPS: Final = 256
-"""A cached step takes a few numbers per target."""
 
 
 class DecisionCache:

@@ -26,6 +26,29 @@ if TYPE_CHECKING:
 
 Property = frozenset[str] | float
 """Texts, of which one must match a glob; or a number."""
+ModuleTypes = Mapping[str, frozenset[str]]
+"""Types of the modules that contain each parameter, by its name; see `module_types_around`."""
+Counts = Mapping[str, tuple[int, int]]
+"""(pruned elements, all elements) by parameter name."""
+RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ":": operator.eq,
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+MULTIPLES: Final = {"%": 0.01, "k": 1e3, "m": 1e6, "b": 1e9}
+CONDITION: Final = re.compile(r"(?<!\S)(?P<field>[a-z]+)(?P<relation>[<>]=?|[:=])(?P<value>\S*)")
+"""A condition, if `field` is one of `CONDITION_FIELDS`."""
+NUMBER: Final = re.compile(r"([\d_.e]+)([%kmb]?)")
+SEPARATOR: Final = re.compile(r"[,\[\]]|\s(?=!)")
+"""A separator of patterns in a line, or a bracket: between brackets nothing separates."""
+LITERAL: Final = re.compile(r"[^*?\[]|\[([^\]!])\]")
+"""A literal character in a glob, plain or in brackets."""
+MAX_PATTERN_CHARS: Final = 1000
+"""Limit on the characters of a pattern that is not a plain name: matching time grows with it."""
+NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +139,6 @@ def condition_examples(*, numbers_only: bool = False) -> str:
         for field in CONDITION_FIELDS.values()
         if not (numbers_only and isinstance(field, TextField))
     )
-
-
-ModuleTypes = Mapping[str, frozenset[str]]
-"""Types of the modules that contain each parameter, by its name; see `module_types_around`."""
-Counts = Mapping[str, tuple[int, int]]
-"""(pruned elements, all elements) by parameter name."""
-RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
-    ":": operator.eq,
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-MULTIPLES: Final = {"%": 0.01, "k": 1e3, "m": 1e6, "b": 1e9}
-CONDITION: Final = re.compile(r"(?<!\S)(?P<field>[a-z]+)(?P<relation>[<>]=?|[:=])(?P<value>\S*)")
-"""A condition, if `field` is one of `CONDITION_FIELDS`."""
-NUMBER: Final = re.compile(r"([\d_.e]+)([%kmb]?)")
-SEPARATOR: Final = re.compile(r"[,\[\]]|\s(?=!)")
-"""A separator of patterns in a line, or a bracket: between brackets nothing separates."""
-LITERAL: Final = re.compile(r"[^*?\[]|\[([^\]!])\]")
-"""A literal character in a glob, plain or in brackets."""
-MAX_PATTERN_CHARS: Final = 1000
-"""Limit on the characters of a pattern that is not a plain name: matching time grows with it."""
-NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,13 @@ from prune_gui.recipe.correction.least_squares import means_fit, moments_fit
 from prune_gui.recipe.recipe import Step
 
 WEIGHT, BIAS = "weight", "bias"
+log = logging.getLogger(__name__)
+CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
+    Refit.statistic: lambda path: Refit(moments=path),
+    BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
+}
+"""Corrections with a recording of the dense model, by its statistic; the best one first."""
+TARGETS: Final = "dims>1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +181,6 @@ def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> 
                 shape=list(shape),
             )
         )
-
-
-log = logging.getLogger(__name__)
-
-CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
-    Refit.statistic: lambda path: Refit(moments=path),
-    BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
-}
-"""Corrections with a recording of the dense model, by its statistic; the best one first."""
-TARGETS: Final = "dims>1"
 
 
 def correction_beside(checkpoint: Checkpoint) -> Step | None:

@@ -16,6 +16,16 @@ from prune_gui.monitor import check_cancelled
 
 Token = Annotated[str, StringConstraints(strict=True, max_length=4096)]
 Id = Annotated[int, Field(strict=True, ge=0, le=1 << 24)]
+BYTE_FALLBACKS: Final = tuple(f"<0x{byte:02X}>" for byte in range(256))
+"""The tokens of single bytes, for characters that have no token."""
+Json = dict[str, object]
+ID_SUFFIXES: Final = ("_token_id", "_token_ids", "_token_index", "_token_indices")
+"""Of fields with an id or a list of ids, which the network needs."""
+SUPPRESSED: Final = ("suppress_tokens", "begin_suppress_tokens")
+"""Fields with a list of ids; removed tokens need not be suppressed."""
+BAD_WORDS: Final = "bad_words_ids"
+"""A field with a list of lists of ids."""
+MAX_DEPTH: Final = 4
 
 
 class _Part(BaseModel):
@@ -152,10 +162,6 @@ class TokenizerContent(_Part):
     added_tokens: tuple[AddedToken, ...] = ()
 
 
-BYTE_FALLBACKS: Final = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""The tokens of single bytes, for characters that have no token."""
-
-
 def byte_characters() -> frozenset[str]:
     """Return the 256 characters that stand for bytes in byte-level models.
 
@@ -193,17 +199,6 @@ def _merged(token: str, ranks: Mapping[tuple[str, str], int]) -> set[str]:
         symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
         made.add(symbols[at])
     return made
-
-
-Json = dict[str, object]
-
-ID_SUFFIXES: Final = ("_token_id", "_token_ids", "_token_index", "_token_indices")
-"""Of fields with an id or a list of ids, which the network needs."""
-SUPPRESSED: Final = ("suppress_tokens", "begin_suppress_tokens")
-"""Fields with a list of ids; removed tokens need not be suppressed."""
-BAD_WORDS: Final = "bad_words_ids"
-"""A field with a list of lists of ids."""
-MAX_DEPTH: Final = 4
 
 
 def needed_ids(config: Json) -> set[int]:

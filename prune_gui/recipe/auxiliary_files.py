@@ -1,4 +1,4 @@
-"""Files that a recipe names in addition to the checkpoint: scores, masks and earlier weights."""
+"""Files that a recipe names beside the checkpoint: scores, masks and earlier weights."""
 
 from __future__ import annotations
 

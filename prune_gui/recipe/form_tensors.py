@@ -1,4 +1,4 @@
-"""The tensors of each form of a pruned checkpoint, computed chunk by chunk."""
+"""The tensors of each form of a pruned checkpoint, and moments, computed chunk by chunk."""
 
 from __future__ import annotations
 

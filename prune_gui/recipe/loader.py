@@ -1,4 +1,4 @@
-"""The loader script, which loads a reparametrized checkpoint into a model; parts of any loader."""
+"""The loader scripts, which load a reparametrized or a compact checkpoint into a model."""
 
 from __future__ import annotations
 

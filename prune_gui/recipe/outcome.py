@@ -1,4 +1,4 @@
-"""What resolving a step yields: how much it pruned, and notes on it."""
+"""What resolving a step yields: decisions, how much it pruned, notes, and why a weight was."""
 
 from __future__ import annotations
 

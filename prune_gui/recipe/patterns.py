@@ -1,4 +1,4 @@
-"""Finding short globs that select a given set of parameters: the inverse of `select`."""
+"""Globs that select given parameters, and the parameters that the steps of a recipe match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A resolution as a Python script, with calls of torch.nn.utils.prune where possible."""
+"""A resolution as a Python script with calls of torch, and a recipe as a command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of a network, and the work of its forward pass."""
+"""What is known of a network: its units and config.json, its size, the work of a pass."""
 
 from __future__ import annotations
 

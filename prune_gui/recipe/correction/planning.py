@@ -1,4 +1,4 @@
-"""Which parameters a step corrects, and with which tensors of its recording."""
+"""Which parameters a step corrects, with which tensors of a recording; recordings at hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoding texts with the library ``tokenizers``, which is optional."""
+"""Encoding texts with the library ``tokenizers``, which is optional; the tokens to prune."""
 
 from __future__ import annotations
 

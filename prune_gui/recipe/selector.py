@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Count = int | NDArray[np.int64]
 
-Property = frozenset[str] | float
+PropertyValue = frozenset[str] | float
 """Texts, of which one must match a glob; or a number."""
 ModuleTypes = Mapping[str, frozenset[str]]
 """Types of the modules that contain each parameter, by its name; see `module_types_around`."""
@@ -52,7 +52,7 @@ NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class TextField:
+class TextProperty:
     """A property that is compared with a glob, ignoring case.
 
     Attributes:
@@ -69,7 +69,7 @@ class TextField:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberField:
+class NumberProperty:
     """A property of the header that is compared with a number."""
 
     name: str
@@ -78,7 +78,7 @@ class NumberField:
 
 
 @dataclass(frozen=True, slots=True)
-class CountField:
+class CountProperty:
     """A property of what earlier steps pruned, compared with a number.
 
     Attributes:
@@ -91,31 +91,31 @@ class CountField:
     number: Callable[[Count, Count], Count | float | NDArray[np.float64]]
 
 
-ConditionField = TextField | NumberField | CountField
+ConditionField = TextProperty | NumberProperty | CountProperty
 
 _FIELDS: Final[tuple[ConditionField, ...]] = (
-    TextField(
+    TextProperty(
         "type",
         "type:Linear",
         lambda _, module_types: module_types,
         lambda checkpoint: sorted(frozenset().union(*checkpoint.module_types.values())),
         uses_module_types=True,
     ),
-    TextField(
+    TextProperty(
         "dtype",
         "dtype:bfloat16",
         lambda tensor, _: frozenset((tensor.dtype,)),
         lambda checkpoint: sorted({tensor.dtype for tensor in checkpoint.tensors.values()}),
     ),
-    TextField(
+    TextProperty(
         "shape",
         "shape:768x*",
         lambda tensor, _: frozenset(("x".join(map(str, tensor.shape)),)),
         lambda _: ("",),
     ),
-    NumberField("dims", "dims>1", lambda tensor: len(tensor.shape)),
-    NumberField("size", "size>=1M", lambda tensor: tensor.numel),
-    CountField("sparsity", "sparsity>90%", lambda pruned, total: pruned / total),
+    NumberProperty("dims", "dims>1", lambda tensor: len(tensor.shape)),
+    NumberProperty("size", "size>=1M", lambda tensor: tensor.numel),
+    CountProperty("sparsity", "sparsity>90%", lambda pruned, total: pruned / total),
 )
 CONDITION_FIELDS: Final[dict[str, ConditionField]] = {field.name: field for field in _FIELDS}
 """The fields of conditions by name."""
@@ -125,7 +125,7 @@ def condition_words(checkpoint: Checkpoint) -> list[str]:
     """Return conditions that complete a typed word, and prefixes of conditions on numbers."""
     completed: list[str] = []
     for field in CONDITION_FIELDS.values():
-        if isinstance(field, TextField):
+        if isinstance(field, TextProperty):
             completed += (f"{field.name}:{text}" for text in field.words(checkpoint))
         else:
             completed.append(f"{field.name}>")
@@ -137,7 +137,7 @@ def condition_examples(*, numbers_only: bool = False) -> str:
     return ", ".join(
         field.example
         for field in CONDITION_FIELDS.values()
-        if not (numbers_only and isinstance(field, TextField))
+        if not (numbers_only and isinstance(field, TextProperty))
     )
 
 
@@ -146,7 +146,7 @@ class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        relation: one of `RELATIONS`; for a `TextField`, ":" or "=".
+        relation: one of `RELATIONS`; for a `TextProperty`, ":" or "=".
         value: a lower-case glob, or a number.
     """
 
@@ -158,7 +158,7 @@ class Condition:
     def parse(cls, name: str, relation: str, value: str) -> Self:
         """Parse the parts of a condition, such as "size", ">" and "1M"."""
         field, text = CONDITION_FIELDS[name], f"{name}{relation}{value}"
-        if isinstance(field, TextField):
+        if isinstance(field, TextProperty):
             if relation not in (":", "=") or not value:
                 raise RecipeError(
                     tr(
@@ -186,18 +186,18 @@ class Condition:
 
     def property_of(
         self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts = NOTHING
-    ) -> Property:
+    ) -> PropertyValue:
         """Return the property of a parameter that the condition tests, for `accepts`."""
         match self.field:
-            case TextField(texts=texts):
+            case TextProperty(texts=texts):
                 return texts(tensor, module_types.get(tensor.name, frozenset()))
-            case NumberField(number=number):
+            case NumberProperty(number=number):
                 return number(tensor)
-            case CountField(number=number_of_counts):
+            case CountProperty(number=number_of_counts):
                 pruned, total = counts.get(tensor.name, (0, 1))
                 return float(number_of_counts(pruned, max(total, 1)))
 
-    def accepts(self, value: Property) -> bool:
+    def accepts(self, value: PropertyValue) -> bool:
         """Return whether the condition holds for a value of `property_of`."""
         if isinstance(value, frozenset):
             return any(fnmatchcase(text.lower(), str(self.value)) for text in value)
@@ -297,7 +297,7 @@ def select(
     including = [pattern for pattern in parsed if not pattern.excludes] or [Pattern.parse("*")]
     excluding = [pattern for pattern in parsed if pattern.excludes]
     needs_types = any(
-        isinstance(condition.field, TextField) and condition.field.uses_module_types
+        isinstance(condition.field, TextProperty) and condition.field.uses_module_types
         for pattern in parsed
         for condition in pattern.conditions
     )

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from prune_gui.architecture.blocks import Row, Section, sections
+from prune_gui.architecture.blocks import BlockRow, Section, sections
 from prune_gui.errors import one_line
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
@@ -51,7 +51,7 @@ def overview(layers: Sequence[Layer], max_tiles: int = MAX_TILES) -> str:
     return "".join(parts)
 
 
-def _section(section: Section, rows: Sequence[Row], layers: Mapping[str, Layer]) -> str:
+def _section(section: Section, rows: Sequence[BlockRow], layers: Mapping[str, Layer]) -> str:
     left = min(max(len(row.label) for row in rows) / CHARS_PER_PX, MAX_LABEL_PX) + 10
     columns = max(len(row.names) for row in rows)
     width = min(max(int((PAGE_WIDTH - left) / columns) - GAP, MIN_TILE_WIDTH), MAX_TILE_WIDTH)
@@ -88,7 +88,9 @@ def _head(section: Section, left: float, width: int) -> Iterator[str]:
         yield _label(role.label, left + index * pitch, _head_height(section) - 8, width)
 
 
-def _row(row: Row, left: float, y: float, width: int, layers: Mapping[str, Layer]) -> Iterator[str]:
+def _row(
+    row: BlockRow, left: float, y: float, width: int, layers: Mapping[str, Layer]
+) -> Iterator[str]:
     if row.label:
         yield _label(row.label, 0, y + TILE_HEIGHT / 2 + 4, MAX_LABEL_PX)
     for index, name in enumerate(row.names):

@@ -29,7 +29,7 @@ TARGETS: Final = "dims>1"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CorrectionSource:
     """What a corrected parameter is computed from.
 
     Attributes:
@@ -56,7 +56,7 @@ class AppliedCorrection:
     step: int
     method: CorrectionMethod
     file: Checkpoint
-    sources: Mapping[str, Source]
+    sources: Mapping[str, CorrectionSource]
     remarks: Mapping[str, str]
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -98,7 +98,7 @@ def plan_correction(
 ) -> AppliedCorrection:
     """Find the parameters that a step corrects. Reads no values."""
     recorded = _recording(file, method.statistic)
-    sources: dict[str, Source] = {}
+    sources: dict[str, CorrectionSource] = {}
     remarks: dict[str, str] = {}
     found = False
     for target in targets:
@@ -112,7 +112,7 @@ def plan_correction(
                 remarks[target.name] = tr("not corrected: it is not in the recording")
             continue
         found = True
-        source = Source(target, tensor, tensor.name in recorded.transposed)
+        source = CorrectionSource(target, tensor, tensor.name in recorded.transposed)
         corrected: str | None = target.name
         if isinstance(method, BiasCorrection):
             corrected, remark = _bias_of(target, checkpoint, protected)
@@ -161,7 +161,7 @@ def _bias_of(
     return info.name, ""
 
 
-def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> None:
+def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Checkpoint) -> None:
     """Check that a tensor of a recording has the shape that follows from that of its parameter."""
     shape, found = source.target.shape, source.tensor.shape
     if isinstance(method, Refit):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.file_stamps import FileStamps
@@ -118,25 +118,20 @@ class Explanation:
     element_ranks: Mapping[int, ElementRank]
 
 
-class DecisionCache:
-    """An LRU cache of the decisions of steps; a key contains everything that they depend on.
+Decide = Callable[[], list[Decision]]
 
-    Thread-safe. Two threads that ask for the same decisions at the same time both compute them.
+
+def decision_cache() -> Callable[[Hashable, Decide], list[Decision]]:
+    """Return a function that decides what to prune, or returns what it decided for an equal key.
+
+    A key contains everything that the decisions depend on. Thread-safe; the last steps are cached.
     """
 
-    def __init__(self) -> None:
-        self._decisions: LRUCache[Hashable, list[Decision]] = LRUCache(MAX_CACHED_STEPS)
-        self._lock = threading.Lock()
+    @cached(LRUCache(MAX_CACHED_STEPS), key=lambda key, _: key, lock=threading.Lock())
+    def decided(key: Hashable, decide: Decide) -> list[Decision]:
+        return decide()
 
-    def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
-        """Return the cached decisions for a key, or compute and cache them."""
-        with self._lock:
-            decisions = self._decisions.get(key)
-        if decisions is None:
-            decisions = decide()
-            with self._lock:
-                self._decisions[key] = decisions
-        return decisions
+    return decided
 
 
 def compute_cuts(

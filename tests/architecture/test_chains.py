@@ -267,8 +267,6 @@ def test_one_layer_has_no_groups():
     assert channel_groups({}) == NOTHING
 
 
-pytestmark = pytest.mark.slow
-
 GROUP_COUNTS = {
     "alexnet": 7,
     "vgg11": 10,
@@ -299,6 +297,7 @@ def images(model: torch.nn.Module) -> torch.Tensor:
     return torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(2), dtype=dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROUP_COUNTS)
 def test_a_known_family_computes_the_same_without_the_pruned_channels(vision, name):
     model = build(vision, name)
@@ -311,6 +310,7 @@ def test_a_known_family_computes_the_same_without_the_pruned_channels(vision, na
     assert channel_groups(shapes_of(small)).confirmed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "attribute"), [("resnet18", "fc"), ("mobilenet_v2", "classifier")]
 )
@@ -327,6 +327,7 @@ def test_the_classifier_may_be_replaced(vision, name, attribute):
     assert_slicing_changes_nothing(model, found.groups, images(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "vgg11_bn"])
 @pytest.mark.parametrize("prefix", ["module.", "model.backbone."])
 def test_the_groups_depend_neither_on_the_order_of_the_file_nor_on_a_prefix(vision, name, prefix):
@@ -341,6 +342,7 @@ def test_the_groups_depend_neither_on_the_order_of_the_file_nor_on_a_prefix(visi
     ]
 
 
+@pytest.mark.slow
 def test_the_older_names_of_mobilenet_v2_give_the_same_groups(vision):
     """Blocks were "conv.0", "conv.1", "conv.3", ...: convolution, norm and activation in turn."""
     shapes = shapes_of(build(vision, "mobilenet_v2"))
@@ -361,6 +363,7 @@ def test_the_older_names_of_mobilenet_v2_give_the_same_groups(vision):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -380,6 +383,7 @@ def test_a_network_that_is_not_understood_has_no_groups(vision, name, arrange):
     assert found.groups == ()
 
 
+@pytest.mark.slow
 def test_a_network_with_shortcuts_that_no_tensor_shows_loses_only_inner_channels(vision):
     model = build(vision, "mnasnet0_5")
     found = channel_groups(shapes_of(model))
@@ -400,6 +404,7 @@ READINGS = {
 """By name: the layers that read known values, and those of them that can take constants over."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READINGS)
 def test_what_layers_read_is_known_where_torchvision_leaves_no_doubt(vision, name):
     options = {"init_weights": False} if "vgg" in name else {}
@@ -416,6 +421,7 @@ def test_what_layers_read_is_known_where_torchvision_leaves_no_doubt(vision, nam
     assert all(reading.bias or reading.mean for reading in without_padding)
 
 
+@pytest.mark.slow
 def test_other_names_than_those_of_torchvision_leave_the_activation_unknown(vision):
     shapes = shapes_of(vision.VGG(vision.vgg.make_layers([4, "M", 6, "M"]), init_weights=False))
     found = channel_groups(

@@ -135,25 +135,17 @@ def safetensors(folder):
 
 
 def torch_shards(folder):
-    write_shards(folder / "shards", {"m-1.safetensors": WEIGHTS})
-    (folder / "shards" / "m-1.safetensors").unlink()
+    write_shards(folder / "shards", {"m-1.bin": WEIGHTS})
     torch.save(STATE, folder / "shards" / "m-1.bin")
-    index = folder / "shards" / "model.safetensors.index.json"
-    text = index.read_text().replace("safetensors", "bin")
-    index.unlink()
-    (folder / "shards" / "pytorch_model.bin.index.json").write_text(text)
     return folder / "shards"
 
 
 def shards_with_metadata(folder):
-    write_shards(folder / "shards", {"m-1.safetensors": WEIGHTS, "m-2.safetensors": {}})
-    for number, tensors in enumerate([WEIGHTS, {"b.weight": torch.ones(2)}], 1):
+    shards = {"m-1.safetensors": WEIGHTS, "m-2.safetensors": {"b.weight": torch.ones(2)}}
+    write_shards(folder / "shards", shards)
+    for number, (name, tensors) in enumerate(shards.items(), 1):
         metadata = {"part": str(number), "by": "hand"}
-        save_file(tensors, folder / "shards" / f"m-{number}.safetensors", metadata)
-    index = folder / "shards" / "model.safetensors.index.json"
-    index.write_text(
-        '{"weight_map": {"a.weight": "m-1.safetensors", "b.weight": "m-2.safetensors"}}'
-    )
+        save_file(tensors, folder / "shards" / name, metadata)
     return folder / "shards"
 
 

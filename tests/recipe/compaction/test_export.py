@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from sharded_files import divided, write_shards
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
@@ -70,15 +71,8 @@ def script(path):
     return module
 
 
-def sharded(folder, state, shards):
-    """Save a state dict as shards with an index."""
-    folder.mkdir()
-    weight_map = {key: f"m-{i % shards}.safetensors" for i, key in enumerate(state)}
-    for name in set(weight_map.values()):
-        save_file({key: state[key] for key in state if weight_map[key] == name}, folder / name)
-    index = {"metadata": {}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    return folder
+def in_shards(folder, state, count):
+    return write_shards(folder, divided(state, lambda i, _: f"m-{i % count}.safetensors"))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -93,7 +87,7 @@ def test_kept_slices_are_the_bytes_of_the_finalized_form(
 ):
     folder = tmp_path_factory.mktemp("c")
     source = saved_mlp(folder / "in", dtype)
-    path = sharded(folder / "shards", source.state, shards) if shards else source.folder
+    path = in_shards(folder / "shards", source.state, shards) if shards else source.folder
     steps = neurons("*", sorted(gone))
     if also_elements:
         steps.append({"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.3})
@@ -321,7 +315,7 @@ def test_a_nested_torch_file_with_ties_stays_one(tmp_path, suffix):
 
 @pytest.mark.parametrize("shards", [0, 2])
 def test_the_computed_size_is_that_of_the_written_weights(source, tmp_path, shards):
-    path = sharded(tmp_path / "shards", source.state, 2) if shards else source.folder
+    path = in_shards(tmp_path / "shards", source.state, 2) if shards else source.folder
     out = tmp_path / "out" if shards else tmp_path / "out.safetensors"
     with open_checkpoint(path) as checkpoint:
         resolution = planned(checkpoint)
@@ -366,14 +360,9 @@ def test_a_folder_is_replaced_as_a_whole_even_that_of_the_input(source, tmp_path
 
 
 def test_a_shard_that_lost_all_of_its_tensors_is_not_written(tmp_path):
-
     state = saved_mlp(tmp_path / "in").state
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    weight_map = {key: f"m-{key.split('.')[1]}.safetensors" for key in state}
-    for name in set(weight_map.values()):
-        save_file({key: state[key] for key in state if weight_map[key] == name}, folder / name)
-    (folder / "m.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    of_layer = divided(state, lambda _, key: f"m-{key.split('.')[1]}.safetensors")
+    folder = write_shards(tmp_path / "shards", of_layer)
     rule = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
     steps = [
         {"method": "channels", "targets": ["layers.1.down.*"], "dim": 0, "channels": "0-5"},

@@ -20,7 +20,7 @@ from prune_gui.architecture.projections import (
     Projection,
     projection,
 )
-from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
 NUMBERED: Final = re.compile(r"\D*\d+")

@@ -34,11 +34,11 @@ from prune_gui.architecture.tables import (
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, join_items, tr
+from prune_gui.memory import gc_paused
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 

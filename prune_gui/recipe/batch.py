@@ -10,8 +10,7 @@ from pathlib import Path
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible_files
 from prune_gui.checkpoint.formats import stem_and_suffix
-from prune_gui.checkpoint.sharded.index import index_with, is_index
-from prune_gui.checkpoint.sharded.split import has_several_files, part_names
+from prune_gui.checkpoint.sharded.index import has_several_files, index_with, is_index, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor

@@ -17,9 +17,13 @@ from prune_gui.checkpoint import (
     write_shards,
 )
 from prune_gui.checkpoint.remote.locations import location
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
-from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
+from prune_gui.checkpoint.sharded.writing import check_model_folder, write_model_folder
+from prune_gui.checkpoint.write.metadata import (
+    ANY_FINGERPRINT,
+    CHECKSUMS_KEY,
+    LateText,
+    fingerprint_beside,
+)
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor

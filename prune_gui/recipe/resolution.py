@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import current_executor
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
+from prune_gui.memory import gc_paused
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.lazy import Lazy

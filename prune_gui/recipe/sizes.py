@@ -12,11 +12,10 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.sharded.writing import file_nbytes, shards_nbytes
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.deflate import deflated_chunks
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT
+from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
-from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.checkpoint.module_types import is_usually_pruned
+from prune_gui.checkpoint.tree import is_usually_pruned
+from prune_gui.memory import gc_paused
 from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.selector import (
     NOTHING,

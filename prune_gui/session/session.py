@@ -20,7 +20,6 @@ from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver
 from prune_gui.session.step_change import describe_change
 from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
 
 if TYPE_CHECKING:
     from prune_gui.statistics.zero_scan import ZeroScan
@@ -54,6 +53,10 @@ class Session:
         recipe_path: Path | None = None,
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
+        from prune_gui.statistics.score_histogram import (
+            ScoreHistogramCache,  # torch: slow to import
+        )
+
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
         self.module_index = ModuleIndex(

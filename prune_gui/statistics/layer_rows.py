@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.language import deferred, join_items, tr, trn
+from prune_gui.memory import gc_paused
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolution import NEARLY_EMPTY

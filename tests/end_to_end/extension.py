@@ -21,12 +21,12 @@ from babel.messages.mofile import write_mo
 
 from prune_gui import cli, language
 from prune_gui.checkpoint import formats
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
 from prune_gui.pruning import methods

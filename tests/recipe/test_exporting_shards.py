@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from sharded_files import divided, write_shards
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.write import atomic, atomic_folder
+from prune_gui.checkpoint.write import atomic
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
@@ -320,7 +320,7 @@ def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, mo
     def refuse(*_):
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(atomic_folder, "exchange", refuse)
+    monkeypatch.setattr(atomic, "exchange", refuse)
     out = tmp_path / "out"
     written(demo, out)
     before = files(out)
@@ -446,7 +446,7 @@ def test_after_a_kill_at_any_step_the_folder_is_the_old_or_new_checkpoint(demo, 
 
 def test_a_mount_point_is_not_replaced(demo, tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
-    monkeypatch.setattr(atomic_folder.os.path, "ismount", lambda path: path.name == "disk")
+    monkeypatch.setattr(atomic.os.path, "ismount", lambda path: path.name == "disk")
     with pytest.raises(CheckpointError, match="is a mount point"):
         written(demo, tmp_path / "disk")
     written(demo, tmp_path / "disk" / "in it")

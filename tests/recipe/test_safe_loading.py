@@ -18,7 +18,7 @@ from prune_gui.recipe.loader import compact_loader_text, loader_text
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import command_line, python_script
 from prune_gui.report.collecting import report_on_files
-from prune_gui.report.page import html_page
+from prune_gui.report.writing import html_page
 from prune_gui.resources import resource
 
 LOADS = re.compile(

@@ -17,8 +17,8 @@ from safetensors.torch import save_file
 from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
-from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
-from prune_gui.checkpoint.write import renaming
+from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
+from prune_gui.checkpoint.write import temp_files
 from prune_gui.checkpoint.write.temp_files import remove_abandoned
 from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
@@ -62,13 +62,13 @@ def unclosed_files():
 @pytest.fixture(autouse=True)
 def counted_renames(monkeypatch):
     """Count calls of the C library by `renaming` as system calls, too."""
-    rename = renaming._renameat2
+    rename = temp_files._renameat2
 
     def counted(source, target, flags):
         os.lstat(source)
         rename(source, target, flags)
 
-    monkeypatch.setattr(renaming, "_renameat2", counted)
+    monkeypatch.setattr(temp_files, "_renameat2", counted)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a slow disk is not what is tested
 
 

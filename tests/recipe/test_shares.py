@@ -22,7 +22,7 @@ import torch
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
@@ -63,9 +63,9 @@ def _close_reopened(monkeypatch) -> Iterator[None]:
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 

@@ -12,8 +12,9 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.pruning.predicates import ElementRank
-    from prune_gui.raster.element import Element
     from prune_gui.recipe.outcome import Explanation
+    from prune_gui.statistics.element_values import Element
+
 
 NO_NUMBER: Final = "\N{EN DASH}"
 PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"

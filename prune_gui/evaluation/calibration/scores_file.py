@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.writing import write_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.calibration.statistics import STATISTICS, LazyTensor

@@ -14,7 +14,6 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading, readings_of_rule
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.checkpoint.surroundings import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
@@ -22,6 +21,7 @@ from prune_gui.checkpoint.surroundings import (
     positive_integers,
 )
 from prune_gui.checkpoint.tensor_info import TensorInfo, size_in_bytes
+from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.coupling import CoupledGroup

@@ -14,14 +14,14 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.raster.cell_grid import CellGrid, Tile
 from prune_gui.raster.density import Within, count_in_cells
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.correction.planning import AppliedCorrection
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics import values
-from prune_gui.statistics.code_index import CodeIndex
-from prune_gui.statistics.patterns import followed_by
-from prune_gui.statistics.spreading import map_parameters
+from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.kernels import CodeIndex
+from prune_gui.statistics.pattern_scan import followed_by
 
 RIGHT: Final = 1
 LEFT: Final = 2

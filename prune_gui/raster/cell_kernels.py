@@ -27,6 +27,142 @@ BLOCK_ELEMENTS = 1024
 """This many columns are processed per block, which fits the L1 cache."""
 
 
+MAX_PASSES = 4
+"""Up to this many codes are counted in one pass each; more codes, element by element."""
+
+
+@compiled
+def _count_by_columns(
+    codes: Codes,
+    code: np.uint8,
+    row_stride: int,
+    column_stride: int,
+    rows: int,
+    ends: Counts,
+    in_columns: Codes,
+    counts: Counts,
+) -> None:
+    """Count a code in up to 255 rows: first per column, which is vectorized, then per cell."""
+    in_columns[:] = 0
+    for row in range(rows):
+        line = codes[row * row_stride :]
+        for k in range(in_columns.size):
+            in_columns[k] += line[np.uint64(k * column_stride)] == code
+    begin = 0
+    for j in range(ends.size):
+        total, of_cell = np.uint32(0), in_columns[begin : ends[j]]
+        for k in range(of_cell.size):
+            total += of_cell[k]
+        counts[j] += total
+        begin = ends[j]
+
+
+def _count_cells_in_numpy(
+    codes: Codes,
+    known: Codes,
+    slots: Codes,
+    row_stride: int,
+    column_stride: int,
+    row_edges: Counts,
+    column_edges: Counts,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    counts: Counts,
+) -> None:
+    row, column = np.ogrid[slice(*rows), slice(*columns)]
+    offsets = (row - rows[0]) * row_stride + (column - columns[0]) * column_stride
+    i = np.searchsorted(row_edges, row, side="right") - 1
+    j = np.searchsorted(column_edges, column, side="right") - 1
+    cells = np.ravel_multi_index((slots[codes[offsets]], i, j), counts.shape)
+    added = np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+    counts[1:] += added[1:].astype(counts.dtype)
+
+
+@compiled_unless_small(_count_cells_in_numpy)
+def count_cells(
+    codes: Codes,
+    known: Codes,
+    slots: Codes,
+    row_stride: int,
+    column_stride: int,
+    row_edges: Counts,
+    column_edges: Counts,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    counts: Counts,
+) -> None:
+    """Add the pruned elements of a rectangle to the counts of their cells.
+
+    Args:
+        row_edges: cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``).
+        rows: (start, stop) of the rectangle.
+        columns: (start, stop) of the rectangle.
+    """
+    i = np.searchsorted(row_edges, rows[0], side="right") - 1
+    first = np.searchsorted(column_edges, columns[0], side="right") - 1
+    last = np.searchsorted(column_edges, columns[1])
+    ends = np.minimum(column_edges[first + 1 : last + 1], columns[1]) - columns[0]
+    in_columns = np.empty(columns[1] - columns[0], np.uint8)
+    row = rows[0]
+    while row < rows[1]:
+        while row >= row_edges[i + 1]:
+            i += 1
+        row_codes, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
+        height = min(row_edges[i + 1] - row, rows[1] - row, 255)
+        if known.size - 1 <= min(height, MAX_PASSES):
+            for slot in range(1, known.size):
+                _count_by_columns(
+                    row_codes,
+                    known[slot],
+                    row_stride,
+                    column_stride,
+                    height,
+                    ends,
+                    in_columns,
+                    cells[slot],
+                )
+        else:
+            height, begin = 1, 0
+            for j in range(ends.size):
+                for k in range(begin, ends[j]):
+                    slot = slots[row_codes[np.uint64(k * column_stride)]]
+                    cells[slot, j] += slot != 0
+                begin = ends[j]
+        row += height
+
+
+def _sum_up_cells_in_numpy(
+    counts: Counts,
+    known: Codes,
+    elements: Counts,
+    share: NDArray[np.float32],
+    step: Codes,
+) -> None:
+    share[:] = counts[1 : known.size].sum(axis=0) / elements
+    step[:] = known[counts[: known.size].argmax(axis=0)]  # the first of equal counts
+
+
+@compiled_unless_small(_sum_up_cells_in_numpy)
+def sum_up_cells(
+    counts: Counts,
+    known: Codes,
+    elements: Counts,
+    share: NDArray[np.float32],
+    step: Codes,
+) -> None:
+    """Set the pruned share of each cell, and the most frequent code of its pruned elements."""
+    for i in range(share.shape[0]):
+        for j in range(share.shape[1]):
+            pruned, max_count, max_slot = 0, 0, 0
+            for slot in range(1, known.size):
+                count = counts[slot, i, j]
+                pruned += count
+                if count > max_count:
+                    max_count, max_slot = count, slot
+            share[i, j] = pruned / elements[i, j]
+            step[i, j] = known[max_slot]
+
+
 @compiled
 def _add_band(
     values: Values,
@@ -211,7 +347,11 @@ def highest_key(
 def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all dtypes that it is called with."""
     codes, lines = np.zeros(1, np.uint8), np.zeros(1, np.int64)
+    edges, span, ones = np.array([0, 1]), (0, 1), np.ones((1, 1), np.int64)
     slots, counts = np.zeros(256, np.uint8), np.zeros((1, 1, 1), np.int64)
+    count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts)
+    share, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
+    sum_up_cells(ones[None], codes, ones, share[:1, :1], one_step[:1, :1])
     add_codes(codes, slots, lines, lines, lines, lines, counts)
     cells, flags = np.zeros((1, 1)), np.zeros((1, 1), np.bool_)
     sums = np.zeros((2, 1))

@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
-from prune_gui.raster import value_kernels
+from prune_gui.raster import cell_kernels
 from prune_gui.raster.density import density
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.statistics import kernels
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
 from prune_gui.statistics.norms import channels
 
 LOOPS = (
-    kernels.count_cells,
-    kernels.sum_up_cells,
+    cell_kernels.count_cells,
+    cell_kernels.sum_up_cells,
     kernels.count_bins,
     kernels.widen_range,
     kernels.count_channel_steps,
@@ -24,6 +24,7 @@ LOOPS = (
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_nothing_is_compiled_after_warm_up(resolved, dtype):
+    cell_kernels.warm_up()
     kernels.warm_up()
     known = [set(loop.dispatcher.signatures) for loop in LOOPS]
     weights, half = torch.ones(3, 4).to(dtype), {"method": "l1_unstructured", "amount": 0.5}
@@ -59,7 +60,7 @@ def test_numpy_counts_the_same_cells_as_the_compiled_loop(down, across, transpos
     shape = (codes, row_edges.size - 1, column_edges.size - 1)
     found = np.ones((2, *shape), np.int64)
     for run, counts in zip(
-        (kernels.count_cells, kernels.count_cells._interpret), found, strict=True
+        (cell_kernels.count_cells, cell_kernels.count_cells._interpret), found, strict=True
     ):
         if height and width:
             run(elements, known, slots, *strides, row_edges, column_edges, rows, columns, counts)
@@ -75,7 +76,7 @@ def test_numpy_sums_up_the_same_cells_as_the_compiled_loop(shape, seed):
     known = np.arange(0, 2 * shape[0], 2, dtype=np.uint8)
     elements = generator.integers(10, 20, shape[1:])
     results = []
-    for run in (kernels.sum_up_cells, kernels.sum_up_cells._interpret):
+    for run in (cell_kernels.sum_up_cells, cell_kernels.sum_up_cells._interpret):
         share, step = np.empty(shape[1:], np.float32), np.empty(shape[1:], np.uint8)
         run(counts, known, elements, share, step)
         results.append((share, step))
@@ -98,7 +99,7 @@ def test_numpy_adds_the_same_codes_as_the_compiled_loop(down, across, codes, see
     )
     found = np.ones((2, codes, row_edges.size - 1, column_edges.size - 1), np.int64)
     for run, counts in zip(
-        (value_kernels.add_codes, value_kernels.add_codes._interpret), found, strict=True
+        (cell_kernels.add_codes, cell_kernels.add_codes._interpret), found, strict=True
     ):
         run(elements, slots, *offsets, *cells, counts)
     assert np.array_equal(*found)

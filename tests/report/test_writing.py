@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from prune_gui.report.columns import csv
-from prune_gui.report.layer_tables import MAX_LAYERS
-from prune_gui.report.page import html_page
+from prune_gui.report.columns import MAX_LAYERS, csv
+from prune_gui.report.pictures import overview
 from prune_gui.report.records import FileRecord, Layer, Report, StepRecord
+from prune_gui.report.writing import html_page
 
 VOID = {"meta", "wbr"}
 HOSTILE = "</title><script>alert(1)</script>&\n\u202egnp\x1b[2J\"'`=1+1"
@@ -144,3 +144,21 @@ def test_the_model_card_says_how_the_file_was_pruned():
     shown = "".join(Page(html_page(made)).text)
     assert "50.0% of the prunable parameters are zero (3 of 6)." in shown
     assert "1. L1 unstructured, global, 50 %; targets `a'b.*`; zeroed 3 of 6 (50.0%)" in shown
+
+
+def test_every_matrix_has_a_tile_with_its_sparsity(report_on):
+    half = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    tensors = {f"layer.{i}.{role}.weight": half for i in range(3) for role in ("up", "down")}
+    tensors |= {"layer.0.up.bias": torch.zeros(2), "head.weight": torch.ones(2, 2)}
+    titles = re.findall(r"<g><title>([^<]*)</title>", html_page(report_on(tensors)))
+    assert sorted(titles) == sorted(
+        f"{name}: {'0.0' if name == 'head.weight' else '50.0'} % (2 x 2)"
+        for name in tensors
+        if not name.endswith("bias")
+    )
+
+
+def test_matrices_beyond_the_limit_are_counted(report_on):
+    tensors = {f"layer.{i}.{role}.weight": torch.ones(2, 2) for i in range(9) for role in "ab"}
+    pictures, omitted = overview(report_on(tensors).files[0].layers, max_tiles=5)
+    assert (sum(len(picture.tiles) for picture in pictures), omitted) == (4, 14)

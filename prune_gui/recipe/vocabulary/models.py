@@ -32,31 +32,37 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class WordPiece(_Part):
-    """Greedy longest match first: without a token, what does not contain it stays as it is."""
+class _Model(_Part):
+    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
+        """Return the tokens without which the kept ones would not be found."""
+        return set()
 
-    type: Literal["WordPiece"]
+
+class _ModelWithIds(_Model):
     vocab: dict[Token, Id]
-    unk_token: Token = "[UNK]"
 
     def tokens(self) -> Iterator[tuple[Token, int]]:
         """Yield each token with its id."""
         yield from self.vocab.items()
 
+    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
+        """Return the changed fields for the model without some tokens."""
+        kept = {token: new_ids[old] for token, old in self.vocab.items() if token not in removed}
+        return {"vocab": kept}
+
+
+class WordPiece(_ModelWithIds):
+    """Greedy longest match first: without a token, what does not contain it stays as it is."""
+
+    type: Literal["WordPiece"]
+    unk_token: Token = "[UNK]"
+
     def required(self) -> Iterator[Token]:
         """Yield the tokens that the model needs."""
         yield self.unk_token
 
-    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
-        """Return the tokens without which the kept ones would not be found."""
-        return set()
 
-    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
-        """Return the changed fields for the model without some tokens."""
-        return {"vocab": _renumbered(self.vocab, removed, new_ids)}
-
-
-class Unigram(_Part):
+class Unigram(_Model):
     """The most likely segmentation: it stays the best one while others are removed.
 
     The token of the lowest score stays, because the score of unknown characters depends on it.
@@ -81,17 +87,13 @@ class Unigram(_Part):
         if self.byte_fallback:
             yield from BYTE_FALLBACKS
 
-    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
-        """Return the tokens without which the kept ones would not be found."""
-        return set()
-
     def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
         """Return the changed fields for the model without some tokens."""
         vocab = [list(entry) for entry in self.vocab if entry[0] not in removed]
         return {"vocab": vocab, "unk_id": new_id(self.unk_id, new_ids)}
 
 
-class Bpe(_Part):
+class Bpe(_ModelWithIds):
     """Merges of pairs by rank: merges that make or use a removed token are dropped.
 
     A text whose tokens all stay needs only the merges within these tokens, and each of them comes
@@ -100,16 +102,11 @@ class Bpe(_Part):
     """
 
     type: Literal["BPE"]
-    vocab: dict[Token, Id]
     merges: tuple[tuple[Token, Token] | Token, ...]
     unk_token: Token | None = None
     byte_fallback: bool = False
     continuing_subword_prefix: Literal["", None] = None
     end_of_word_suffix: Literal["", None] = None
-
-    def tokens(self) -> Iterator[tuple[Token, int]]:
-        """Yield each token with its id."""
-        yield from self.vocab.items()
 
     def required(self) -> Iterator[Token]:
         """Yield the tokens that the model needs."""
@@ -138,14 +135,12 @@ class Bpe(_Part):
 
     def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
         """Return the changed fields for the model without some tokens."""
-        return {
-            "vocab": _renumbered(self.vocab, removed, new_ids),
-            "merges": [
-                merge if isinstance(merge, str) else list(merge)
-                for merge in self.merges
-                if removed.isdisjoint((*_pair(merge), "".join(_pair(merge))))
-            ],
-        }
+        merges = [
+            merge if isinstance(merge, str) else list(merge)
+            for merge in self.merges
+            if removed.isdisjoint((*_pair(merge), "".join(_pair(merge))))
+        ]
+        return {**super().without(removed, new_ids), "merges": merges}
 
 
 class AddedToken(_Part):
@@ -171,12 +166,6 @@ def byte_characters() -> frozenset[str]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = range(256, 256 + 256 - len(printable))
     return frozenset(map(chr, (*printable, *others)))
-
-
-def _renumbered(
-    vocab: Mapping[str, int], removed: frozenset[str], new_ids: Sequence[int]
-) -> dict[str, int]:
-    return {token: new_ids[old] for token, old in vocab.items() if token not in removed}
 
 
 def _pair(merge: tuple[str, str] | str) -> tuple[str, str]:

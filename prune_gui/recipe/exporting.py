@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import Checkpoint, TensorWriter
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.sharded.writing import FolderOutput, ShardsOutput
 from prune_gui.checkpoint.write.metadata import (
     ANY_FINGERPRINT,
@@ -22,6 +21,7 @@ from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
@@ -147,7 +147,7 @@ def write(
             tr(
                 "{folder}: shards cannot be compressed, because programs map them into memory. "
                 "Save without compression, or as a single file.",
-                folder=location(target.path),
+                folder=target.location,
             )
         )
     form = options.form
@@ -171,7 +171,7 @@ def write(
         _upload_to(checkpoint, target, overwrite=options.overwrite) as upload,
     ):
         if upload is not None:
-            target = replace(target, path=upload.folder / target.path.name)
+            target = replace(target, location=Location(upload.folder / target.location.name))
         output = output_of(resolution, target, options, entries)
         output = replace(output, extra_files=files, upload=upload)
         written = output.check()
@@ -229,7 +229,7 @@ def _upload_to(
         raise CheckpointError(tr("{url} is open. Save under another name.", url=target.url))
     from prune_gui.checkpoint.remote.destination import uploading  # optional
 
-    return uploading(target.path, target.main, is_folder=target.is_folder, overwrite=overwrite)
+    return uploading(target.url, target.main, is_folder=target.is_folder, overwrite=overwrite)
 
 
 def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) -> bool:

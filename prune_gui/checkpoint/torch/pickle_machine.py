@@ -57,8 +57,6 @@ class ForeignObject(Opaque):
     """A record of the result of foreign code, which is not run.
 
     Attributes:
-        path: the dotted path of the class or function.
-        arguments: the arguments of the call.
         state: the state from which its attributes would be restored.
         items: the items that would be set on it.
         members: the values that would be appended to it.

@@ -19,10 +19,10 @@ from prune_gui.checkpoint.torch.storages import (
     FileStorages,
     LegacyStorages,
     StorageLocation,
+    UnreadStorages,
     ZipStorages,
 )
 from prune_gui.checkpoint.torch.unpickling import Unpickled, ValuesNeededError, unpickle
-from prune_gui.checkpoint.torch.unread_storages import UnreadStorages
 from prune_gui.checkpoint.torch.zip_layout import (
     BYTE_ORDER,
     METADATA_RECORD,
@@ -52,14 +52,8 @@ class TorchFile:
     Attributes:
         content: the object that torch.load would return, with all tensors on the CPU, and with
             records in place of objects that need code; see `Unpickled`.
-        nbytes: the bytes of all storages.
-        foreign: the names that torch.load refuses by default.
-        has_records: whether the content has records, so that it cannot be pickled again.
-        is_plain: whether torch.load reads all opcodes of the pickle by default.
         root: the path of the state dict if this program wrote the file; else None.
         metadata: the metadata if this program wrote the file.
-        warnings: remarks for the user.
-        locations: where the storages are in memory and in the file.
         layout: the records of the archive; None for a legacy file.
         swapped: whether the values in the file are in the byte order of other machines.
         unread: reads the values of the tensors of a remote archive, whose memory is not theirs;

@@ -9,11 +9,10 @@ does; see `ForeignObject`.
 from __future__ import annotations
 
 import _codecs
-from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import torch
 import torch._tensor
@@ -22,11 +21,15 @@ from torch.storage import TypedStorage
 
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
-from prune_gui.checkpoint.torch import pickle_calls, special_tensors
-from prune_gui.checkpoint.torch.claims import (
+from prune_gui.checkpoint.torch import checked_calls
+from prune_gui.checkpoint.torch.checked_calls import (
+    GETATTR,
+    OBJECT_MAKERS,
     STORAGE_DTYPES,
     TORCH_TYPES,
+    ForeignTensor,
     are_sizes,
+    attribute_path,
     check_hooks,
     checked_view,
     nbytes_of,
@@ -34,7 +37,6 @@ from prune_gui.checkpoint.torch.claims import (
     torch_attribute,
     typed_storage,
 )
-from prune_gui.checkpoint.torch.pickle_calls import GETATTR, OBJECT_MAKERS, attribute_path
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
     MAX_OPCODES,
@@ -46,7 +48,7 @@ from prune_gui.checkpoint.torch.pickle_machine import (
     has_records,
     reachable,
 )
-from prune_gui.checkpoint.torch.special_tensors import ForeignTensor
+from prune_gui.checkpoint.torch.storages import FileStorages
 from prune_gui.language import deferred
 
 MAX_FOREIGN: Final = 1 << 14
@@ -56,30 +58,7 @@ UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not 
 
 
 class ValuesNeededError(Exception):
-    """A tensor is built from values, which `Storages` do not have."""
-
-
-class Storages(ABC):
-    """The source of the storages of tensors.
-
-    Attributes:
-        have_values: whether their memory has the values of the file at the end.
-    """
-
-    have_values: ClassVar = True
-
-    @abstractmethod
-    def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
-        """Return the memory for a storage of the file. It may be filled later.
-
-        Args:
-            nbytes: the size in bytes.
-            dtype: the dtype of the elements; None if the file does not contain it.
-        """
-
-    @abstractmethod
-    def reserve(self, nbytes: int) -> torch.UntypedStorage:
-        """Return zeroed memory for a tensor that is a copy of another one."""
+    """A tensor is built from values, which its storages do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +81,7 @@ class Unpickled:
     finish: Callable[[], None]
 
 
-def unpickle(file: BinaryIO, storages: Storages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
+def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
     """Read one pickle from `file` up to its end."""
     machine = _TorchMachine(storages)
     try:
@@ -122,7 +101,7 @@ class _TorchMachine(Machine):
         has_records: whether records were made of code that torch.load calls by default.
     """
 
-    def __init__(self, storages: Storages) -> None:
+    def __init__(self, storages: FileStorages) -> None:
         super().__init__()
         self.has_records = False
         self._foreign_names: dict[str, None] = {}
@@ -355,7 +334,7 @@ class _TorchMachine(Machine):
 
     def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
         self._need_values()
-        return special_tensors.sparse_tensor(self, arguments)
+        return checked_calls.sparse_tensor(self, arguments)
 
     def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of another device as a copy of a CPU tensor in the file."""
@@ -410,7 +389,7 @@ class _TorchMachine(Machine):
             case (function, Global(), tuple() as inner, state) if id(function) in _BUILDERS:
                 tensor = self.call(function, inner)  # a subclass with the same values
                 if isinstance(tensor, ForeignTensor):
-                    return special_tensors.local_tensor(tensor, state)
+                    return checked_calls.local_tensor(tensor, state)
                 return tensor
         raise FalseClaimError(UNKNOWN_TENSOR)
 
@@ -429,10 +408,10 @@ _TENSOR_BUILDERS: Final[dict[str, Builder]] = {
     "qtensor": _TorchMachine._quantized,
     "sparse_tensor": _TorchMachine._sparse,
     "nested_tensor": _TorchMachine._nested,
-    "wrapper_subclass": special_tensors.wrapper_subclass,
-    "meta_tensor_no_storage": special_tensors.meta_tensor,
+    "wrapper_subclass": checked_calls.wrapper_subclass,
+    "meta_tensor_no_storage": checked_calls.meta_tensor,
     "device_tensor_from_cpu_tensor": _TorchMachine._copy,
-    "device_tensor_from_numpy": special_tensors.not_written,
+    "device_tensor_from_numpy": checked_calls.not_written,
     "parameter": _TorchMachine._parameter,
     "parameter_with_state": _TorchMachine._parameter_with_state,
 }
@@ -446,15 +425,15 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
         torch._tensor._rebuild_from_type_v2,
         _TorchMachine._tensor_of_type,
     ),
-    "collections.OrderedDict": (OrderedDict, pickle_calls.ordered_dict),
-    "collections.Counter": (Counter, pickle_calls.counter),
-    "builtins.set": (set, pickle_calls.set_of),
-    "torch.Size": (torch.Size, pickle_calls.size),
-    "_codecs.encode": (_codecs.encode, pickle_calls.octets),
-    "builtins.bytearray": (bytearray, pickle_calls.byte_array),
-    "builtins.complex": (complex, pickle_calls.complex_number),
-    "torch.device": (torch.device, pickle_calls.device),
-    "torch.serialization._get_layout": (torch.serialization._get_layout, pickle_calls.layout),
+    "collections.OrderedDict": (OrderedDict, checked_calls.ordered_dict),
+    "collections.Counter": (Counter, checked_calls.counter),
+    "builtins.set": (set, checked_calls.set_of),
+    "torch.Size": (torch.Size, checked_calls.size),
+    "_codecs.encode": (_codecs.encode, checked_calls.octets),
+    "builtins.bytearray": (bytearray, checked_calls.byte_array),
+    "builtins.complex": (complex, checked_calls.complex_number),
+    "torch.device": (torch.device, checked_calls.device),
+    "torch.serialization._get_layout": (torch.serialization._get_layout, checked_calls.layout),
 }
 """The functions that torch.save writes calls of, each with the method that builds the result."""
 

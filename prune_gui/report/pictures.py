@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.blocks import Row, Section, sections
+from prune_gui.architecture.blocks import BlockRow, Section, sections
 from prune_gui.raster.colours import LIGHT, Colours, rgb
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import Layer
@@ -152,7 +152,9 @@ def overview(
     return pictures, omitted
 
 
-def _picture(section: Section, rows: Sequence[Row], layers: Mapping[str, Layer]) -> MatrixPicture:
+def _picture(
+    section: Section, rows: Sequence[BlockRow], layers: Mapping[str, Layer]
+) -> MatrixPicture:
     left = min(max(len(row.label) for row in rows) / CHARS_PER_PX, MAX_LABEL_PX) + 10
     columns = max(len(row.names) for row in rows)
     width = min(max(int((PAGE_WIDTH - left) / columns) - GAP, MIN_TILE_WIDTH), MAX_TILE_WIDTH)

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
+from sharded_files import INDEX, write_shards
 
 import prune_gui
 from prune_gui.checkpoint import open_checkpoint
@@ -346,15 +347,11 @@ def test_scales_may_be_in_another_shard(tmp_path):
         "model-00001-of-00002.safetensors": {k: v for k, v in state.items() if v.dtype == E4M3},
         "model-00002-of-00002.safetensors": {k: v for k, v in state.items() if v.dtype != E4M3},
     }
-    for name, part in parts.items():
-        save_file(part, tmp_path / name)
-    weight_map = {key: name for name, part in parts.items() for key in part}
-    index = tmp_path / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}))
+    write_shards(tmp_path, parts)
     (tmp_path / "config.json").write_text(json.dumps(BLOCK_CONFIG))
     torch.save(state, tmp_path / "whole.pt")
     expected = dequantized(state, "blocks of config.json")
-    for path in (tmp_path / "whole.pt", index):
+    for path in (tmp_path / "whole.pt", tmp_path / INDEX):
         with open_checkpoint(path) as checkpoint:
             assert checkpoint.warnings == ()
             for name, tensor in expected.items():

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import mmap
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, cast
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
-from prune_gui.checkpoint.remote.locations import cache_folder
+from prune_gui.checkpoint.remote.small_files import fetch_model_files
+from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
+from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location, cache_folder
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.number_formats import parse_bytes
+from prune_gui.regular_files import SpanFile
+
+if TYPE_CHECKING:
+    import mmap
+
 
 log = logging.getLogger(__name__)
 
@@ -52,18 +62,14 @@ def cache_limit() -> int:
         raise CheckpointError(f"{LIMIT_VARIABLE}: {error}") from None
 
 
-class Blocks:
+class FetchedBlocks:
     """A remote file of which blocks are fetched on demand. Thread-safe.
 
     The blocks stay in the cache folder until their room is needed. Only one process uses and
     extends them at a time; another one that opens the same file has its own, and keeps none.
-
-    Attributes:
-        url: of the remote file.
-        size: the size of the remote file in bytes.
     """
 
-    _opened: ClassVar[dict[str, Blocks]] = {}
+    _opened: ClassVar[dict[str, FetchedBlocks]] = {}
     _opening: ClassVar = threading.Lock()
 
     def __init__(self, url: str, name: str, size: int, fetch: Fetch) -> None:
@@ -80,12 +86,8 @@ class Blocks:
             self._file, self._present = self._open()
 
     @classmethod
-    def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> Blocks:
-        """Return the blocks of a remote file in one of its states; the caller closes them.
-
-        Args:
-            size: the size of the file in bytes.
-        """
+    def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> FetchedBlocks:
+        """Return the blocks of a remote file in one of its states; the caller closes them."""
         name = hashlib.sha256(f"{url}\n{tag}\n{size}".encode()).hexdigest()[:32]
         with cls._opening:
             blocks = cls._opened.get(name)
@@ -314,3 +316,87 @@ def _explained(folder: Path) -> Iterator[None]:
                 reason=error.strerror or error,
             )
         ) from error
+
+
+FETCHED_AT_ONCE_BYTES: Final = 1 << 25
+"""Bytes between two reports of the progress."""
+CHECK_INTERVAL_S: Final = 30
+"""The server is asked whether the file was changed at most this often while blocks are present.
+
+Every block that is fetched is compared, too.
+"""
+
+
+class RemoteSource(Source):
+    """A remote file, whose blocks are fetched when they are read and kept in the cache folder."""
+
+    maps_neighbours = False
+
+    def __init__(self, path: Path, url: str) -> None:
+        """Ask the server for the state of the file."""
+        self._url = url
+        self._file_state = state = file_state(self._url)
+        self.blocks = FetchedBlocks.of(self._url, state.tag, state.size, self._fetch)
+        self._checked = time.monotonic()
+        try:
+            super().__init__(path)
+        except BaseException:
+            self.blocks.close()
+            raise
+
+    def check(self) -> None:
+        """Check that the file is open and was not changed; see `Source.check`."""
+        super().check()
+        if time.monotonic() - self._checked > CHECK_INTERVAL_S:
+            self._checked = time.monotonic()
+            try:
+                state = file_state(self._url)
+            except CheckpointError:
+                return  # what was fetched can be read without a connection
+            if state != self._file_state:
+                raise ChangedError(self._url)
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Return up to `size` bytes from `position` on; see `Source.read_at`."""
+        return self.blocks.read(position, size)
+
+    def whole_file(self) -> AbstractContextManager[BinaryIO]:
+        """Return a local file with all bytes; see `Source.whole_file`."""
+        return self.blocks.whole_file()
+
+    def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
+        """Return the bytes to fetch before spans can be read; see `Source.missing_nbytes`."""
+        return self.blocks.missing_nbytes(spans)
+
+    def model_files_folder(self) -> Path:
+        """Fetch the small files beside the file, and return the folder with their copies."""
+        fetch_model_files(Location.at(self.path).parent)
+        return self.path.parent
+
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all of the file; see `Source.fetch`."""
+        monitor.expect(self.size)
+        with monitor.in_charge():
+            for start in range(0, self.size, FETCHED_AT_ONCE_BYTES):
+                stop = min(start + FETCHED_AT_ONCE_BYTES, self.size)
+                self.blocks.load(start, stop)
+                monitor.advance(stop - start)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.file.closed:
+            super().close()
+            self.blocks.close()
+
+    def _fetch(self, start: int, stop: int) -> memoryview:
+        return memoryview(read_range(self._url, start, stop, self._file_state))
+
+    def _open(self) -> BinaryIO:
+        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
+
+    def _map(self, start: int, stop: int, first: int) -> mmap.mmap:
+        return self.blocks.map(start, stop, first)
+
+    def _stat(self) -> tuple[int, int]:
+        digest = hashlib.sha256(self._file_state.tag.encode()).digest()
+        return self._file_state.size, int.from_bytes(digest[:8], "big")

@@ -4,15 +4,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint.remote.locations import (
+from prune_gui.errors import CheckpointError
+from prune_gui.location import (
+    Location,
     cache_folder,
     is_url,
-    location,
-    location_path,
-    path_of,
-    url_of,
 )
-from prune_gui.errors import CheckpointError
 
 NAMES = st.text(
     st.characters(categories=["L", "N", "P", "S"], exclude_characters="/\\"), min_size=1
@@ -24,11 +21,10 @@ SEGMENTS = st.lists(NAMES.filter(lambda name: name not in (".", "..")), max_size
 @given(st.sampled_from(["https", "http", "s3", "gs", "az", "hf"]), SEGMENTS)
 def test_the_url_of_the_path_of_a_url_is_the_same_url(scheme, segments):
     path = cache_folder().joinpath(scheme, "host%3A80", *segments)
-    url = url_of(path)
-    assert url.startswith(f"{scheme}://host:80")
-    assert path_of(url) == path
-    assert url_of(path_of(url)) == url
-    assert location(path) == url
+    location = Location.at(path)
+    assert location.url.startswith(f"{scheme}://host:80")
+    assert Location.of(location.url) == Location.of(path) == location
+    assert str(location) == location.url
 
 
 @pytest.mark.parametrize(
@@ -41,7 +37,7 @@ def test_the_url_of_the_path_of_a_url_is_the_same_url(scheme, segments):
     ],
 )
 def test_the_path_of_a_url_has_the_names_of_its_files(url, ending):
-    assert path_of(url) == cache_folder() / ending
+    assert Location.of(url).path == cache_folder() / ending
 
 
 @pytest.mark.parametrize(
@@ -59,7 +55,7 @@ def test_the_path_of_a_url_has_the_names_of_its_files(url, ending):
 )
 def test_an_invalid_url_is_refused(url):
     with pytest.raises(CheckpointError, match="is not a valid URL"):
-        path_of(url)
+        Location.of(url)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +64,27 @@ def test_an_invalid_url_is_refused(url):
 )
 def test_credentials_in_a_url_are_refused_and_not_repeated(url):
     with pytest.raises(CheckpointError, match="carries a password or a signature") as caught:
-        path_of(url)
+        Location.of(url)
     assert "secret" not in str(caught.value)
 
 
+def test_the_folder_and_the_files_of_a_remote_folder_are_remote():
+    folder = Location.of("s3://bucket/model")
+    assert (folder / "a b.pt").url == "s3://bucket/model/a%20b.pt"
+    assert (folder / "a.pt").parent == folder
+    assert (folder / "a.pt").own_folder == Path.home()
+    assert Location.of("/data/a.pt").own_folder == Path("/data")
+
+
 def test_ordinary_paths_have_no_url():
-    assert url_of(Path("/home/me/model.safetensors")) is None
-    assert url_of(cache_folder()) is None
-    assert url_of(cache_folder() / "blocks" / "a.data") is None
-    assert location(Path("/home/me")) == "/home/me"
-    assert location_path("s3:/a") == Path("s3:/a")
+    for path in (
+        Path("/home/me/model.safetensors"),
+        Path("s3:/a"),
+        cache_folder(),
+        cache_folder() / "blocks" / "a.data",
+    ):
+        assert Location.of(str(path)) == Location(path)
+        assert str(Location(path)) == str(path)
     assert [is_url(text) for text in ("S3://a", "ftp://a", "file:///a", "a")] == [
         *(True, False, False, False)
     ]

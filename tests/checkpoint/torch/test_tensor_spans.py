@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.torch import overlaps
+from prune_gui.checkpoint.torch import tensor_spans
 
 
 def views(buffer: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -49,18 +49,6 @@ def test_slices_that_share_no_elements_are_ordinary_parameters(saved):
         assert opened.warnings == ()
 
 
-def test_the_weights_of_a_flattened_lstm_are_ordinary_parameters(saved):
-    lstm = torch.nn.LSTM(3, 4, 2)
-    flat = torch.cat([weight.detach().view(-1) for weight in lstm.parameters()])
-    pieces = flat.split([weight.numel() for weight in lstm.parameters()])
-    state = {
-        name: piece.view(weight.shape)
-        for (name, weight), piece in zip(lstm.named_parameters(), pieces, strict=True)
-    }
-    with open_checkpoint(saved(state)) as opened:
-        assert all(info.not_prunable is None for info in opened.tensors.values())
-
-
 def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
     weight = torch.ones(4, 3)
     with open_checkpoint(saved({"a": weight, "b": weight, "c": weight[:2]})) as opened:
@@ -71,7 +59,9 @@ def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
 
 def test_views_of_different_dtypes_share_memory():
     bits = torch.zeros(8, dtype=torch.int32)
-    found = overlaps.overlapping({"a": bits.view(torch.float32)[:5], "b": bits[4:], "c": bits[:0]})
+    found = tensor_spans.overlapping(
+        {"a": bits.view(torch.float32)[:5], "b": bits[4:], "c": bits[:0]}
+    )
     assert found == {"a": "b", "b": "a"}
 
 
@@ -85,9 +75,9 @@ def test_many_views_that_share_an_element_give_few_remarks(saved):
 def test_beyond_the_limit_of_comparisons_interleaved_views_count_as_overlapping(monkeypatch):
     buffer = torch.zeros(6, 40)
     columns = {f"c{i}": buffer[:, i] for i in range(40)}
-    assert overlaps.overlapping(columns) == {}
-    monkeypatch.setattr(overlaps, "MAX_COMPARISONS", 100)
-    assert len(overlaps.overlapping(columns)) > 20
+    assert tensor_spans.overlapping(columns) == {}
+    monkeypatch.setattr(tensor_spans, "MAX_COMPARISONS", 100)
+    assert len(tensor_spans.overlapping(columns)) > 20
 
 
 sizes = st.lists(st.integers(1, 3), min_size=1, max_size=3)
@@ -105,7 +95,7 @@ def test_exactly_the_tensors_that_share_an_element_are_found(view_arguments):
         indices = torch.arange(64).as_strided(shape, strides[: len(shape)], offset)
         if len(set(indices.reshape(-1).tolist())) == math.prod(shape):
             tensors[f"{i}"], elements[f"{i}"] = view, set(indices.reshape(-1).tolist())
-    found = overlaps.overlapping(tensors)
+    found = tensor_spans.overlapping(tensors)
     for name, own in elements.items():
         others = {other for other in elements if other != name and own & elements[other]}
         assert (found[name] in others) if others else (name not in found)

@@ -18,7 +18,9 @@ from corpus_forms import (
     dictionary,
     edited,
     file,
+    long,
     saved,
+    storage,
     tensor,
 )
 
@@ -150,6 +152,29 @@ ARCHIVES: dict[str, Bad | Harmless] = {
         "TorchScript program", unrelated_archive("m/data.pkl", "m/constants.pkl", "m/code/a.py")
     ),
     "named-safetensors": Bad("Rename", saved(STATE, "m.safetensors")),
+    "values-named-as-a-folder": Bad(
+        "'data/1/' is marked as a folder", archive(ONE, {"data/0": bytes(16), "data/1/": b"x"})
+    ),
+    "name-with-a-null-byte": Bad(
+        "storage '0' is missing",
+        edited(archive(ONE, {"data/0Zx": bytes(16)}), lambda o: o.replace(b"data/0Z", b"data/0\0")),
+    ),
+    "deflated-with-a-wrong-checksum": Bad(
+        "record 'data/0' is damaged",
+        edited(
+            archive(ONE, compression=zipfile.ZIP_DEFLATED),
+            lambda o: packed_into(o, o.rindex(b"m/data/0") - 46 + 16, "I", 7),
+        ),
+    ),
+    "deflated-and-shorter-than-claimed": Bad(  # no old memory may appear as values
+        "record 'data/0' is damaged",
+        edited(
+            archive(
+                dictionary(a=tensor(storage(numel=long(4000)))), compression=zipfile.ZIP_DEFLATED
+            ),
+            lambda octets: _claiming(octets, 16_000, b"m/data/0"),
+        ),
+    ),
     "encrypted": Bad("archive is encrypted", edited_directory("data/0", 8, "H", 1)),
     "compressed-by-lzma": Bad("in a way torch cannot read", compressed(zipfile.ZIP_LZMA)),
     "compressed-by-bzip2": Bad("in a way torch cannot read", compressed(zipfile.ZIP_BZIP2)),
@@ -232,7 +257,7 @@ ARCHIVES: dict[str, Bad | Harmless] = {
 }
 
 
-def _claiming(octets: bytes, size: int) -> bytearray:
-    """Change the claimed size of the pickle, in the local header and in the directory."""
-    changed = packed_into(octets, octets.index(b"m/data.pkl") - 30 + 22, "I", size)
-    return packed_into(changed, octets.rindex(b"m/data.pkl") - 46 + 24, "I", size)
+def _claiming(octets: bytes, size: int, record: bytes = b"m/data.pkl") -> bytearray:
+    """Change the claimed size of a record, in the local header and in the directory."""
+    changed = packed_into(octets, octets.index(record) - 30 + 22, "I", size)
+    return packed_into(changed, octets.rindex(record) - 46 + 24, "I", size)

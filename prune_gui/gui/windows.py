@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 from prune_gui.gui.cluster import Cluster
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.loop_compiler import LoopCompiler
-from prune_gui.gui.runtime.open_request import OpenRequest
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.runtime.single_instance import OpenRequest
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method

@@ -13,9 +13,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from prune_gui.errors import ClusterError, RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.gui.comparison import Comparison
-from prune_gui.gui.draft_controller import DraftController
-from prune_gui.gui.session_files import SessionFiles
-from prune_gui.gui.zero_counter import ZeroCounter
+from prune_gui.gui.session_files import SessionFiles, ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
@@ -24,6 +22,7 @@ from prune_gui.session.manual_units import drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker import Dropped, Event, Failed
 from prune_gui.worker.jobs import (
+    Draft,
     Resolved,
     compile_jobs,
     import_job,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session
+
 
 PAINT_MS: Final = 60
 """Time in which the window paints a file that was opened."""
@@ -361,3 +361,45 @@ class Workbench(QObject):
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())
         self.methods_loaded.emit(methods)
+
+
+class DraftController(QObject):
+    """Sets, previews and commits the draft.
+
+    Attributes:
+        current: the draft, which every view shows as if it were added; None without one.
+        shows_original: whether the views show the file unchanged, without the recipe and the draft.
+
+    Signals:
+        changed: `current` changed, so that the recipe must be resolved with it.
+        original_toggled: `shows_original` changed.
+    """
+
+    changed = Signal()
+    original_toggled = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.current: Draft | None = None
+        self.shows_original = False
+
+    def set(self, step: Step | None, replaces: int | None = None) -> None:
+        """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""
+        draft = Draft(step, replaces) if step else None
+        if draft != self.current:
+            self.current = draft
+            self.changed.emit()
+
+    def commit(self, session: Session, draft: Draft) -> None:
+        """Make a draft a step of the recipe; to be called by `Workbench.edit`."""
+        self.current = None
+        if draft.replaces is None:
+            session.add(draft.step)
+        else:
+            session.replace(draft.replaces, draft.step)
+
+    def show_original(self, *, on: bool) -> None:
+        """Show the file unchanged, or the recipe and the draft again."""
+        if on != self.shows_original:
+            self.shows_original = on
+            self.original_toggled.emit()

@@ -13,8 +13,8 @@ from waiting import change
 
 from prune_gui import cluster
 from prune_gui.checkpoint import open_checkpoint, reopening
+from prune_gui.gui.cluster import ClusterIndicator
 from prune_gui.gui.dialogs.settings import SettingsDialog
-from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
 from prune_gui.pruning import parallel

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from safetensors.torch import load_file
 
-from prune_gui.gui.dialogs.save_paths import pruned_path
+from prune_gui.gui.saving.output_boxes import pruned_path
 from prune_gui.recipe import Recipe, export
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.gui.draft_controller import DraftController
+from prune_gui.gui.workbench import DraftController
 from prune_gui.session import Session
 from prune_gui.worker.jobs import Draft
 

@@ -72,10 +72,10 @@ def test_a_file_without_fitting_masks_is_reported(
     demo_window, qtbot, demo_checkpoint, masks_file, monkeypatch
 ):
     action = demo_window.menu_actions["use_masks"]
-    monkeypatch.setattr(questions, "ask_masks", lambda *_: masks_file)
+    monkeypatch.setattr(questions, "ask_file", lambda *_: masks_file)
     with change(qtbot, demo_window.workbench, "recipe"):
         action.trigger()
-    monkeypatch.setattr(questions, "ask_masks", lambda *_: demo_checkpoint)
+    monkeypatch.setattr(questions, "ask_file", lambda *_: demo_checkpoint)
     with qtbot.waitSignal(demo_window.workbench.failed) as failed:
         action.trigger()
     assert "digits_cnn.safetensors has no mask with the name and shape" in str(failed.args[1])

@@ -15,8 +15,8 @@ from waiting import change
 from prune_gui.audit.statistics.zero_scan import ZeroScan
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cli import program
-from prune_gui.gui.panels.modules.model import TreeColumn
-from prune_gui.gui.panels.zero_notice import ZeroNotice
+from prune_gui.gui.modules.tree_model import TreeColumn
+from prune_gui.gui.panels.notices import ZeroNotice
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.session.changes import Changes
 

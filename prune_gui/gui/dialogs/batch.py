@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDialog,
-    QFileDialog,
     QGridLayout,
     QGroupBox,
     QHBoxLayout,
@@ -26,18 +25,17 @@ from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.result_table import ResultTable
-from prune_gui.gui.dialogs.save import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_model import RecordModel
+from prune_gui.gui.widgets.tables import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.worker.job_sequence import batch_jobs
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
-    from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.gui.export import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Form
     from prune_gui.session.changes import Changes
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
 EXPLANATION: Final = deferred(
     "The stack is applied to each checkpoint; a failure does not stop the others."
 )
+OUTPUT_FOLDER: Final = deferred("Folder for the pruned checkpoints")
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
 NONE_YET: Final = deferred("Add checkpoints to apply the stack to.")
 NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
@@ -133,7 +132,7 @@ class BatchDialog(QDialog):
         self._remove = _button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
         self.folder = QLineEdit()
-        self.folder.setAccessibleName(tr("Folder for the pruned checkpoints"))
+        self.folder.setAccessibleName(tr(OUTPUT_FOLDER))
         self._browse = _button(tr("&Browse…"), self._ask_output)
         self.form = QComboBox()
         self.form.setAccessibleName(tr("Form"))
@@ -225,7 +224,7 @@ class BatchDialog(QDialog):
         return group
 
     def _ask_files(self) -> None:
-        self.add(questions.ask_checkpoints(self, self._start_folder))
+        self.add(questions.ask_files(self, questions.CHECKPOINTS, self._start_folder))
 
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)
@@ -234,10 +233,9 @@ class BatchDialog(QDialog):
 
     def _ask_output(self) -> None:
         start = self.folder.text().strip() or str(self._start_folder)
-        title = tr("Folder for the pruned checkpoints")
-        path = QFileDialog.getExistingDirectory(self, title, start)
-        if path:
-            self.folder.setText(path)
+        path = questions.ask_folder(self, Path(start), OUTPUT_FOLDER)
+        if path is not None:
+            self.folder.setText(str(path))
 
     def _remove_selected(self) -> None:
         selected = self.results.selectionModel().selectedRows()

@@ -208,9 +208,9 @@ def about(preset: Preset) -> str:
 
 def _agree_to_replace(parent: QWidget, name: str) -> bool:
     text = tr("A preset {name} already exists. Replace it?", name=name)
-    return agree(parent, tr("Replace the preset?"), text, tr("&Replace"))
+    return agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace"))
 
 
 def _agree_to_remove(parent: QWidget, preset: Preset) -> bool:
     text = tr("Remove the preset {name}? Its file is deleted.", name=preset.name)
-    return agree(parent, tr("Remove the preset?"), text, tr("&Remove"))
+    return agree(parent, tr("Remove the preset?"), one_line(text), tr("&Remove"))

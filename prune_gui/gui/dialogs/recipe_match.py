@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_model import RecordModel
+from prune_gui.gui.widgets.tables import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.recipe_match import StepMatch, match_recipe
 

@@ -18,10 +18,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.dialogs.run_on import RunOnField
-from prune_gui.gui.dialogs.save import FORMS
+from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.saving.save_dialog import FORMS
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import LANGUAGES, deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.settings import MAX_FETCH_LIMIT_MB, MAX_PICTURE_MEMORY_MB, MAX_THREADS

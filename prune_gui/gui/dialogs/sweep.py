@@ -24,12 +24,11 @@ from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.dialogs.sweep_plot import SweepPlot, curve_legend
 from prune_gui.gui.widgets import theme
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_model import RecordModel
+from prune_gui.gui.widgets.tables import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.session.sweep_curve import sweep_curve
@@ -37,7 +36,7 @@ from prune_gui.worker.job_sequence import sweep_jobs
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
-    from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.gui.export import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Step
     from prune_gui.session.changes import Changes

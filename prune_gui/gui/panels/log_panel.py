@@ -34,9 +34,8 @@ from PySide6.QtWidgets import (
 
 from prune_gui.audit.column import Column, record_column
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
-from prune_gui.gui.widgets.spacing import GAP_PX
-from prune_gui.gui.widgets.table_model import Index, RecordModel
-from prune_gui.gui.widgets.theme import colours
+from prune_gui.gui.widgets.tables import Index, RecordModel
+from prune_gui.gui.widgets.theme import GAP_PX, colours
 from prune_gui.language import deferred, tr
 
 COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWi
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
-from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.cluster import ClusterIndicator
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.icons import icon
-from prune_gui.gui.widgets.spacing import GAP_PX
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes

@@ -1,4 +1,4 @@
-"""Log records of all threads, delivered to the GUI thread."""
+"""Log records of all threads, and Qt's messages, delivered to the GUI thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import QObject, Qt, Signal, Slot
+from PySide6.QtCore import (
+    QMessageLogContext,
+    QObject,
+    Qt,
+    QtMsgType,
+    Signal,
+    Slot,
+    qInstallMessageHandler,
+)
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.language import deferred, tr
@@ -151,3 +159,23 @@ class _Handler(logging.Handler):
             self._take(LogEntry.of(record))
         except Exception:  # noqa: BLE001 - as in every handler: logging must not raise in the caller
             self.handleError(record)
+
+
+LEVEL_OF: Final = {
+    QtMsgType.QtDebugMsg: logging.DEBUG,
+    QtMsgType.QtInfoMsg: logging.INFO,
+    QtMsgType.QtWarningMsg: logging.WARNING,
+    QtMsgType.QtCriticalMsg: logging.ERROR,
+    QtMsgType.QtFatalMsg: logging.CRITICAL,
+}
+
+log = logging.getLogger("qt")
+
+
+def log_qt() -> None:
+    """Redirect Qt's messages to the log."""
+    qInstallMessageHandler(_take)
+
+
+def _take(kind: QtMsgType, _context: QMessageLogContext, message: str) -> None:
+    log.log(LEVEL_OF[kind], "%s", message)

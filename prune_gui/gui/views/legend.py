@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.view_data.legend_text import HasCounts, legend
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 
 MAX_VISIBLE_LINES: Final = 5

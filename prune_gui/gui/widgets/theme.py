@@ -1,11 +1,11 @@
-"""The light and the dark theme: palettes of the widgets, colours of the views, text sizes."""
+"""The themes: palettes, colours of the views, sizes of texts, distances between widgets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from PySide6.QtCore import QObject, QSize, Qt
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import (
     QApplication,
     QLabel,
@@ -20,6 +20,7 @@ from prune_gui.audit.rendering.colours import DARK, LIGHT, Colours
 
 if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences
+
 
 Mode = Literal["system", "light", "dark"]
 Density = Literal["compact", "standard", "large"]
@@ -218,3 +219,31 @@ def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:
         palette.setColor(QPalette.ColorGroup.Disabled, role, faint)
     palette.setColor(QPalette.ColorGroup.Disabled, _Role.Highlight, QColor(shades[_Role.Mid]))
     return palette
+
+
+SMALL: Final = 0.85
+"""Scale of texts in and beside pictures."""
+TITLE: Final = 1.8
+"""Scale of the title of a page."""
+
+
+def scaled(font: QFont, scale: float) -> QFont:
+    """Return a font of another size; `scale` is `SMALL` or `TITLE`."""
+    other = QFont(font)
+    other.setPointSizeF(font.pointSizeF() * scale)
+    return other
+
+
+def bold(font: QFont) -> QFont:
+    """Return the bold variant of a font, for headings and the chosen item."""
+    other = QFont(font)
+    other.setBold(True)
+    return other
+
+
+TIGHT_PX: Final = 4
+"""Between parts of one thing: a bar and its label, the lines of a legend."""
+GAP_PX: Final = 8
+"""Between neighbours, and from the edge of a panel."""
+WIDE_PX: Final = 16
+"""Between groups."""

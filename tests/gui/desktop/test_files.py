@@ -9,8 +9,7 @@ import pytest
 from PySide6.QtGui import QImage
 
 from prune_gui.checkpoint.formats import FORMATS
-from prune_gui.gui.desktop import desktop_files
-from prune_gui.gui.desktop.files import ICON_SIZES_PX, METAINFO
+from prune_gui.gui.desktop import ICON_SIZES_PX, METAINFO, desktop_files
 from prune_gui.recipe.provenance import own_version
 
 ENTRY = PurePosixPath("applications/prune-gui.desktop")

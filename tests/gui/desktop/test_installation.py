@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.desktop import install, installation, uninstall
+from prune_gui.gui import desktop
+from prune_gui.gui.desktop import install, uninstall
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="desktop entries are for Linux")
 
@@ -65,8 +66,8 @@ def test_a_failing_update_does_not_matter(data_home, monkeypatch, tmp_path, capl
 
 def test_the_entry_starts_this_installation(monkeypatch, tmp_path):
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    assert installation._command() == [sys.executable, "-P", "-m", "prune_gui"]
+    assert desktop._command() == [sys.executable, "-P", "-m", "prune_gui"]
     (tmp_path / "prune-gui").write_text("")
-    assert installation._command() == [str(tmp_path / "prune-gui")]
+    assert desktop._command() == [str(tmp_path / "prune-gui")]
     monkeypatch.setattr("sys.frozen", True, raising=False)
-    assert installation._command() == [sys.executable]
+    assert desktop._command() == [sys.executable]

@@ -11,7 +11,7 @@ import translate
 from PySide6.QtCore import QSize, QUrl
 
 from prune_gui.gui.actions.menus import MENUS
-from prune_gui.gui.dialogs.help_window import HelpWindow, anchor_of, guide_path
+from prune_gui.gui.dialogs.help import HelpWindow, anchor_of, guide_path
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import LANGUAGES, SOURCE, tr, use_language
 from prune_gui.pruning.methods import METHODS

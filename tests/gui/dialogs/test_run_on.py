@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from prune_gui.gui.dialogs.run_on import CLUSTER, HERE, RunOnField
+from prune_gui.gui.cluster import CLUSTER, HERE, RunOnField
 
 
 @pytest.fixture

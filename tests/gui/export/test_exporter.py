@@ -10,8 +10,8 @@ from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 from PySide6.QtWidgets import QApplication, QMenu
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.gui import export
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.export import exporter
 from prune_gui.gui.views import registry
 from prune_gui.gui.views.view import View
 from prune_gui.session import Settings
@@ -148,7 +148,7 @@ def read(text, separator=","):
 
 def saved_table(window, tmp_path, monkeypatch, action="save_table"):
     path = tmp_path / "table.csv"
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: path)
+    monkeypatch.setattr(questions, "ask_target", lambda *_: path)
     window.menu_actions[action].trigger()
     return read(path.read_bytes().decode())
 
@@ -224,7 +224,7 @@ def test_every_view_and_the_tree_have_a_context_menu_with_the_export_actions(pru
 def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path, monkeypatch):
     look_at(pruned.views.view("norms"))
     nowhere = tmp_path / "no folder"
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere / "a.csv")
+    monkeypatch.setattr(questions, "ask_target", lambda *_: nowhere / "a.csv")
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (nowhere / "a.png", 1))
     pruned.menu_actions["save_table"].trigger()
     pruned.menu_actions["save_picture"].trigger()
@@ -234,13 +234,13 @@ def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path
 
 def test_nothing_is_written_if_the_file_dialog_is_cancelled(pruned, look_at, monkeypatch, tmp_path):
     look_at(pruned.views.view("norms"))
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: None)
+    monkeypatch.setattr(questions, "ask_target", lambda *_: None)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: None)
-    monkeypatch.setattr(exporter, "write_documents", lambda *_: pytest.fail("written"))
+    monkeypatch.setattr(export, "write_documents", lambda *_: pytest.fail("written"))
     pruned.menu_actions["save_table"].trigger()
     pruned.menu_actions["save_picture"].trigger()
 
 
 def test_special_characters_in_a_file_name_are_replaced():
-    assert exporter._file_name("a/b\\c: d.weight mask") == "a_b_c__d.weight_mask"
-    assert len(exporter._file_name("x" * 500)) == exporter.MAX_NAME_CHARS
+    assert export._file_name("a/b\\c: d.weight mask") == "a_b_c__d.weight_mask"
+    assert len(export._file_name("x" * 500)) == export.MAX_NAME_CHARS

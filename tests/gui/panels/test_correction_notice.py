@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
-from prune_gui.gui.panels.correction_notice import CorrectionNotice
+from prune_gui.gui.panels.notices import CorrectionNotice
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.gui.runtime.first_paint import FirstPaint
+from prune_gui.gui.runtime.startup import FirstPaint
 
 
 class Painted(QWidget):

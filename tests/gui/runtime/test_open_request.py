@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prune_gui.gui.runtime.open_request import OpenRequest, activation_token
+from prune_gui.gui.runtime.single_instance import OpenRequest, activation_token
 
 
 def test_a_request_survives_as_a_line_with_any_path():

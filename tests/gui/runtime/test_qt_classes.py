@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import sys, threading
-from prune_gui.gui.runtime.qt_classes import make_classes
+from prune_gui.gui.runtime.startup import make_classes
 assert "pyqtgraph" not in sys.modules
 made = {name for name in make_classes()}
 from PySide6 import QtCore, QtGui, QtWidgets

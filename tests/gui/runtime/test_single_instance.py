@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 
 from prune_gui.gui.runtime import single_instance
-from prune_gui.gui.runtime.open_request import MAX_REQUEST_BYTES, OpenRequest
-from prune_gui.gui.runtime.single_instance import ACCEPTED, SingleInstance, server_name
+from prune_gui.gui.runtime.single_instance import (
+    ACCEPTED,
+    MAX_REQUEST_BYTES,
+    OpenRequest,
+    SingleInstance,
+    server_name,
+)
 
 OTHER_PROGRAM = """
 import socket, sys

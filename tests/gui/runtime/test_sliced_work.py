@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from PySide6.QtCore import QObject, QTimer
 
-from prune_gui.gui.runtime import sliced_work
-from prune_gui.gui.runtime.sliced_work import SlicedWork
+from prune_gui.gui.runtime import startup
+from prune_gui.gui.runtime.startup import SlicedWork
 
 
 def test_other_timers_fire_between_two_parts(qtbot, monkeypatch):
-    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
+    monkeypatch.setattr(startup, "SLICE_S", 0.0)
     done = []
     parent, beat = QObject(), QTimer(interval=0)
     beat.timeout.connect(lambda: done.append("beat"))

@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtWidgets import QComboBox
 
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+from prune_gui.gui.widgets.eliding import ElidedComboBox
 
 TEXT = "step 3: L1 unstructured"
 

@@ -3,7 +3,7 @@ from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QToolTip, QVBoxLayout, QWidget
 
-from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
+from prune_gui.gui.widgets.eliding import ElidedLineEdit
 
 GLOBS = "features.conv*.weight, classifier.*.weight, !*.bias, !*.bn1.*, !*.bn2.*"
 

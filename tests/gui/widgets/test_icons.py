@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtGui import QColor, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.gui.actions.table import TABLE
+from prune_gui.gui.actions.menus import TABLE
 from prune_gui.gui.widgets.icons import app_icon, icon
 from prune_gui.resources import resource
 

@@ -3,8 +3,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStyleOptionViewItem
 
 from prune_gui.audit.column import record_column
-from prune_gui.gui.widgets.table_model import RecordModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.tables import RecordModel, TableView
 
 COLUMNS = (
     record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),

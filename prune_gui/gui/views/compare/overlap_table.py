@@ -10,8 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
 from prune_gui.audit.column import Column
-from prune_gui.gui.widgets.table_model import SortableModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.tables import SortableModel, TableView
 from prune_gui.language import deferred, format_number, tr
 
 if TYPE_CHECKING:

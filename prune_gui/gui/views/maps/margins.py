@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from prune_gui.audit.rendering.axis_limits import drawable, span
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.gui.widgets.fonts import SMALL, scaled
+from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import format_number, tr
 
 if TYPE_CHECKING:

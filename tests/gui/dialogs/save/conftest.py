@@ -11,9 +11,9 @@ from PySide6.QtWidgets import (
 )
 from safetensors.torch import save_file
 
-from prune_gui.gui.dialogs import save as save_dialog
-from prune_gui.gui.dialogs.save import SaveDialog
-from prune_gui.gui.dialogs.save_paths import pruned_path
+from prune_gui.gui.saving import save_dialog as save_dialog
+from prune_gui.gui.saving.output_boxes import pruned_path
+from prune_gui.gui.saving.save_dialog import SaveDialog
 
 
 @pytest.fixture

@@ -26,11 +26,11 @@ from save_dialog_controls import choose, problem, save_button, split
 from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.gui.checkpoint_saving import CheckpointSaving
-from prune_gui.gui.dialogs import save as save_dialog
-from prune_gui.gui.dialogs import save_paths
-from prune_gui.gui.dialogs.save import SaveDialog
-from prune_gui.gui.dialogs.save_paths import pruned_path
+from prune_gui.gui.saving import output_boxes
+from prune_gui.gui.saving import save_dialog as save_dialog
+from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
+from prune_gui.gui.saving.output_boxes import pruned_path
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.widgets.message import Message
 from prune_gui.recipe import FORMS
 
@@ -289,7 +289,7 @@ def test_the_free_space_on_disk_is_shown(dialog, shown_sizes, monkeypatch):
     shown_sizes(dialog)
     for free, text in [(10**9, "1 GB free in"), (14_000, "Not enough disk space: 14 kB free in")]:
         usage = SimpleNamespace(free=free)
-        monkeypatch.setattr(save_paths.shutil, "disk_usage", lambda _, usage=usage: usage)
+        monkeypatch.setattr(output_boxes.shutil, "disk_usage", lambda _, usage=usage: usage)
         choose(dialog, "masks")
         choose(dialog, "finalized")
         assert problem(dialog).startswith(text)

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 from save_dialog_controls import choose, problem, save_button
 
-from prune_gui.gui.dialogs.save import SaveDialog
-from prune_gui.gui.dialogs.save_paths import pruned_path
+from prune_gui.gui.saving.output_boxes import pruned_path
+from prune_gui.gui.saving.save_dialog import SaveDialog
 
 
 def test_a_network_without_units_cannot_be_saved_compact_and_the_dialog_says_why(

@@ -6,7 +6,7 @@ import pytest
 from save_dialog_controls import choose, problem, save_button, split
 
 from prune_gui.checkpoint.remote.locations import path_of
-from prune_gui.gui.dialogs import save_paths
+from prune_gui.gui.saving import output_boxes
 
 URL = "s3://results/net/pruned.safetensors"
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_written_is_said_while_typing(remote, url, message):
 
 
 def test_the_choice_to_replace_is_only_for_remote_files(remote, model):
-    remote._path.setText(str(save_paths.pruned_path(model)))
+    remote._path.setText(str(output_boxes.pruned_path(model)))
     assert not remote._replace.isVisible()
 
 

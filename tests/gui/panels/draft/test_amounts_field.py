@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QPlainTextEdit
 
-from prune_gui.gui.panels.draft.form import MethodForm
+from prune_gui.gui.draft.form import MethodForm
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.patterns import exact_pattern
 

@@ -11,8 +11,8 @@ from pydantic import create_model
 from PySide6.QtCore import QLocale, Qt
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFileDialog, QLabel, QSlider
 
-from prune_gui.gui.panels.draft.amount_field import AmountField
-from prune_gui.gui.panels.draft.form import MethodForm, _field_of, summary
+from prune_gui.gui.draft.amount_fields import AmountField
+from prune_gui.gui.draft.form import MethodForm, _field_of, summary
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod

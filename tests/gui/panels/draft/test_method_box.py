@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon
 
-from prune_gui.gui.panels.draft.method_box import MethodBox, method_icon
+from prune_gui.gui.draft.form import MethodBox, method_icon
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.methods.method_group import GROUPS
 

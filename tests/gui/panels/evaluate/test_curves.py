@@ -126,7 +126,7 @@ def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
 def test_curves_are_exported_with_their_legend_and_all_metrics(sweep, run, monkeypatch, tmp_path):
     run(sweep)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: tmp_path / "curve.csv")
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
     sweep.save_picture.trigger()
     sweep.save_table.trigger()
     picture = (tmp_path / "curve.svg").read_text()
@@ -160,7 +160,7 @@ def test_a_scan_is_a_heat_map_whose_rows_choose_their_parameter(
     assert workbench.chosen == "features.conv3.weight"
     assert "kept without pruning: 1" in tab.legend()
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "heat.svg", 1))
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: tmp_path / "heat.csv")
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "heat.csv")
     tab.save_picture.trigger()
     tab.save_table.trigger()
     assert "features.conv2.weight" in (tmp_path / "heat.svg").read_text()

@@ -10,7 +10,7 @@ from waiting import change
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.panels.evaluate.options import OptionsDialog
+from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
 from prune_gui.session.evaluations.choice import DEMO, EvaluatorChoice
 
 
@@ -197,7 +197,7 @@ def test_a_typed_and_a_browsed_evaluator_are_remembered(panel, code, monkeypatch
     panel.chooser.box.setEditText(text)
     panel.chooser.box.lineEdit().editingFinished.emit()
     assert panel.evaluations.choice.text == text
-    monkeypatch.setattr(questions, "ask_evaluator", lambda *_: code)
+    monkeypatch.setattr(questions, "ask_file", lambda *_: code)
     panel.chooser.browse.click()
     assert panel.evaluations.choice.text == f"{code}:evaluate"
     recent = demo_window.commands.settings.evaluators

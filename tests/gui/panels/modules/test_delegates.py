@@ -8,8 +8,8 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QStyleOptionViewItem, QTreeView
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.panels.modules.delegates import RowDelegate, ShareBar
-from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_view import RowDelegate, ShareBar
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.session import ModuleIndex
 

@@ -14,7 +14,7 @@ from prune_gui.audit.view_data.group_data import measure_group
 from prune_gui.audit.view_data.group_text import group_title
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.panels.modules.model import TreeModel
+from prune_gui.gui.modules.tree_model import TreeModel
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Step
 from prune_gui.resources import resource
@@ -212,7 +212,7 @@ def test_a_table_of_the_user_is_used_undone_and_part_of_the_recipe(
     bert, workbench, own_table, monkeypatch, qtbot
 ):
     model = bert.tree._model
-    monkeypatch.setattr(questions, "ask_table", lambda *_: own_table)
+    monkeypatch.setattr(questions, "ask_file", lambda *_: own_table)
     assert not bert.menu_actions["use_built_in_table"].isEnabled()
     with change(qtbot, workbench, "resolution"):
         bert.menu_actions["use_table"].trigger()
@@ -235,7 +235,7 @@ def test_a_bad_table_is_refused_in_one_line(
     bert, workbench, own_table, monkeypatch, qtbot, content, message
 ):
     own_table.write_text(content)
-    monkeypatch.setattr(questions, "ask_table", lambda *_: own_table)
+    monkeypatch.setattr(questions, "ask_file", lambda *_: own_table)
     bert.workbench.failed.disconnect(bert._failed)
     with qtbot.waitSignal(workbench.failed) as failed:
         bert.menu_actions["use_table"].trigger()

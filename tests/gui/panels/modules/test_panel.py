@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 from waiting import change
 
-from prune_gui.gui.panels.modules.model import LOCK
+from prune_gui.gui.modules.tree_model import LOCK
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step, select
 from prune_gui.session import ModuleIndex

@@ -8,8 +8,8 @@ from PySide6.QtCore import QItemSelectionModel, Qt
 from PySide6.QtWidgets import QAbstractItemView, QTreeView
 from safetensors.torch import save_file
 
-from prune_gui.gui.panels.modules.model import TreeModel
-from prune_gui.gui.panels.modules.panel import TreePanel
+from prune_gui.gui.modules.tree_model import TreeModel
+from prune_gui.gui.modules.tree_panel import TreePanel
 
 Key, Modifier = Qt.Key, Qt.KeyboardModifier
 BLOCKS = 40

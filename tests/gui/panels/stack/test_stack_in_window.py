@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QComboBox, QStyleOptionViewItem
 
-from prune_gui.gui.panels.draft.number_box import NumberBox
-from prune_gui.gui.panels.stack.model import StepRole
+from prune_gui.gui.draft.amount_fields import NumberBox
+from prune_gui.gui.stack.stack_model import StepRole
 
 
 class TestStack:

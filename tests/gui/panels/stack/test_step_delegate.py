@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtGui import QFont, QFontMetrics
 
-from prune_gui.gui.panels.stack.step_delegate import fitted_lines
+from prune_gui.gui.stack.step_delegate import fitted_lines
 
 TEXT = "encoder.layer.*.attention.self.query.weight, !*.bias, !*.LayerNorm.*, pooler.dense.weight"
 

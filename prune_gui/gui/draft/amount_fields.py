@@ -1,0 +1,280 @@
+"""The fields for amounts: a share in percent or a number of units, and those of single targets."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from PySide6.QtCore import QLocale, Qt
+from PySide6.QtGui import QValidator
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QPlainTextEdit, QSlider, QWidget
+
+from prune_gui.errors import RecipeError
+from prune_gui.gui.draft.fields import Field, latin, number_or_text
+from prune_gui.language import tr
+from prune_gui.number_formats import percent
+from prune_gui.pruning.methods.unit import UNITS, Unit
+from prune_gui.recipe.amounts import parse_share
+from prune_gui.recipe.selector import Pattern
+
+PERCENT_DECIMALS: Final = 4
+BUTTONS_PX: Final = 32
+"""Width of the buttons and margins."""
+MAX_PERCENT: Final = 99_999.0
+"""Limit of a share. It exceeds 100 so that a share above 100 % is reported, and not changed."""
+MAX_UNITS: Final = 2.0**53
+"""Limit of a number of units, because `QDoubleSpinBox` stores float64."""
+
+
+class NumberBox(QDoubleSpinBox):
+    """A spin box for a share, whose value is a percentage, or for a number of units.
+
+    A share may be typed as "90 %", "90" or "0.9", with "." or "," as the decimal sign; see
+    `parse_share`.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setKeyboardTracking(True)
+        self.setMinimumWidth(self.fontMetrics().horizontalAdvance("00.0000 %") + BUTTONS_PX)
+        self.setDecimals(PERCENT_DECIMALS)
+        self.setMaximum(MAX_PERCENT)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the number is a share in percent."""
+        return self.decimals() > 0
+
+    def use_share(self, *, on: bool = True) -> None:
+        """Show a share in percent, or a number of units."""
+        if on != self.is_share:  # Qt lays out the whole window again
+            self.setDecimals(PERCENT_DECIMALS if on else 0)
+            self.setMaximum(MAX_PERCENT if on else MAX_UNITS)
+
+    def textFromValue(self, value: float) -> str:  # noqa: N802
+        """Return a percentage without trailing zeros, or a whole number."""
+        return percent(value / 100) if self.is_share else f"{value:.0f}"
+
+    def valueFromText(self, text: str) -> float:  # noqa: N802
+        """Return the percentage, or the number of units, of a valid text."""
+        return 100 * parse_share(_plain(text)) if self.is_share else super().valueFromText(text)
+
+    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        """Return whether the text is a number, with Latin digits and the locale's decimal sign."""
+        text = latin(text)
+        if not self.is_share:
+            return super().validate(text, at)
+        sign = self.locale().decimalPoint()  # neither sign can separate thousands in a share
+        text = text.translate(dict.fromkeys(map(ord, ".,"), sign))
+        try:
+            parse_share(_plain(text))
+        except ValueError:
+            typing = set(_plain(text)) <= set(".% ")
+            state = QValidator.State.Intermediate if typing else QValidator.State.Invalid
+            return state, text, at
+        return QValidator.State.Acceptable, text, at
+
+    def stepBy(self, steps: int) -> None:  # noqa: N802
+        """Change the number, a share to at most 100 %."""
+        if self.is_share:
+            self.setValue(min(self.value() + steps * self.singleStep(), 100.0))
+            self.selectAll()
+        else:
+            super().stepBy(steps)
+
+
+class ShareField(Field):
+    """A share in [0, 1], typed and shown in percent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value: object = 0.0
+        self.box = NumberBox()
+        self.box.valueChanged.connect(self._edited)
+        self._lay_out(self.box).addStretch()
+
+    def value(self) -> object:
+        """Return the share."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show a share."""
+        self._value = value
+        if isinstance(value, int | float):
+            self.box.blockSignals(True)
+            self.box.setValue(100 * value)
+            self.box.blockSignals(False)
+
+    def error(self) -> str:
+        """Say so if the share is above 100 %."""
+        return share_error(self._value)
+
+    def _edited(self, value: float) -> None:
+        self._value = value / 100
+        self.changed.emit()
+
+
+def share_error(value: object) -> str:
+    """Return a message if a share is above 100 %, else ""."""
+    if isinstance(value, float) and value > 1:
+        return tr("{share} is too much: a share is at most 100 %.", share=percent(value))
+    return ""
+
+
+def parse_percentage(text: str) -> float | None:
+    """Return the share that a text with a percent sign states; None for any other text."""
+    plain = _plain(latin(text))
+    try:
+        return parse_share(plain) if plain.endswith("%") else None
+    except ValueError:
+        return None
+
+
+def _plain(text: str) -> str:
+    """Return a text with "." as the decimal sign and "%" as the percent sign."""
+    return text.translate(
+        str.maketrans(",\N{FULLWIDTH PERCENT SIGN}\N{ARABIC PERCENT SIGN}", ".%%")
+    )
+
+
+SLIDER_STEPS: Final = 1000
+"""Positions of the slider: tenths of a percent."""
+
+
+class AmountField(Field):
+    """A slider and a spin box for a share, or the spin box alone for a number of units."""
+
+    def __init__(self, unit: Unit) -> None:
+        super().__init__()
+        self._value: object = 0.5
+        self._slider = QSlider(Qt.Orientation.Horizontal)
+        self._slider.setRange(0, SLIDER_STEPS)
+        self._slider.setPageStep(SLIDER_STEPS // 20)
+        self._slider.setSingleStep(SLIDER_STEPS // 100)
+        self._slider.valueChanged.connect(self._on_slider_moved)
+        self._box = NumberBox()
+        self._box.setAccessibleName(tr("Amount to prune"))
+        self._box.valueChanged.connect(self._on_typed)
+        self._kind = QComboBox()
+        self._kind.addItems([tr("share"), tr(UNITS[unit])])
+        self._kind.setAccessibleName(tr("Share or number"))
+        self._kind.setToolTip(tr("Enter a share in percent, or a whole number"))
+        self._kind.activated.connect(self._change_kind)
+        self._lay_out(self._slider, self._box, self._kind)
+        self.setAutoFillBackground(True)  # else moving the slider repaints all that is behind
+        self.focus_input = self._box
+        self.set_value(0.5)
+
+    def value(self) -> object:
+        """Return a share as a float, or a number of units as an int."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show an amount; None leaves the one that is shown. Does not signal."""
+        if value is None:
+            return
+        self._value = value
+        is_share = isinstance(value, float)
+        self._kind.setCurrentIndex(0 if is_share else 1)
+        self._slider.setVisible(is_share)
+        self._box.blockSignals(True)
+        self._box.use_share(on=is_share)
+        if isinstance(value, int | float):
+            self._box.setValue(value * 100 if is_share else value)
+        self._box.blockSignals(False)
+        self._update_slider()
+
+    def error(self) -> str:
+        """Say so if the share is above 100 %."""
+        return share_error(self._value)
+
+    def _update_slider(self) -> None:
+        if isinstance(self._value, float):
+            self._slider.blockSignals(True)
+            self._slider.setValue(round(self._value * SLIDER_STEPS))
+            self._slider.blockSignals(False)
+
+    def _on_slider_moved(self, position: int) -> None:
+        self.set_value(position / SLIDER_STEPS)
+        self.changed.emit()
+
+    def _on_typed(self, amount: float) -> None:
+        # Not `set_value`, which would reformat the text while the user types.
+        self._value = amount / 100 if isinstance(self._value, float) else int(amount)
+        self._update_slider()
+        self.changed.emit()
+
+    def _change_kind(self, kind: int) -> None:
+        if (kind == 0) != isinstance(self._value, float):
+            self.set_value(0.5 if kind == 0 else 1)
+            self.changed.emit()
+
+
+VISIBLE_LINES: Final = 6
+
+
+class AmountsField(Field):
+    """A text with a line "pattern = amount" per entry; a share may be written in percent."""
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__()
+        self._value: object = None
+        self._text = QPlainTextEdit()
+        self._text.setPlaceholderText(placeholder)
+        self._text.setTabChangesFocus(True)
+        self._text.setFixedHeight(
+            VISIBLE_LINES * self._text.fontMetrics().lineSpacing()
+            + 2 * round(self._text.document().documentMargin() + self._text.frameWidth())
+        )
+        self._text.textChanged.connect(self._edited)
+        self._lay_out(self._text)
+
+    def value(self) -> object:
+        """Return the amounts by pattern, not validated; None if the text is empty."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show amounts by pattern; None for none."""
+        self._value = value
+        entries = value.items() if isinstance(value, dict) else ()
+        text = "\n".join(f"{pattern} = {_typed(amount)}" for pattern, amount in entries)
+        if text != self._text.toPlainText():
+            self._text.blockSignals(True)
+            self._text.setPlainText(text)
+            self._text.blockSignals(False)
+
+    def error(self) -> str:
+        """Return what is wrong with the first line that cannot be used, else ""."""
+        entries = self._value if isinstance(self._value, dict) else {}
+        for pattern, amount in entries.items():
+            if not pattern or not isinstance(amount, int | float):
+                return tr("Write a pattern, = and an amount in each line: encoder.* = 30 %")
+            try:
+                Pattern.parse(pattern)
+            except RecipeError as error:
+                return str(error)
+        return ""
+
+    def _edited(self) -> None:
+        lines = filter(None, map(str.strip, self._text.toPlainText().splitlines()))
+        entries: dict[str, object] = {}
+        for line in lines:
+            pattern, _, amount = line.rpartition("=")  # a condition may have "=", too
+            entries.pop(pattern.strip(), None)  # of equal patterns, the last line counts
+            entries[pattern.strip()] = _parse(amount.strip())
+        self._value = entries or None
+        self.changed.emit()
+
+
+def _parse(text: str) -> object:
+    """Return an amount: "30 %" and "0.3" are shares, "30" is a count; else the text."""
+    share = parse_percentage(text)
+    return number_or_text(text) if share is None else share
+
+
+def _typed(amount: object) -> str:
+    """Return the text that `_parse` parses to an amount, with all digits."""
+    if not isinstance(amount, float):
+        return str(amount)
+    percent = f"{(Decimal(repr(amount)) * 100).normalize():f}"
+    return f"{percent.replace('.', QLocale().decimalPoint())} %"

@@ -24,7 +24,7 @@ from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.sweep_plot import SweepPlot, curve_legend
+from prune_gui.gui.evaluate.plots import SweepPlot, energy_legend
 from prune_gui.gui.widgets import theme
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
@@ -314,7 +314,7 @@ class SweepDialog(QDialog):
     def _show_curve(self) -> None:
         colours = theme.colours(self.palette())
         self.plot.show_curve(sweep_curve(self.model.rows), colours)
-        self._legend.setText(curve_legend(colours))
+        self._legend.setText(energy_legend(colours))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
@@ -322,10 +322,10 @@ class SweepDialog(QDialog):
         if event.type() == QEvent.Type.PaletteChange:
             self._show_curve()
 
-    def _describe(self, index: int) -> None:
-        """Describe the point of a row, and select the row; -1: describe none."""
-        self._point.say(describe(self.model.rows[index]) if index >= 0 else "")
-        if index >= 0:
+    def _describe(self, index: int | None) -> None:
+        """Describe the point of a row, and select the row; None: describe none."""
+        self._point.say("" if index is None else describe(self.model.rows[index]))
+        if index is not None:
             self.results.selectRow(index)
 
     def _take(self, index: int) -> None:

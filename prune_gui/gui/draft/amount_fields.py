@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from PySide6.QtCore import QLocale, Qt
+from PySide6.QtCore import QLocale, QSignalBlocker, Qt
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QPlainTextEdit, QSlider, QWidget
 
@@ -88,30 +88,18 @@ class ShareField(Field):
 
     def __init__(self) -> None:
         super().__init__()
-        self._value: object = 0.0
+        self._value = 0.0
         self.box = NumberBox()
-        self.box.valueChanged.connect(self._edited)
+        self.box.valueChanged.connect(lambda percentage: self._edited(percentage / 100))
         self._lay_out(self.box).addStretch()
 
-    def value(self) -> object:
-        """Return the share."""
-        return self._value
-
-    def set_value(self, value: object) -> None:
-        """Show a share."""
-        self._value = value
+    def _show(self, value: object) -> None:
         if isinstance(value, int | float):
-            self.box.blockSignals(True)
             self.box.setValue(100 * value)
-            self.box.blockSignals(False)
 
     def error(self) -> str:
         """Say so if the share is above 100 %."""
         return share_error(self._value)
-
-    def _edited(self, value: float) -> None:
-        self._value = value / 100
-        self.changed.emit()
 
 
 def share_error(value: object) -> str:
@@ -137,6 +125,7 @@ def _plain(text: str) -> str:
     )
 
 
+VISIBLE_LINES: Final = 6
 SLIDER_STEPS: Final = 1000
 """Positions of the slider: tenths of a percent."""
 
@@ -146,7 +135,6 @@ class AmountField(Field):
 
     def __init__(self, unit: Unit) -> None:
         super().__init__()
-        self._value: object = 0.5
         self._slider = QSlider(Qt.Orientation.Horizontal)
         self._slider.setRange(0, SLIDER_STEPS)
         self._slider.setPageStep(SLIDER_STEPS // 20)
@@ -165,52 +153,47 @@ class AmountField(Field):
         self.focus_input = self._box
         self.set_value(0.5)
 
-    def value(self) -> object:
-        """Return a share as a float, or a number of units as an int."""
-        return self._value
-
     def set_value(self, value: object) -> None:
-        """Show an amount; None leaves the one that is shown. Does not signal."""
-        if value is None:
-            return
-        self._value = value
+        """Show a share, which is a float, or a number of units; None leaves what is shown."""
+        if value is not None:
+            super().set_value(value)
+
+    def _show(self, value: object) -> None:
         is_share = isinstance(value, float)
         self._kind.setCurrentIndex(0 if is_share else 1)
         self._slider.setVisible(is_share)
-        self._box.blockSignals(True)
         self._box.use_share(on=is_share)
         if isinstance(value, int | float):
             self._box.setValue(value * 100 if is_share else value)
-        self._box.blockSignals(False)
-        self._update_slider()
+        self._move_slider()
 
     def error(self) -> str:
         """Say so if the share is above 100 %."""
         return share_error(self._value)
 
-    def _update_slider(self) -> None:
+    def _move_slider(self) -> None:
         if isinstance(self._value, float):
-            self._slider.blockSignals(True)
-            self._slider.setValue(round(self._value * SLIDER_STEPS))
-            self._slider.blockSignals(False)
+            with QSignalBlocker(self._slider):
+                self._slider.setValue(round(self._value * SLIDER_STEPS))
 
     def _on_slider_moved(self, position: int) -> None:
-        self.set_value(position / SLIDER_STEPS)
-        self.changed.emit()
+        if not self._showing:
+            self._choose(position / SLIDER_STEPS)
 
     def _on_typed(self, amount: float) -> None:
         # Not `set_value`, which would reformat the text while the user types.
-        self._value = amount / 100 if isinstance(self._value, float) else int(amount)
-        self._update_slider()
-        self.changed.emit()
+        is_share = isinstance(self._value, float)
+        self._edited(amount / 100 if is_share else int(amount))
+        if not self._showing:
+            self._move_slider()
 
     def _change_kind(self, kind: int) -> None:
         if (kind == 0) != isinstance(self._value, float):
-            self.set_value(0.5 if kind == 0 else 1)
-            self.changed.emit()
+            self._choose(0.5 if kind == 0 else 1)
 
-
-VISIBLE_LINES: Final = 6
+    def _choose(self, value: float) -> None:
+        self.set_value(value)
+        self.changed.emit()
 
 
 class AmountsField(Field):
@@ -218,7 +201,6 @@ class AmountsField(Field):
 
     def __init__(self, placeholder: str) -> None:
         super().__init__()
-        self._value: object = None
         self._text = QPlainTextEdit()
         self._text.setPlaceholderText(placeholder)
         self._text.setTabChangesFocus(True)
@@ -226,22 +208,14 @@ class AmountsField(Field):
             VISIBLE_LINES * self._text.fontMetrics().lineSpacing()
             + 2 * round(self._text.document().documentMargin() + self._text.frameWidth())
         )
-        self._text.textChanged.connect(self._edited)
+        self._text.textChanged.connect(lambda: self._edited(_entries(self._text.toPlainText())))
         self._lay_out(self._text)
 
-    def value(self) -> object:
-        """Return the amounts by pattern, not validated; None if the text is empty."""
-        return self._value
-
-    def set_value(self, value: object) -> None:
-        """Show amounts by pattern; None for none."""
-        self._value = value
+    def _show(self, value: object) -> None:
         entries = value.items() if isinstance(value, dict) else ()
         text = "\n".join(f"{pattern} = {_typed(amount)}" for pattern, amount in entries)
         if text != self._text.toPlainText():
-            self._text.blockSignals(True)
             self._text.setPlainText(text)
-            self._text.blockSignals(False)
 
     def error(self) -> str:
         """Return what is wrong with the first line that cannot be used, else ""."""
@@ -255,15 +229,15 @@ class AmountsField(Field):
                 return str(error)
         return ""
 
-    def _edited(self) -> None:
-        lines = filter(None, map(str.strip, self._text.toPlainText().splitlines()))
-        entries: dict[str, object] = {}
-        for line in lines:
-            pattern, _, amount = line.rpartition("=")  # a condition may have "=", too
-            entries.pop(pattern.strip(), None)  # of equal patterns, the last line counts
-            entries[pattern.strip()] = _parse(amount.strip())
-        self._value = entries or None
-        self.changed.emit()
+
+def _entries(text: str) -> dict[str, object] | None:
+    """Return the amounts by pattern, not validated; None if the text is empty."""
+    entries: dict[str, object] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        pattern, _, amount = line.rpartition("=")  # a condition may have "=", too
+        entries.pop(pattern.strip(), None)  # of equal patterns, the last line counts
+        entries[pattern.strip()] = _parse(amount.strip())
+    return entries or None
 
 
 def _parse(text: str) -> object:

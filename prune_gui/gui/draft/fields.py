@@ -56,17 +56,35 @@ class Field(QWidget):
     focus_input: QWidget
     changed = Signal()
 
-    @abstractmethod
+    def __init__(self) -> None:
+        super().__init__()
+        self._value: object = None
+        self._showing = False
+
     def value(self) -> object:
         """Return the value, not validated."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show a value. Does not signal."""
+        self._value = value
+        self._showing = True
+        self._show(value)
+        self._showing = False
+
+    @abstractmethod
+    def _show(self, value: object) -> None:
+        """Set what the inputs show."""
+
+    def _edited(self, value: object) -> None:
+        """Take a value that the user entered; `_show` enters none."""
+        if not self._showing:
+            self._value = value
+            self.changed.emit()
 
     def error(self) -> str:
         """Return why the input cannot be used, "" if it can; the model validates the rest."""
         return ""
-
-    @abstractmethod
-    def set_value(self, value: object) -> None:
-        """Show a value. Does not signal."""
 
     def describe(self, name: str, description: str) -> None:
         """Set the tool tip, and the accessible name and description."""
@@ -87,7 +105,7 @@ class Field(QWidget):
 
 
 class ChoiceField(Field):
-    """A choice among a few values."""
+    """A choice among a few values; the first one if another value is set."""
 
     def __init__(self, choices: tuple[object, ...], texts: Mapping[str, str]) -> None:
         super().__init__()
@@ -95,24 +113,21 @@ class ChoiceField(Field):
         for choice in choices:
             text = texts.get(str(choice))
             self._box.addItem(tr(text) if text else str(choice), choice)
-        self._box.activated.connect(lambda _: self.changed.emit())
+        self._box.activated.connect(lambda _: self._edited(self._box.currentData()))
         self._lay_out(self._box)
+        self.set_value(choices[0])
 
-    def value(self) -> object:
-        """Return the chosen value."""
-        return self._box.currentData()
-
-    def set_value(self, value: object) -> None:
-        """Choose a value; the first one if `value` is not among the choices."""
+    def _show(self, value: object) -> None:
         self._box.setCurrentIndex(max(self._box.findData(value), 0))
+        self._value = self._box.currentData()
 
 
 class IntegerField(Field):
-    """A whole number."""
+    """A whole number. `value` is exact even if it exceeds the limit of the widget."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._value: object = 0
+        self._value = 0
         self._box = _IntegerBox()
         self._box.setRange(-MAX_INT, MAX_INT)
         self._box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -120,21 +135,9 @@ class IntegerField(Field):
         self._box.valueChanged.connect(self._edited)
         self._lay_out(self._box).addStretch()
 
-    def value(self) -> object:
-        """Return the number."""
-        return self._value
-
-    def set_value(self, value: object) -> None:
-        """Show a number. `value` returns it exactly even if it exceeds the limit of the widget."""
-        self._value = value
+    def _show(self, value: object) -> None:
         if isinstance(value, int):
-            self._box.blockSignals(True)
             self._box.setValue(max(-MAX_INT, min(value, MAX_INT)))
-            self._box.blockSignals(False)
-
-    def _edited(self, value: int) -> None:
-        self._value = value
-        self.changed.emit()
 
 
 class _IntegerBox(QSpinBox):
@@ -149,28 +152,14 @@ class TextField(Field):
 
     def __init__(self, suggestions: tuple[str, ...], parse: Callable[[str], object]) -> None:
         super().__init__()
-        self._parse = parse
         self._box = QComboBox()
         self._box.setEditable(True)
         self._box.addItems(suggestions)
-        self._box.editTextChanged.connect(self._edited)
-        self._value: object = None
+        self._box.editTextChanged.connect(lambda text: self._edited(parse(text.strip())))
         self._lay_out(self._box)
 
-    def value(self) -> object:
-        """Return the typed text, parsed."""
-        return self._value
-
-    def set_value(self, value: object) -> None:
-        """Show a number or a word."""
-        self._value = value
-        self._box.blockSignals(True)
+    def _show(self, value: object) -> None:
         self._box.setEditText("" if value is None else as_typed(value))
-        self._box.blockSignals(False)
-
-    def _edited(self, text: str) -> None:
-        self._value = self._parse(text.strip())
-        self.changed.emit()
 
 
 class LineField(Field):
@@ -178,27 +167,13 @@ class LineField(Field):
 
     def __init__(self, parse: Callable[[str], object], show: Callable[[object], str]) -> None:
         super().__init__()
-        self._parse = parse
-        self._show = show
-        self._value: object = None
+        self._text_of = show
         self._line = ElidedLineEdit()
-        self._line.textChanged.connect(self._edited)
+        self._line.textChanged.connect(lambda text: self._edited(parse(text.strip())))
         self._lay_out(self._line)
 
-    def value(self) -> object:
-        """Return the typed text, parsed."""
-        return self._value
-
-    def set_value(self, value: object) -> None:
-        """Show a value."""
-        self._value = value
-        self._line.blockSignals(True)
-        self._line.setText("" if value is None else self._show(value))
-        self._line.blockSignals(False)
-
-    def _edited(self, text: str) -> None:
-        self._value = self._parse(text.strip())
-        self.changed.emit()
+    def _show(self, value: object) -> None:
+        self._line.setText("" if value is None else self._text_of(value))
 
 
 class PathField(Field):
@@ -206,7 +181,6 @@ class PathField(Field):
 
     def __init__(self, *, optional: bool, is_text: bool = False, placeholder: str = "") -> None:
         super().__init__()
-        self._value: object = None
         self._is_text = is_text
         self._line = _PathLine(Qt.TextElideMode.ElideMiddle)
         if is_text:
@@ -215,7 +189,7 @@ class PathField(Field):
             placeholder = tr("none: rank the weights themselves") if optional else tr("a file")
         self._line.setPlaceholderText(placeholder)
         self._line.setClearButtonEnabled(optional)
-        self._line.textChanged.connect(self._edited)
+        self._line.textChanged.connect(lambda text: self._edited(text.strip() or None))
         self._button = QToolButton()
         self._button.setIcon(icon("open"))
         self._button.setToolTip(tr("Look for the file"))
@@ -224,26 +198,14 @@ class PathField(Field):
         self._lay_out(self._line, self._button)
         self._line.setAcceptDrops(True)
 
-    def value(self) -> object:
-        """Return the path as a string; None if the line is empty."""
-        return self._value
-
-    def set_value(self, value: object) -> None:
-        """Show a path."""
-        self._value = value
-        self._line.blockSignals(True)
+    def _show(self, value: object) -> None:
         self._line.setText(str(value) if value else "")
-        self._line.blockSignals(False)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._button.setIcon(icon("open"))
         super().changeEvent(event)
-
-    def _edited(self, text: str) -> None:
-        self._value = text.strip() or None
-        self.changed.emit()
 
     def _browse(self) -> None:
         texts = tr("Text files (*.txt);;All files (*)")

@@ -25,7 +25,7 @@ from prune_gui.audit.column import Column, record_column, table_of
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
-from prune_gui.gui.evaluate.metric_plot import MetricPlot, curve_colour
+from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import TIGHT_PX, colours

@@ -18,19 +18,10 @@ from prune_gui.worker.cluster_connection import ClusterConnection, ClusterState
 
 
 class Cluster(QObject):
-    """Follows the setting *Run on*; shared by all windows.
+    """Follows the setting *Run on*; shared by all windows."""
 
-    Attributes:
-        connection: the connection that the engines use.
-        state: the current state of the connection.
-
-    Signals:
-        changed: `state` changed.
-        moved: jobs run elsewhere from now on.
-    """
-
-    changed = Signal()
-    moved = Signal()
+    changed = Signal()  # `state` changed
+    moved = Signal()  # jobs run elsewhere from now on
     _from_connection = Signal(object)
 
     def __init__(self, preferences: Preferences, parent: QObject | None = None) -> None:
@@ -112,20 +103,13 @@ EXAMPLES: Final = deferred("tcp://host:8786, or local:4")
 
 
 class RunOnField(QWidget):
-    """Chooses this machine, or a cluster by its address, which is checked before it is accepted.
+    """Chooses this machine, or a cluster by its address, which is checked before it is accepted."""
 
-    Attributes:
-        accepted: where jobs run: a valid address, or "" for this machine.
-
-    Signals:
-        changed: (address) the user chose this valid cluster; "" for this machine.
-    """
-
-    changed = Signal(str)
+    changed = Signal(str)  # (address) the user chose this valid cluster; "" for this machine
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.accepted = ""
+        self.accepted = ""  # where jobs run: a valid address, or "" for this machine
         self.place = QComboBox()
         self.place.addItems([tr("This machine"), tr("Dask cluster")])
         self.address = QLineEdit()

@@ -42,13 +42,7 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """Runs the commands of a window: shows dialogs where needed, then calls the workbench.
-
-    Attributes:
-        preferences: settings of the user, shared by all windows.
-        remote: fetches remote checkpoints.
-        window: parent of the dialogs.
-    """
+    """Runs the commands of a window: shows dialogs where needed, then calls the workbench."""
 
     def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
         self.window = window
@@ -240,7 +234,6 @@ class Commands:
             self._saving.ask(session, self.settings)
 
     def copy_recipe(self) -> None:
-        """Copy the recipe to the clipboard."""
         session = self._workbench.session
         if session is not None:
             self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
@@ -302,7 +295,6 @@ class Commands:
 
     @property
     def settings(self) -> Settings:
-        """The current settings."""
         return self.preferences.now
 
     @property

@@ -65,15 +65,11 @@ class Comparison(QObject):
     """Keeps the chosen sides, and opens and closes the checkpoints that they need.
 
     Attributes:
-        chosen: the chosen sides.
         notice: says that a side was replaced because it is no longer available; "" if none was
             since the user last chose one.
-
-    Signals:
-        changed: a side was chosen, or is resolved now.
     """
 
-    changed = Signal()
+    changed = Signal()  # a side was chosen, or is resolved now
 
     def __init__(self, bridge: Bridge, source: Source, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -87,7 +83,6 @@ class Comparison(QObject):
 
     @property
     def sides(self) -> list[Side]:
-        """The sides that can be chosen now."""
         steps = self._steps
         differs = bool(steps) and self._source.draft_number is not None
         offers_stack = differs or Stack() in self.chosen.values()
@@ -102,7 +97,6 @@ class Comparison(QObject):
         ]
 
     def text(self, side: Side) -> str:
-        """Return the name of a side."""
         return text_of(side, self._steps, drafted=self._source.draft_number is not None)
 
     def state(self, which: Which) -> ComparedState | None:

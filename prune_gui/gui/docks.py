@@ -50,7 +50,6 @@ class Docks:
 
     @property
     def actions(self) -> list[QAction]:
-        """The actions that show and hide the docks."""
         return [dock.toggleViewAction() for dock in self._docks.values()]
 
     def resize(self, widths: Mapping[str, int]) -> None:

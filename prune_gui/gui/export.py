@@ -63,15 +63,10 @@ class Tabular(Protocol):
 
 
 class PictureSource(Protocol):
-    """A widget whose picture can be exported: a view, or a dialog with a picture.
+    """A widget whose picture can be exported: a view, or a dialog with a picture."""
 
-    Attributes:
-        ticket: of the last job that computed the picture; None if there was none.
-        pictured: emitted when there is a new picture.
-    """
-
-    ticket: int | None
-    pictured: SignalInstance
+    ticket: int | None  # of the last job that computed the picture; None if there was none
+    pictured: SignalInstance  # emitted when there is a new picture
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
@@ -231,21 +226,13 @@ MAX_TITLE_CHARS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A picture with the texts around it.
+    """A picture with the texts around it."""
 
-    Attributes:
-        picture: the widget of the picture, in its final size.
-        title: the subject of the picture; plain text.
-        subtitle: what the picture shows of the subject; plain text.
-        legend: rich text; "" for none.
-        colours: colours of background and text. The widget has its own.
-    """
-
-    picture: QWidget
-    title: str
-    subtitle: str
-    legend: str
-    colours: Colours
+    picture: QWidget  # the widget of the picture, in its final size
+    title: str  # the subject of the picture; plain text
+    subtitle: str  # what the picture shows of the subject; plain text
+    legend: str  # rich text; "" for none
+    colours: Colours  # colours of background and text. The widget has its own
 
     @property
     def size(self) -> QSize:
@@ -280,7 +267,6 @@ class Page:
         return document
 
     def paint(self, painter: QPainter) -> None:
-        """Draw the page."""
         painter.fillRect(QRect(QPoint(), self.size), QColor(self.colours.background))
         painter.translate(MARGIN, MARGIN)
         self._head.drawContents(painter)

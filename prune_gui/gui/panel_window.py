@@ -35,9 +35,6 @@ class PanelWindow(QMainWindow):
 
     Signals:
         another_wanted: (path or None) open another window, with this checkpoint if not None.
-        quit_wanted: close all windows.
-        palette_wanted: open the command palette.
-        shortcuts_wanted: show the list of keyboard shortcuts.
     """
 
     another_wanted = Signal(object)
@@ -94,7 +91,6 @@ class PanelWindow(QMainWindow):
             show_crash(self, self.last_crash)
 
     def show_about(self) -> None:
-        """Show the About box."""
         from prune_gui.gui.dialogs.help import show_about  # rarely shown
 
         show_about(self)
@@ -115,7 +111,6 @@ class PanelWindow(QMainWindow):
         deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()
 
     def save_preset(self) -> None:
-        """Save the stack as a preset."""
         presets.save_stack(self.workbench, Presets(), self)
 
     def show_presets(self) -> None:

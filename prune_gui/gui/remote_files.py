@@ -48,7 +48,6 @@ class RemoteFiles(QObject):
 
     @property
     def is_open(self) -> bool:
-        """Whether the open checkpoint is remote."""
         session = self._workbench.session
         return session is not None and session.checkpoint.url is not None
 

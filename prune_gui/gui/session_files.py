@@ -22,22 +22,18 @@ if TYPE_CHECKING:
 class SessionFiles(QObject):
     """Opens checkpoints, and writes the pruned checkpoint, on the engine's threads.
 
-    Attributes:
-        session: the open session; None until a checkpoint is open.
-
     Signals:
         opened: (continued) `session` was replaced; whether it continues the recipe of the previous
             one.
-        saved: (path) the pruned checkpoint was written.
     """
 
     opened = Signal(bool)
-    saved = Signal(object)
+    saved = Signal(object)  # (path) the pruned checkpoint was written
 
     def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._bridge = bridge
-        self.session: Session | None = None
+        self.session: Session | None = None  # the open session; None until a checkpoint is open
         self._last_opening: tuple[int, Path] | None = None
 
     @property
@@ -153,12 +149,9 @@ class ZeroCounter(QObject):
     """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle.
 
     Zeros of a file that was opened before and is unchanged are not counted again.
-
-    Signals:
-        counted: the session has more zeros than at the last signal.
     """
 
-    counted = Signal()
+    counted = Signal()  # the session has more zeros than at the last signal
 
     def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -184,7 +177,6 @@ class ZeroCounter(QObject):
             self._continue(session)
 
     def stop(self) -> None:
-        """Stop counting."""
         if self._ticket is not None:
             self._bridge.cancel(self._ticket)
         self._session = self._ticket = None

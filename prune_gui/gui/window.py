@@ -59,13 +59,9 @@ EVALUATE_PX: Final = 360
 
 
 class MainWindow(PanelWindow):
-    """Lays out the panels, and makes those connections between them that bypass the workbench.
+    """Lays out the panels, and makes those connections between them that bypass the workbench."""
 
-    Signals:
-        closed: the user closed the window; all questions are answered.
-    """
-
-    closed = Signal()
+    closed = Signal()  # the user closed the window; all questions are answered
 
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__(workbench, preferences, log_file)
@@ -198,7 +194,6 @@ class MainWindow(PanelWindow):
         self.views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """Accept local files, and say what dropping them does."""
         paths = _local_paths(event)
         if paths:
             event.acceptProposedAction()
@@ -206,18 +201,15 @@ class MainWindow(PanelWindow):
             self._drop_hint.say(tr("Drop to open {names}", names=names))
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: N802
-        """Show the window as before."""
         super().dragLeaveEvent(event)
         self._drop_hint.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        """Open the dropped files."""
         event.acceptProposedAction()
         self._drop_hint.hide()
         self.commands.open_dropped(_local_paths(event))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "menu_actions"):
             self.menu_actions.redraw_icons()

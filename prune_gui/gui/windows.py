@@ -45,14 +45,10 @@ class Windows(QObject):
 
     All windows share one process: libraries are loaded, and loops are compiled, once. A closed
     window stays in memory, hidden, until its engine has ended.
-
-    Signals:
-        ready: the engine of a window has loaded its libraries.
-        left: a window and its workbench are deleted.
     """
 
-    ready = Signal()
-    left = Signal()
+    ready = Signal()  # the engine of a window has loaded its libraries
+    left = Signal()  # a window and its workbench are deleted
 
     def __init__(
         self,

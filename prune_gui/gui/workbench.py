@@ -57,44 +57,31 @@ class Workbench(QObject):
     change of the recipe goes through `edit`.
 
     Attributes:
-        cluster: the cluster of the settings; None for this machine.
-        bridge: runs jobs on the engine's threads.
-        files: opens, replaces and saves the session.
-        draft: the step in the form.
-        comparison: the two sides that are compared.
-        zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
-        chosen: the name of the parameter that the views show.
         chosen_group: the coupled group of it that the user chose; None if the user chose none.
 
     Signals:
-        changed: (changes) the state changed; a `Changes` record.
-        ready: the engine's libraries and the methods of installed packages are loaded.
-        loops_missing: some loops of the engine are not compiled yet.
-        methods_loaded: (methods) the pruning methods of a file were loaded.
-        saved: (path) a file was written.
         noted: (note) something happened that the status bar says, such as a copy to the clipboard.
-        failed: (what was tried, error) an operation failed.
     """
 
-    changed = Signal(object)
-    ready = Signal()
-    loops_missing = Signal()
-    methods_loaded = Signal(object)
-    saved = Signal(object)
+    changed = Signal(object)  # (changes) the state changed; a `Changes` record
+    ready = Signal()  # the engine's libraries and the methods of installed packages are loaded
+    loops_missing = Signal()  # some loops of the engine are not compiled yet
+    methods_loaded = Signal(object)  # (methods) the pruning methods of a file were loaded
+    saved = Signal(object)  # (path) a file was written
     noted = Signal(str)
-    failed = Signal(str, object)
+    failed = Signal(str, object)  # (what was tried, error) an operation failed
 
     def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.cluster = cluster
+        self.cluster = cluster  # the cluster of the settings; None for this machine
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
-        self.chosen: str | None = None
+        self.chosen: str | None = None  # the name of the parameter that the views show
         self.chosen_group: CoupledGroup | None = None
         self._resolve_ticket: int | None = None
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
@@ -369,14 +356,10 @@ class DraftController(QObject):
     Attributes:
         current: the draft, which every view shows as if it were added; None without one.
         shows_original: whether the views show the file unchanged, without the recipe and the draft.
-
-    Signals:
-        changed: `current` changed, so that the recipe must be resolved with it.
-        original_toggled: `shows_original` changed.
     """
 
-    changed = Signal()
-    original_toggled = Signal()
+    changed = Signal()  # `current` changed, so that the recipe must be resolved with it
+    original_toggled = Signal()  # `shows_original` changed
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -30,28 +30,20 @@ class ActionSpec:
     """The specification of one action.
 
     Attributes:
-        name: the key of the action in the layouts of `menus`.
         text: the menu text, to be translated; or a function that returns a translated text.
-        tip: the tool tip, to be translated.
-        run: performs the action.
-        key: the keyboard shortcut.
-        icon: the name of the icon.
-        when: returns whether the action is enabled.
         checked: returns whether the action is checked; None if it is not checkable.
-        in_stack: whether the shortcut works only while the stack has the focus.
-        button: the text on buttons, to be translated; None for the menu text.
     """
 
-    name: str
+    name: str  # the key of the action in the layouts of `menus`
     text: str | Callable[[PanelWindow], str]
     tip: str
     run: Callable[[PanelWindow], object]
     key: Key | str | None = None
     icon: str | None = None
-    when: Callable[[PanelWindow], bool] = lambda _: True
+    when: Callable[[PanelWindow], bool] = lambda _: True  # returns whether the action is enabled
     checked: Callable[[PanelWindow], bool] | None = None
-    in_stack: bool = False
-    button: str | None = None
+    in_stack: bool = False  # whether the shortcut works only while the stack has the focus
+    button: str | None = None  # the text on buttons, to be translated; None for the menu text
 
 
 def is_open(window: PanelWindow) -> bool:

@@ -140,7 +140,6 @@ class PeekOriginal(QObject):
         self._release_timer.timeout.connect(self._release)
 
     def eventFilter(self, _: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Detect the release of the key, and the deactivation of the window."""
         match event.type():
             case QEvent.Type.KeyRelease if isinstance(event, QKeyEvent):
                 if event.key() == KEY and not event.isAutoRepeat():

@@ -128,13 +128,9 @@ MAX_LISTED_STATES: Final = 40
 
 
 class RecentMenu(QMenu):
-    """Lists the recent files.
+    """Lists the recent files."""
 
-    Signals:
-        another_wanted: (path) open this file in another window.
-    """
-
-    another_wanted = Signal(object)
+    another_wanted = Signal(object)  # (path) open this file in another window
 
     def __init__(self, commands: Commands, parent: QWidget) -> None:
         super().__init__(tr("Open rece&nt"), parent)

@@ -55,23 +55,15 @@ IN_PICTURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """A line of the palette.
+    """A line of the palette."""
 
-    Attributes:
-        text: what the user finds it by, such as "View: Mask".
-        run: does it.
-        keys: its shortcut, in the notation of this system; "" without one.
-        tip: its tool tip.
-    """
-
-    text: str
+    text: str  # what the user finds it by, such as "View: Mask"
     run: Callable[[], object]
-    keys: str = ""
+    keys: str = ""  # its shortcut, in the notation of this system; "" without one
     tip: str = ""
 
     @classmethod
     def of(cls, menu: str, action: QAction) -> Self:
-        """Return the entry of an action of a menu."""
         text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(action.text()))
         return cls(text, action.trigger, keys(action), action.toolTip())
 
@@ -113,7 +105,6 @@ class Palette(QFrame):
         self.move(parent.mapToGlobal(QPoint(left, TOP_OFFSET_PX)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Handle the keys that move in the list or run an entry while the line has the focus."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             match event.key():
                 case Qt.Key.Key_Return | Qt.Key.Key_Enter:

@@ -172,7 +172,6 @@ class BatchDialog(QDialog):
 
     @property
     def writing(self) -> bool:
-        """Whether the dialog is writing checkpoints."""
         return self._sequence.running and self.write.isChecked()
 
     def add(self, paths: Sequence[Path]) -> None:

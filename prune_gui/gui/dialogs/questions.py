@@ -25,14 +25,12 @@ class FileQuestion(NamedTuple):
     """A question for a file, to be translated.
 
     Attributes:
-        title: the title of the dialog.
         kinds: the file filter, whose patterns in brackets are not translated; "" for checkpoints.
-        suffix: that a name without a suffix gets, for a file to be saved.
     """
 
     title: str
     kinds: str = ""
-    suffix: str = ""
+    suffix: str = ""  # that a name without a suffix gets, for a file to be saved
 
 
 PYTHON_FILES: Final = deferred("Python files (*.py);;All files (*)")

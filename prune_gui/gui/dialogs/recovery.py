@@ -30,9 +30,6 @@ class Recovery(QObject):
     """Keeps an unsaved recipe in a journal on disk, and offers the journals of crashed processes.
 
     Named states are written to disk permanently; they belong to their checkpoint.
-
-    Attributes:
-        journal: the journal of this window.
     """
 
     def __init__(self, workbench: Workbench, preferences: Preferences, parent: QWidget) -> None:

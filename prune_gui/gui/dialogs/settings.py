@@ -42,13 +42,9 @@ FETCH_STEP_MB: Final = 100
 
 
 class SettingsDialog(QDialog):
-    """Shows the settings, and emits every change.
+    """Shows the settings, and emits every change."""
 
-    Signals:
-        changed: (name, value) the user changed this attribute of `Settings`.
-    """
-
-    changed = Signal(str, object)
+    changed = Signal(str, object)  # (name, value) the user changed this attribute of `Settings`
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -128,11 +128,7 @@ class SweepDialog(QDialog):
     Curves beside the table show the kept energy by sparsity. The dialog is modeless, and closes
     when another checkpoint is opened.
 
-    Attributes:
-        ticket: None: there is no job that computes the picture; see `View`.
-
     Signals:
-        pictured: as of `View`; the picture needs no job, so it is never emitted.
         amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
         evaluation_wanted: the user wants to see what an evaluator says about several amounts.
 
@@ -140,8 +136,8 @@ class SweepDialog(QDialog):
         index: index of the step to select initially, from 0; None for the first.
     """
 
-    ticket: int | None = None
-    pictured = Signal()
+    ticket: int | None = None  # None: there is no job that computes the picture; see `View`
+    pictured = Signal()  # as of `View`; the picture needs no job, so it is never emitted
     amount_wanted = Signal(int, object)
     evaluation_wanted = Signal()
 
@@ -317,7 +313,6 @@ class SweepDialog(QDialog):
         self._legend.setText(energy_legend(colours))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._show_curve()

@@ -42,7 +42,6 @@ class NumberBox(QDoubleSpinBox):
 
     @property
     def is_share(self) -> bool:
-        """Whether the number is a share in percent."""
         return self.decimals() > 0
 
     def use_share(self, *, on: bool = True) -> None:
@@ -52,11 +51,9 @@ class NumberBox(QDoubleSpinBox):
             self.setMaximum(MAX_PERCENT if on else MAX_UNITS)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802
-        """Return a percentage without trailing zeros, or a whole number."""
         return percent(value / 100) if self.is_share else f"{value:.0f}"
 
     def valueFromText(self, text: str) -> float:  # noqa: N802
-        """Return the percentage, or the number of units, of a valid text."""
         return 100 * parse_share(_plain(text)) if self.is_share else super().valueFromText(text)
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
@@ -75,7 +72,6 @@ class NumberBox(QDoubleSpinBox):
         return QValidator.State.Acceptable, text, at
 
     def stepBy(self, steps: int) -> None:  # noqa: N802
-        """Change the number, a share to at most 100 %."""
         if self.is_share:
             self.setValue(min(self.value() + steps * self.singleStep(), 100.0))
             self.selectAll()

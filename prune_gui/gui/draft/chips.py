@@ -38,14 +38,12 @@ class Chips(QWidget):
     Enter, F2, a click or a typed character ask to edit the texts; Delete removes the last one.
 
     Signals:
-        removed: (index) the user removes a text.
         edit_wanted: (index) the user wants to edit the texts, at this one; -1 for a new one.
-        typed: (character) the user begins to type new texts.
     """
 
-    removed = Signal(int)
+    removed = Signal(int)  # (index) the user removes a text
     edit_wanted = Signal(int)
-    typed = Signal(str)
+    typed = Signal(str)  # (character) the user begins to type new texts
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -81,24 +79,19 @@ class Chips(QWidget):
         return [chip.text for chip in self._chips if not chip.isHidden()]
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the fixed number of rows."""
         return QSize(2 * MIN_WIDTH_PX, ROWS * self._row_height() + (ROWS - 1) * GAP_PX)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the minimum width, and the height of the rows."""
         return QSize(MIN_WIDTH_PX, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Place the chips in the new width."""
         super().resizeEvent(event)
         self._place()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Begin to edit."""
         self.edit_wanted.emit(-1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Begin to edit, or remove the last chip."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2):
             if not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
                 self.edit_wanted.emit(-1)
@@ -113,7 +106,6 @@ class Chips(QWidget):
         super().keyPressEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the frame of the keyboard focus."""
         if self.hasFocus():
             option = QStyleOptionFocusRect()
             option.initFrom(self)
@@ -123,7 +115,6 @@ class Chips(QWidget):
             painter.end()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the font."""
         if event.type() == QEvent.Type.FontChange:
             self._place()
         super().changeEvent(event)
@@ -168,15 +159,7 @@ class Chips(QWidget):
 
 
 class _Chip(QWidget):
-    """One text with a button that removes it.
-
-    Attributes:
-        text: the text.
-        remove: the button.
-
-    Signals:
-        clicked: the user clicked the text.
-    """
+    """One text with a button that removes it."""
 
     clicked = Signal()
 
@@ -197,7 +180,6 @@ class _Chip(QWidget):
         return metrics.horizontalAdvance(self.text) + metrics.height() + 2 * PADDING_PX
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Place the button at the right end."""
         side = min(self.height(), self.fontMetrics().height() + 2)
         self.remove.setGeometry(self.width() - side - 1, (self.height() - side) // 2, side, side)
         self.remove.setIconSize(QSize(side - 6, side - 6))
@@ -207,7 +189,6 @@ class _Chip(QWidget):
         self.clicked.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw a rounded box with the text, elided in the middle."""
         palette, role = self.palette(), QPalette.ColorRole
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

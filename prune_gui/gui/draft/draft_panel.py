@@ -67,11 +67,10 @@ class DraftPanel(QWidget):
     unchecks it, so that the views do not show the same step twice.
 
     Signals:
-        added: the draft became a step.
         offer_changed: whether the draft is previewed, is edited or can be added has changed.
     """
 
-    added = Signal()
+    added = Signal()  # the draft became a step
     offer_changed = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -270,13 +269,11 @@ class DraftPanel(QWidget):
         self._show_mode()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._show_mode()
         super().changeEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """End editing on Escape, as on Cancel."""
         if event.key() == Qt.Key.Key_Escape and self.editing:
             self.stop_editing()
         else:

@@ -44,15 +44,11 @@ class Field(QWidget):
     """The widget of one field.
 
     Attributes:
-        inputs: the input widgets, from the left.
         focus_input: the input that the mnemonic of the label focuses. A focus proxy is not used
             for this, because the field itself would become a tab stop.
-
-    Signals:
-        changed: the user changed the value.
     """
 
-    inputs: tuple[QWidget, ...]
+    inputs: tuple[QWidget, ...]  # the input widgets, from the left
     focus_input: QWidget
     changed = Signal()
 
@@ -202,7 +198,6 @@ class PathField(Field):
         self._line.setText(str(value) if value else "")
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._button.setIcon(icon("open"))
         super().changeEvent(event)

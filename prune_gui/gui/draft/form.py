@@ -50,14 +50,10 @@ class MethodForm(QWidget):
     """A form with a row for each field, and a message below each invalid field.
 
     Fields whose text says so are below *More*, which stays open or folded when the method changes.
-
-    Signals:
-        changed: the user changed a field.
-        fold_toggled: (open) the user opened or folded *More*.
     """
 
     changed = Signal()
-    fold_toggled = Signal(bool)
+    fold_toggled = Signal(bool)  # (open) the user opened or folded *More*
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -73,7 +69,6 @@ class MethodForm(QWidget):
 
     @property
     def method_type(self) -> type[Method] | None:
-        """The class of the method in the form."""
         return self._method
 
     def use(self, method: type[Method]) -> None:
@@ -104,7 +99,6 @@ class MethodForm(QWidget):
         self._values_changed()
 
     def show_method(self, method: Method) -> None:
-        """Show the field values of a method."""
         self.use(type(method))
         for name, field in self._fields.items():
             field.set_value(getattr(method, name))
@@ -295,11 +289,9 @@ class MethodBox(QComboBox):
         self.choose(chosen if chosen in METHODS else methods[0].name)
 
     def choose(self, name: str) -> None:
-        """Choose the method of a name."""
         self.setCurrentIndex(self.findData(name))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             for index in range(self.count()):
                 if (name := self.itemData(index)) is not None:
@@ -324,13 +316,9 @@ def method_icon(method: type[Method]) -> QIcon:
 
 
 class Fold(QWidget):
-    """A button with an arrow, and a content below it that the button shows and hides.
+    """A button with an arrow, and a content below it that the button shows and hides."""
 
-    Signals:
-        toggled: (open) the user opened or closed the fold.
-    """
-
-    toggled = Signal(bool)
+    toggled = Signal(bool)  # (open) the user opened or closed the fold
 
     def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -347,7 +335,6 @@ class Fold(QWidget):
 
     @property
     def is_open(self) -> bool:
-        """Whether the content is shown."""
         return not self.content.isHidden()
 
     def open(self, *, on: bool = True) -> None:

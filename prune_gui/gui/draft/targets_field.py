@@ -53,18 +53,12 @@ class TargetsField(QWidget):
     """The globs as chips or, while they are typed, in a line edit; and the number of matches.
 
     Attributes:
-        line: the line edit, which has all globs.
         chips: the same globs as chips, shown while the line edit does not have the focus.
-        following: whether the globs follow the selection in the tree.
         use_filtered: sets the matches of the filter of the tree as the targets.
-
-    Signals:
-        changed: (by_user) the globs changed.
-        filtered_wanted: the user wants the matches of the filter as the targets.
     """
 
-    changed = Signal(bool)
-    filtered_wanted = Signal()
+    changed = Signal(bool)  # (by_user) the globs changed
+    filtered_wanted = Signal()  # the user wants the matches of the filter as the targets
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -73,7 +67,7 @@ class TargetsField(QWidget):
         self._pending: frozenset[str] | None = None
         self._when_known: Callable[[], None] | None = None
         self._every_kind = False
-        self.line = ElidedLineEdit()
+        self.line = ElidedLineEdit()  # the line edit, which has all globs
         self.line.setAccessibleName(tr("Targets: globs for parameter names"))
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setToolTip(
@@ -100,7 +94,7 @@ class TargetsField(QWidget):
         self.use_filtered = QToolButton()
         self.use_filtered.setIcon(icon("filter"))
         self.use_filtered.clicked.connect(self.filtered_wanted)
-        self.following = QToolButton()
+        self.following = QToolButton()  # whether the globs follow the selection in the tree
         self.following.setCheckable(True)
         self.following.setChecked(True)
         self.following.setText(tr("Follow"))
@@ -196,7 +190,6 @@ class TargetsField(QWidget):
         self._write_selection()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self.following.setIcon(icon("link"))
             self.use_filtered.setIcon(icon("filter"))
@@ -369,7 +362,6 @@ class ConditionCompleter(QCompleter):
         return [typed or NO_WORD]
 
     def pathFromIndex(self, index: QModelIndex | QPersistentModelIndex) -> str:  # noqa: N802
-        """Return the text of the line with the word completed."""
         text, cursor = self._line.text(), self._line.cursorPosition()
         typed = re.split(self._separators, text[:cursor])[-1]
         return text[: cursor - len(typed)] + super().pathFromIndex(index) + text[cursor:]

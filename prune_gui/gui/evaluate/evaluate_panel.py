@@ -53,16 +53,14 @@ class EvaluatePanel(QWidget):
 
     Attributes:
         evaluations: the evaluator and its run; None until the panel is shown, as all others.
-        chooser: the row with the evaluator.
         pages: what is missing, or `tabs`.
         tabs: the pages `states`, `sweep`, `sensitivity` and `search`.
 
     Signals:
-        draft_wanted: (request) the user wants this `DraftRequest` as the draft.
         amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
     """
 
-    draft_wanted = Signal(object)
+    draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
     amount_wanted = Signal(int, object)
 
     def __init__(self, workbench: Workbench, preferences: Preferences, exporter: Exporter) -> None:
@@ -73,7 +71,6 @@ class EvaluatePanel(QWidget):
         self.evaluations: Evaluations | None = None
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Make the content when it is shown for the first time."""
         super().showEvent(event)
         if self.evaluations is None:
             self._make()

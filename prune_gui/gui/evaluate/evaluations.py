@@ -33,37 +33,22 @@ class EvaluationRun(QObject):
     """A running job of the evaluator.
 
     Signals:
-        found: (found) the job has reported something.
-        finished: (result) the job has ended without an error.
         ended: (error) the job has ended; the error is "" if it finished or was cancelled.
     """
 
-    found = Signal(object)
-    finished = Signal(object)
+    found = Signal(object)  # (found) the job has reported something
+    finished = Signal(object)  # (result) the job has ended without an error
     ended = Signal(str)
 
 
 class Evaluations(QObject):
-    """Chooses the evaluator, asks for consent, and runs one job with it at a time.
+    """Chooses the evaluator, asks for consent, and runs one job with it at a time."""
 
-    Attributes:
-        choice: the chosen evaluator; None if there is none.
-        metrics: the names of the numbers that it has returned so far.
-        run: the job that runs; None if there is none.
-
-    Signals:
-        chosen: another evaluator was chosen, so that no result is valid any more.
-        metric_changed: another metric was chosen, or `metrics` has changed.
-        running_changed: `run` has changed.
-        progressed: (text) how far the run is.
-        failed: (message) the evaluator cannot be used.
-    """
-
-    chosen = Signal()
-    metric_changed = Signal()
-    running_changed = Signal()
-    progressed = Signal(str)
-    failed = Signal(str)
+    chosen = Signal()  # another evaluator was chosen, so that no result is valid any more
+    metric_changed = Signal()  # another metric was chosen, or `metrics` has changed
+    running_changed = Signal()  # `run` has changed
+    progressed = Signal(str)  # (text) how far the run is
+    failed = Signal(str)  # (message) the evaluator cannot be used
 
     def __init__(
         self,
@@ -81,9 +66,9 @@ class Evaluations(QObject):
         self._made_from: tuple[EvaluatorChoice, str] | None = None
         self._ticket: int | None = None
         self._count, self._load = "", ""
-        self.choice: EvaluatorChoice | None = None
-        self.metrics: tuple[str, ...] = ()
-        self.run: EvaluationRun | None = None
+        self.choice: EvaluatorChoice | None = None  # the chosen evaluator; None if there is none
+        self.metrics: tuple[str, ...] = ()  # the names of the numbers that it has returned so far
+        self.run: EvaluationRun | None = None  # the job that runs; None if there is none
         workbench.bridge.happened.connect(self._follow)
         workbench.bridge.at_end(self._close)
         workbench.changed.connect(self._on_changed)

@@ -42,15 +42,10 @@ Key = Qt.Key
 
 
 class PointPlot(Plot):
-    """Curves with points. The cursor and the keys of `STEPS` choose one, a click or Enter takes it.
+    """Curves whose points the cursor and the keys of `STEPS` choose; a click or Enter takes one."""
 
-    Signals:
-        pointed: (point) the current point; None if there is none.
-        taken: (point) the user clicked this point, or pressed Enter on it.
-    """
-
-    pointed = Signal(object)
-    taken = Signal(object)
+    pointed = Signal(object)  # (point) the current point; None if there is none
+    taken = Signal(object)  # (point) the user clicked this point, or pressed Enter on it
     STEPS: ClassVar[Mapping[Qt.Key, At]] = {Key.Key_Left: (0, -1), Key.Key_Right: (0, 1)}
     """By key, the steps to another curve and to another point."""
 
@@ -83,7 +78,6 @@ class PointPlot(Plot):
         """Return where rings mark a point."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move to another point, or take the current one."""
         key = Key(event.key())
         if any(self._counts()) and key in self.STEPS:
             self._move(*self.STEPS[key])
@@ -115,12 +109,7 @@ class PointPlot(Plot):
 
 
 class MetricPlot(PointPlot):
-    """A metric by the sparsity: a curve for each step that was swept. Points are `CurvePoint`s.
-
-    Attributes:
-        curves: the curves with at least one point.
-        dense: the value of the file; NaN if it is not known.
-    """
+    """A metric by the sparsity: a curve for each step that was swept. Points are `CurvePoint`s."""
 
     STEPS: ClassVar[Mapping[Qt.Key, At]] = {
         **PointPlot.STEPS,
@@ -132,9 +121,9 @@ class MetricPlot(PointPlot):
         sparsity = tr("sparsity of all prunable parameters, %")
         super().__init__(tr("Metric by sparsity"), sparsity)
         self.setMinimumHeight(100)
-        self.curves: list[MetricCurve] = []
+        self.curves: list[MetricCurve] = []  # the curves with at least one point
         self._lines: list[pg.PlotDataItem] = []
-        self.dense = math.nan
+        self.dense = math.nan  # the value of the file; NaN if it is not known
         self._dense_line = pg.InfiniteLine(angle=0)
         for item in (self._dense_line, self._ring):
             self.addItem(item, ignoreBounds=True)

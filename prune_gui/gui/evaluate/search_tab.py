@@ -41,19 +41,12 @@ TRIALS_INCREMENT: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A trial of the search, with its value.
-
-    Attributes:
-        trial: the trial.
-        value: the metric; NaN if it failed.
-        share: of the value without the step; NaN if it is not known.
-        best: whether it is the result of the search.
-    """
+    """A trial of the search, with its value."""
 
     trial: Trial
-    value: float
-    share: float
-    best: bool
+    value: float  # the metric; NaN if it failed
+    share: float  # of the value without the step; NaN if it is not known
+    best: bool  # whether it is the result of the search
 
     @property
     def status(self) -> str:

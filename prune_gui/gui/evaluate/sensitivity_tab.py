@@ -194,15 +194,11 @@ NAME: Final[Column[Sequence[SensitivityRow]]] = record_column(
 
 
 class HeatModel(RecordModel[SensitivityRow]):
-    """The values of a scan. A cell is the darker, the larger its drop is.
-
-    Attributes:
-        amounts: the amounts, one per column after the first.
-    """
+    """The values of a scan. A cell is the darker, the larger its drop is."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__((NAME,), parent)
-        self.amounts: tuple[float, ...] = ()
+        self.amounts: tuple[float, ...] = ()  # the amounts, one per column after the first
         self._largest, self._shades = 0.0, LIGHT
 
     def show_scan(
@@ -223,7 +219,6 @@ class HeatModel(RecordModel[SensitivityRow]):
         self.endResetModel()
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
-        """Return the data of a cell for a role."""
         is_colour = role in (Qt.ItemDataRole.BackgroundRole, Qt.ItemDataRole.ForegroundRole)
         if not is_colour or not index.isValid() or index.column() == 0:
             return super().data(index, role)

@@ -40,17 +40,11 @@ EXPLANATION: Final = deferred(
 
 @dataclass(frozen=True, slots=True)
 class ShownState:
-    """A state with its value.
-
-    Attributes:
-        row: the state.
-        value: the metric; NaN if it is not known.
-        share: of the value of the file; NaN if it is not known.
-    """
+    """A state with its value."""
 
     row: StateRow
-    value: float
-    share: float
+    value: float  # the metric; NaN if it is not known
+    share: float  # of the value of the file; NaN if it is not known
 
     @property
     def name(self) -> str:
@@ -130,7 +124,6 @@ class StatesModel(RecordModel[ShownState]):
     """The states; failed ones have the colour of warnings, and those out of date are faint."""
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
-        """Return the data of a cell for a role."""
         if role != Qt.ItemDataRole.ForegroundRole or not index.isValid():
             return super().data(index, role)
         row, palette = self.rows[index.row()].row, QApplication.palette()
@@ -163,7 +156,6 @@ class StatesTab(EvaluationTab):
         self._look_up()
 
     def refresh(self) -> None:
-        """Show the states of the session."""
         session, metric = self._workbench.session, self._evaluations.metric
         rows = self._results.rows(session) if session is not None else ()
         dense = metric.value(rows[0].evaluation) if rows else math.nan

@@ -328,7 +328,6 @@ class CurveList(QScrollArea):
         self.setWidget(content)  # deletes the one before
 
     def checked(self) -> list[str]:
-        """Return the labels that are checked."""
         return [label for label, box in self.boxes.items() if box.isChecked()]
 
     def mark(self, shades: Mapping[str, str]) -> None:

@@ -40,18 +40,11 @@ class EvaluationTab(QWidget):
 
     Attributes:
         ticket: None: there is no job that computes the picture; see `PictureSource`.
-        run: the button that starts the run.
-        save_picture: the action that saves the picture.
-        save_table: the action that saves the table.
-
-    Signals:
-        pictured: as of `PictureSource`; the picture needs no job, so it is never emitted.
-        draft_wanted: (request) the user wants this `DraftRequest` as the draft.
     """
 
     ticket: int | None = None
-    pictured = Signal()
-    draft_wanted = Signal(object)
+    pictured = Signal()  # as of `PictureSource`; the picture needs no job, so it is never emitted
+    draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
 
     def __init__(
         self,
@@ -126,7 +119,6 @@ class EvaluationTab(QWidget):
         return ""
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.refresh()
@@ -174,7 +166,6 @@ class EvaluationTab(QWidget):
         self._enable()
 
     def _enable(self) -> None:
-        """Enable what can be used now."""
         evaluations = self._evaluations
         is_ready = self._workbench.session is not None and evaluations.choice is not None
         self.run.setEnabled(is_ready and evaluations.run is None)

@@ -65,29 +65,21 @@ class Row:
     """The contents of the cells of one row.
 
     Attributes:
-        path: the dotted path of the node.
-        texts: one per column.
-        share: the pruned share in [0, 1]; None where nothing can be pruned.
         zero_share: the share that is zero in the file; None while not all of it is counted.
-        icon: the name of the icon.
-        can_be_opened: whether the node is a module with parameters that pass the filter.
     """
 
     path: str
-    texts: tuple[str, ...]
-    share: float | None
+    texts: tuple[str, ...]  # one per column
+    share: float | None  # the pruned share in [0, 1]; None where nothing can be pruned
     zero_share: float | None
     icon: str
-    can_be_opened: bool
+    can_be_opened: bool  # whether the node is a module with parameters that pass the filter
 
 
 class TreeModel(QAbstractItemModel):
     """The model of parameters under their modules, all of them or those that pass a filter.
 
     `RowDelegate` paints the cells from `Row` objects, not role by role.
-
-    Attributes:
-        has_zeros: whether the column of zeros in the file is wanted.
 
     The internal id of an index is the number of a node of the outline: the `ModuleIndex`, or a
     `SpaceOutline`, in which a parameter may have several nodes. Rows are made when
@@ -102,7 +94,7 @@ class TreeModel(QAbstractItemModel):
         self._pruned_units: Mapping[int, int] = {}
         self._counts: Mapping[str, tuple[int, int]] = {}
         self._pruned, self._shown = self._module_index.pruned({}), self._module_index.matches("")
-        self.has_zeros = False
+        self.has_zeros = False  # whether the column of zeros in the file is wanted
         self._zeros = FileZeros()
         self._zero_counts, self._counted = self._pruned, self._pruned
         self._countable = self._module_index.prunable
@@ -137,7 +129,6 @@ class TreeModel(QAbstractItemModel):
 
     @property
     def outline(self) -> Outline:
-        """The nodes of the tree."""
         return self._outline
 
     def has_pruned(self, number: int) -> bool:
@@ -168,7 +159,6 @@ class TreeModel(QAbstractItemModel):
 
     @property
     def module_index(self) -> ModuleIndex:
-        """The index of the modules of the checkpoint."""
         return self._module_index
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
@@ -288,26 +278,21 @@ class TreeModel(QAbstractItemModel):
     # The interface of `QAbstractItemModel`.
 
     def index(self, row: int, column: int, parent: Index = ROOT) -> QModelIndex:
-        """Return the index of a row, if there is one."""
         below = self._children(_number(parent))
         if 0 <= row < len(below) and 0 <= column < COLUMNS:
             return self.createIndex(row, column, below[row])
         return QModelIndex()
 
     def parent(self, index: Index) -> QModelIndex:  # type: ignore[override]
-        """Return the index of the parent module."""
         return self._index(self._node(index).parent, TreeColumn.NAME)
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return the number of shown children."""
         return 0 if parent.column() > 0 else len(self._children(_number(parent)))
 
     def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return the number of columns."""
         return COLUMNS
 
     def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
-        """Return whether a node has shown children, without making their rows."""
         if parent.column() > 0:
             return False
         node = self._node(parent).node
@@ -316,13 +301,11 @@ class TreeModel(QAbstractItemModel):
         return self.row(parent).can_be_opened
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return the flags of an item: every item is enabled and selectable."""
         return SELECTABLE if index.isValid() else Qt.ItemFlag.NoItemFlags
 
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
     ) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the heading of a column."""
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(HEADINGS):
             return None
         if role == Role.TextAlignmentRole and section == TreeColumn.PARAMETERS:
@@ -330,7 +313,6 @@ class TreeModel(QAbstractItemModel):
         return tr(HEADINGS[section]) if role == Role.DisplayRole else None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the text or the tool tip of a cell."""
         if not index.isValid():
             return None
         if role == Role.DisplayRole:

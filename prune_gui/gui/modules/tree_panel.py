@@ -58,13 +58,12 @@ class TreePanel(QWidget):
     Signals:
         selected: (names) the selected parameters changed; without a selection, these are the
             parameters of the whole checkpoint.
-        targeted: (names) the user wants these as the targets of the draft.
         found: (count) the filter changed; the number of targets that its matches stand for, 0
             without a filter.
     """
 
     selected = Signal(object)
-    targeted = Signal(object)
+    targeted = Signal(object)  # (names) the user wants these as the targets of the draft
     found = Signal(int)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -146,7 +145,6 @@ class TreePanel(QWidget):
         )
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._funnel.setIcon(icon("filter"))
             self._use_found.setIcon(icon("add"))
@@ -155,7 +153,6 @@ class TreePanel(QWidget):
         super().changeEvent(event)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Go from the filter into the tree on the Down key."""
         pressed = watched is self.filter and event.type() == QEvent.Type.KeyPress
         if pressed and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Down:
             self._go_to_first_match()

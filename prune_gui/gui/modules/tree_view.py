@@ -68,11 +68,7 @@ class WholeRows(QItemSelectionModel):
 
 
 class ModuleTree(QTreeView):
-    """The tree view of modules and parameters.
-
-    Attributes:
-        selection: the selection model.
-    """
+    """The tree view of modules and parameters."""
 
     selection: WholeRows
 
@@ -99,7 +95,6 @@ class ModuleTree(QTreeView):
         )
 
     def selectAll(self) -> None:  # noqa: N802
-        """Select the top rows. They stand for all shown parameters except biases and norms."""
         model = self.model()
         if last := model.rowCount():
             first = model.index(0, TreeColumn.NAME)
@@ -165,7 +160,6 @@ class ColumnWidths(QObject):
         tree.viewport().installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Distribute the width again when it changes."""
         if event.type() == QEvent.Type.Resize:
             self._fit()
         return super().eventFilter(watched, event)
@@ -234,7 +228,6 @@ class RowDelegate(QStyledItemDelegate):
         self.model = model
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Set text, icon, font and colours of a cell."""
         row, column = self.model.row(index), index.column()
         option.text = row.texts[column]
         option.features |= WITH_ICON if column == TreeColumn.NAME else WITHOUT_ICON
@@ -292,6 +285,5 @@ class ShareBar(RowDelegate):
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Return a size with space for a short bar beside the text."""
         hint = super().sizeHint(option, index)
         return QSize(self._text_width + 40 + 3 * GAP_PX, hint.height())

@@ -149,7 +149,6 @@ class LogPanel(QWidget):
         self.table.scrollToBottom()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.table.viewport().update()

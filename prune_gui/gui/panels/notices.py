@@ -23,11 +23,7 @@ from prune_gui.session.file_stamps import FileStamps
 
 
 class Notice(QWidget):
-    """A message, a button that acts on it, and one that hides it; hidden at first.
-
-    Attributes:
-        button: the button that acts.
-    """
+    """A message, a button that acts on it, and one that hides it; hidden at first."""
 
     def __init__(self, action: str, tool_tip: str) -> None:
         super().__init__()
@@ -65,7 +61,6 @@ class Notice(QWidget):
         self._is_closed = False
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._close.setIcon(icon("cancel"))
         super().changeEvent(event)
@@ -101,13 +96,9 @@ MAX_RECORDING_CHARS: Final = 40
 
 
 class CorrectionNotice(Notice):
-    """Visible while the stack prunes, has no correction, and a recording for one is at hand.
+    """Visible while the stack prunes, has no correction, and a recording for one is at hand."""
 
-    Signals:
-        draft_wanted: (request) the user wants this `StepRequest` as the draft.
-    """
-
-    draft_wanted = Signal(object)
+    draft_wanted = Signal(object)  # (request) the user wants this `StepRequest` as the draft
 
     def __init__(self, workbench: Workbench) -> None:
         super().__init__(

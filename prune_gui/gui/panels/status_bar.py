@@ -36,33 +36,22 @@ PROGRESS_STEPS: Final = 1000
 
 @dataclass(slots=True)
 class _RunningJob:
-    """A running job and its progress.
-
-    Attributes:
-        ticket: its ticket.
-        job: the job.
-        start_time: when it started, by `time.monotonic`.
-        steps: its progress in [0, PROGRESS_STEPS]; None until it is known.
-    """
+    """A running job and its progress."""
 
     ticket: int
     job: Job
-    start_time: float
-    steps: int | None = None
+    start_time: float  # when it started, by `time.monotonic`
+    steps: int | None = None  # its progress in [0, PROGRESS_STEPS]; None until it is known
 
 
 class StatusBar(QStatusBar):
     """Shows the running job of the engine, with a button that cancels it.
 
     Of several running jobs it shows a long one, or else an evaluation.
-
-    Signals:
-        busy_changed: `busy` may have changed.
-        settings_wanted: the user clicked where jobs run.
     """
 
-    busy_changed = Signal()
-    settings_wanted = Signal()
+    busy_changed = Signal()  # `busy` may have changed
+    settings_wanted = Signal()  # the user clicked where jobs run
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -32,13 +32,9 @@ MIN_HEIGHT_PX: Final = 200
 
 
 class Welcome(QWidget):
-    """Buttons to open a checkpoint, and the recent files.
+    """Buttons to open a checkpoint, and the recent files."""
 
-    Signals:
-        wanted: (path) the user wants to open this checkpoint.
-    """
-
-    wanted = Signal(object)
+    wanted = Signal(object)  # (path) the user wants to open this checkpoint
 
     def __init__(self, actions: Sequence[QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -91,7 +87,6 @@ class Welcome(QWidget):
             self._recent.addWidget(button)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._show_icons()

@@ -33,23 +33,15 @@ LEVELS: Final = (deferred("Info"), deferred("Warning"), deferred("Error"), defer
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A log record as text, made on the thread that logged it.
+    """A log record as text, made on the thread that logged it."""
 
-    Attributes:
-        when: the local time of day, "16:20:03".
-        level: as in `logging`.
-        text: the message, in one line.
-        details: traceback or cause of an error, see `details_of`; "" if there is none.
-    """
-
-    when: str
+    when: str  # the local time of day, "16:20:03"
     level: int
-    text: str
-    details: str = ""
+    text: str  # the message, in one line
+    details: str = ""  # traceback or cause of an error, see `details_of`; "" if there is none
 
     @classmethod
     def of(cls, record: logging.LogRecord) -> LogEntry:
-        """Return the entry of a log record."""
         error = record.exc_info[1] if record.exc_info else None
         return cls(
             time.strftime("%H:%M:%S", time.localtime(record.created)),
@@ -60,7 +52,6 @@ class LogEntry:
 
     @classmethod
     def of_error(cls, tried: str, error: BaseException) -> LogEntry:
-        """Return the entry of an error that occurs now."""
         is_fault = not isinstance(error, PruneGuiError)
         text = (
             tr("{tried} failed", tried=tried)

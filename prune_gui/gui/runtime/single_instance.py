@@ -223,27 +223,23 @@ class OpenRequest(BaseModel):
     """Files to open. All paths are absolute: the receiver has another working folder.
 
     Attributes:
-        checkpoint: a file or folder; None to show the window only.
-        recipe: a recipe for the checkpoint.
         methods: Python files with pruning methods, which the user named on the command line.
         token: by which the desktop lets the receiver raise its window; "" if there is none.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    checkpoint: AbsolutePath | None = None
+    checkpoint: AbsolutePath | None = None  # a file or folder; None to show the window only
     recipe: AbsolutePath | None = None
     methods: Annotated[tuple[AbsolutePath, ...], Field(max_length=100)] = ()
     token: Annotated[str, Field(max_length=MAX_TOKEN_CHARS)] = ""
 
     def to_line(self) -> bytes:
-        """Return the request as a line."""
         # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
         return json.dumps(self.model_dump(), default=os.fspath).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> OpenRequest:
-        """Return the request of a line."""
         try:
             return cls.model_validate(json.loads(line))
         except ValidationError as error:

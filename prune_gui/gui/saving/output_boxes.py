@@ -169,7 +169,6 @@ class ModelFilesBox(QWidget):
 
     @property
     def copying(self) -> Copying:
-        """What to copy."""
         from prune_gui.recipe.model_files import Copying  # torch: slow to import
 
         return Copying(self._files.isChecked(), self._code.isEnabled() and self._code.isChecked())

@@ -98,9 +98,6 @@ class SaveDialog(QDialog):
     """Asks for the form, the shard size and the path of the pruned checkpoint.
 
     While the dialog is visible, the engine computes the size of each form.
-
-    Attributes:
-        model_files: asks for the files beside the weights.
     """
 
     def __init__(
@@ -165,7 +162,6 @@ class SaveDialog(QDialog):
 
     @property
     def form(self) -> Form:
-        """The chosen form."""
         return list(FORMS)[self._forms.checkedId()]
 
     @property
@@ -206,7 +202,6 @@ class SaveDialog(QDialog):
         return self._replaces
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Start to compute the sizes."""
         super().showEvent(event)
         has_draft = self._workbench.draft.current is not None
         note = tr("The previewed step is not saved: add or apply it first.")

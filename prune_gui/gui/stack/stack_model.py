@@ -65,7 +65,6 @@ class StackModel(QAbstractListModel):
         workbench.changed.connect(self._on_changed)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
-        """Return the number of steps."""
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -86,7 +85,6 @@ class StackModel(QAbstractListModel):
         )
 
     def supportedDropActions(self) -> Qt.DropAction:  # noqa: N802
-        """Return the drop actions: steps are moved, not copied."""
         return Qt.DropAction.MoveAction
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
@@ -132,7 +130,6 @@ class StackModel(QAbstractListModel):
         return None
 
     def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
-        """Switch a step on or off, or change its amount."""
         if not index.isValid():
             return False
         row = index.row()

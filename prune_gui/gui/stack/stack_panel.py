@@ -41,7 +41,6 @@ class StepList(QListView):
         self.setResizeMode(QListView.ResizeMode.Adjust)  # the height of a card depends on its width
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Edit the amount if it is below the cursor."""
         at = event.position().toPoint()
         index = self.indexAt(at)
         option = QStyleOptionViewItem()
@@ -54,14 +53,9 @@ class StepList(QListView):
 
 
 class StackPanel(QWidget):
-    """The list of steps. The window provides the actions on steps through `offer`.
+    """The list of steps. The window provides the actions on steps through `offer`."""
 
-    Signals:
-        edit_wanted: (index) the user wants to edit this step in the form.
-        current_changed: the current step changed.
-    """
-
-    edit_wanted = Signal(int)
+    edit_wanted = Signal(int)  # (index) the user wants to edit this step in the form
     current_changed = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:

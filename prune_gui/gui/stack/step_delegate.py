@@ -44,30 +44,20 @@ class Line:
 
 @dataclass(slots=True)
 class Card:
-    """The geometry of a card.
-
-    Attributes:
-        box: the check box.
-        badge: the coloured number.
-        amount: the amount; empty if the method has none.
-        bar: the bar with the sparsity.
-        lines: the lines of text.
-        bottom: the lower end.
-    """
+    """The geometry of a card."""
 
     box: QRect
-    badge: QRect
-    amount: QRect = field(default_factory=QRect)
+    badge: QRect  # the coloured number
+    amount: QRect = field(default_factory=QRect)  # the amount; empty if the method has none
     bar: QRect = field(default_factory=QRect)
-    lines: list[Line] = field(default_factory=list)
-    bottom: int = 0
+    lines: list[Line] = field(default_factory=list)  # the lines of text
+    bottom: int = 0  # the lower end
 
 
 class StepDelegate(QStyledItemDelegate):
     """Paints the rows of the stack, computes their sizes, and edits amounts in place."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint a step."""
         option = QStyleOptionViewItem(option)
         self.initStyleOption(option, index)
         style = option.widget.style() if option.widget else QApplication.style()
@@ -100,7 +90,6 @@ class StepDelegate(QStyledItemDelegate):
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Return the height of the card in the width of the view."""
         view = option.widget
         width = DEFAULT_WIDTH_PX
         if isinstance(view, QAbstractItemView):
@@ -119,13 +108,11 @@ class StepDelegate(QStyledItemDelegate):
     def createEditor(  # noqa: N802
         self, parent: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> QWidget:
-        """Return a spin box for the amount."""
         editor = NumberBox(parent)
         editor.use_share(on=isinstance(index.data(Qt.ItemDataRole.EditRole), float))
         return editor
 
     def setEditorData(self, editor: QWidget, index: Index) -> None:  # noqa: N802
-        """Show the amount in the spin box."""
         assert isinstance(editor, NumberBox)
         if not editor.hasFocus() or not editor.lineEdit().isModified():
             amount = index.data(Qt.ItemDataRole.EditRole)
@@ -136,7 +123,6 @@ class StepDelegate(QStyledItemDelegate):
     def setModelData(  # noqa: N802
         self, editor: QWidget, model: QAbstractItemModel, index: Index
     ) -> None:
-        """Set the amount if the user changed it."""
         assert isinstance(editor, NumberBox)
         before, value = index.data(Qt.ItemDataRole.EditRole), editor.value()
         if before is None:  # another step has taken the row
@@ -149,7 +135,6 @@ class StepDelegate(QStyledItemDelegate):
     def updateEditorGeometry(  # noqa: N802
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        """Place the spin box over the amount."""
         size = QSize(EDITOR_WIDTH_PX, editor.sizeHint().height())
         right = option.rect.right() - MARGIN_PX // 2
         corner = QPoint(right - size.width(), option.rect.top() + MARGIN_PX // 2)

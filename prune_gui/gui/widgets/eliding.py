@@ -149,10 +149,8 @@ class ElidedLabel(QLabel):
         self.setText(self._full_text if self.wordWrap() else line)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Elide the text to the new width."""
         super().resizeEvent(event)
         self._fit()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the height of one line, and the minimum width."""
         return QSize(1, self.fontMetrics().height())

@@ -43,7 +43,6 @@ class DropHint(QWidget):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the veil, the frame, and the text on a plate in the middle."""
         painter = QPainter(self)
         palette = self.palette()
         veil = QColor(palette.color(QPalette.ColorRole.Window))
@@ -104,7 +103,6 @@ class FitScrollArea(QScrollArea):
         self.setMinimumHeight(min_height)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the content at the current width."""
         width = max(self.viewport().width(), self._content.minimumSizeHint().width())
         height = self._content.heightForWidth(width)
         return QSize(width, height if height >= 0 else self._content.sizeHint().height())
@@ -115,7 +113,6 @@ class FitScrollArea(QScrollArea):
         return QSize(self._content.minimumSizeHint().width() + bar, self.minimumHeight())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Update the geometry when the layout of the content changes."""
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().eventFilter(watched, event)

@@ -51,13 +51,11 @@ class Message(QLabel):
         return QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Update the geometry when the width changes."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._colour()
         super().changeEvent(event)

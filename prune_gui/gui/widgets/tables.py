@@ -41,7 +41,6 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
     """Shows a collection of rows, in its order.
 
     Attributes:
-        rows: the rows.
         columns: the columns on the screen, from the left.
     """
 
@@ -72,17 +71,14 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
     # The interface of `QAbstractTableModel`.
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return the number of rows."""
         return 0 if parent.isValid() else len(self.rows)
 
     def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return the number of columns."""
         return 0 if parent.isValid() else len(self.columns)
 
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
     ) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the heading of a column, or the position of a row, from 1."""
         if orientation == Qt.Orientation.Vertical:
             return section + 1 if role == Role.DisplayRole else None
         if not 0 <= section < len(self.columns):
@@ -99,7 +95,6 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
         return None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the text, the tool tip or the alignment of a cell."""
         if not index.isValid():
             return None
         if role == Role.DisplayRole:
@@ -123,13 +118,11 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
         super().__init__(columns, (), parent)
 
     def show(self, records: Iterable[Row]) -> None:
-        """Replace all records."""
         self.beginResetModel()
         self.rows = tuple(records)
         self.endResetModel()
 
     def add(self, records: Sequence[Row]) -> None:
-        """Append records."""
         if records:
             first = len(self.rows)
             self.beginInsertRows(ROOT, first, first + len(records) - 1)
@@ -147,7 +140,6 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
         self.add(records[len(self.rows) :])
 
     def put(self, row: int, record: Row) -> None:
-        """Replace one record."""
         self.rows = (*self.rows[:row], record, *self.rows[row + 1 :])
         self.dataChanged.emit(self.index(row, 0), self.index(row, len(self.columns) - 1))
 
@@ -159,17 +151,13 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
 
 
 class SortableModel(TableModel[Rows]):
-    """Shows rows sorted by a column, or in their original order.
-
-    Attributes:
-        order: the row at each position.
-    """
+    """Shows rows sorted by a column, or in their original order."""
 
     def __init__(
         self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
     ) -> None:
         super().__init__(columns, rows, parent)
-        self.order = np.arange(len(rows))
+        self.order = np.arange(len(rows))  # the row at each position
         self._sorted_by: tuple[int, bool] | None = None
         self._keys: Values = ()
 
@@ -191,7 +179,6 @@ class SortableModel(TableModel[Rows]):
         self.endResetModel()
 
     def _update(self, rows: Rows, columns: Sequence[Column[Rows]]) -> None:
-        """Show other values of the same rows."""
         self.rows = rows
         self._use_columns(columns)
         if self._current_keys() is not self._keys:
@@ -205,7 +192,6 @@ class SortableModel(TableModel[Rows]):
         return int(self.order[position])
 
     def position_of(self, row: int) -> int:
-        """Return the position of a row on the screen."""
         return int(np.flatnonzero(self.order == row)[0])
 
     def table(self, title: str) -> Table:
@@ -277,7 +263,6 @@ class CellDelegate(QStyledItemDelegate):
         self._model = model
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Set the text and the alignment of a cell."""
         option.text, is_number = self._model.cell(index)
         option.features |= QStyleOptionViewItem.ViewItemFeature.HasDisplay
         option.displayAlignment = RIGHT if is_number else LEFT

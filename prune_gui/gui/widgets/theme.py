@@ -27,15 +27,10 @@ Density = Literal["compact", "standard", "large"]
 
 
 class Spacing(NamedTuple):
-    """What a density sets.
+    """What a density sets."""
 
-    Attributes:
-        text_scale: size of texts, relative to the font of the system.
-        row_padding: space added to the height of each row of a list, tree or table, in pixels.
-    """
-
-    text_scale: float
-    row_padding: int
+    text_scale: float  # size of texts, relative to the font of the system
+    row_padding: int  # space added to the height of each row of a list, tree or table, in pixels
 
 
 SPACINGS: Final[dict[Density, Spacing]] = {
@@ -67,7 +62,6 @@ class PlainStyle(QProxyStyle):
         self.setObjectName(base if isinstance(base, str) else base.objectName())
 
     def polish(self, target: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
-        """Set labels whose text format is automatic, such as tool tips, to plain text."""
         if isinstance(target, QLabel) and target.textFormat() == Qt.TextFormat.AutoText:
             target.setTextFormat(Qt.TextFormat.PlainText)
         super().polish(target)
@@ -79,7 +73,6 @@ class PlainStyle(QProxyStyle):
         widget: QWidget | None = None,
         returnData: QStyleHintReturn | None = None,  # noqa: N803 - as Qt has it
     ) -> int:
-        """Return the hint of the base style, except for button icons and focus frames."""
         if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
             return 0
         if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
@@ -93,7 +86,6 @@ class PlainStyle(QProxyStyle):
         contents: QSize,
         widget: QWidget | None = None,
     ) -> QSize:
-        """Return the size of the base style, with the padding of rows."""
         size = super().sizeFromContents(kind, option, contents, widget)  # type: ignore[arg-type]
         if kind == QStyle.ContentsType.CT_ItemViewItem:
             size.setHeight(size.height() + self._row_padding)

@@ -19,8 +19,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.audit.column import Column, record_column
-from prune_gui.audit.rendering.colours import LIGHT, Colours
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
@@ -29,16 +27,17 @@ from prune_gui.gui.widgets.tables import Index, RecordModel, TableView
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
+from prune_gui.raster.colours import LIGHT, Colours
 from prune_gui.recipe.amounts import parse_amounts
 from prune_gui.recipe.selector import patterns_in, select
 from prune_gui.session.evaluations.sensitivity import SensitivityRow, largest_drop, sensitivity_rows
+from prune_gui.tables import Column, record_column
 from prune_gui.worker.evaluation_jobs import Dense, scan_job
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.evaluation import Evaluation, Trial
     from prune_gui.gui.export import Exporter
-
+    from prune_gui.tables import Table
 
 DEFAULT_AMOUNTS: Final = "50%, 80%"
 MAX_DEPTH: Final = 20

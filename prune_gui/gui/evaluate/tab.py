@@ -26,9 +26,9 @@ from prune_gui.language import format_number, tr
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.export import Exporter
     from prune_gui.recipe.amounts import Amount
+    from prune_gui.tables import Table
 
 
 CONTROLS_PX: Final = 230

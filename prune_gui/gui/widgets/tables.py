@@ -24,10 +24,9 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
-from prune_gui.audit.column import Column, Rows, Values, sorted_rows, table_of
-from prune_gui.audit.table import Table
 from prune_gui.errors import one_line
 from prune_gui.language import tr
+from prune_gui.tables import Column, Rows, Table, Values, sorted_rows, table_of
 
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex

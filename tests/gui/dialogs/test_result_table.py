@@ -1,5 +1,5 @@
-from prune_gui.audit.column import record_column
 from prune_gui.gui.widgets.tables import RecordModel, ResultTable
+from prune_gui.tables import record_column
 
 COLUMNS = (
     record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),

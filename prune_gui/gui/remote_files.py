@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QLabel,
     QLineEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +22,7 @@ from prune_gui.checkpoint.remote.locations import is_url, path_of
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.questions import CANCEL, Role, ask
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
 from prune_gui.worker.jobs import fetch_job, missing_job
 
@@ -142,11 +142,9 @@ class LocationDialog(QDialog):
         buttons.button(standard.Cancel).setText(tr("Cancel"))
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        for widget in (label, self.url, self.problem, hint, examples):
-            layout.addWidget(widget)
-        layout.addStretch()
-        layout.addWidget(buttons)
+        layouts.column(
+            label, self.url, self.problem, hint, examples, layouts.STRETCH, buttons, of=self
+        )
         self._check()
 
     @property

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QStackedWidget,
     QToolBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -38,6 +37,7 @@ from prune_gui.gui.panels.notices import CorrectionNotice, ReloadNotice, ZeroNot
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
@@ -216,22 +216,21 @@ class MainWindow(PanelWindow):
 
     def _make_view_page(self) -> QWidget:
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]))
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
-        column.addWidget(correction)
-        column.addWidget(self.views, 1)
+        layouts.column(
+            ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]),
+            correction,
+            (self.views, 1),
+            of=page,
+            margin=0,
+            gap=0,
+        )
         return page
 
     def _fill_docks(self) -> None:
         pruning = QWidget()
-        column = QVBoxLayout(pruning)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.draft)
-        column.addWidget(self.stack, 1)
+        layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
         area = Qt.DockWidgetArea
         docks = self.docks
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.

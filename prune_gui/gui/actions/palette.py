@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QTreeWidget,
     QTreeWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -30,6 +29,7 @@ from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.menus import MENUS
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.views.registry import VIEWS
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ class Palette(QFrame):
         self._list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._list.itemActivated.connect(self._run)
         self._list.itemClicked.connect(self._run)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self._line)
-        layout.addWidget(self._list)
+        layouts.column(self._line, self._list, of=self)
         self._line.textChanged.connect(self._filter)
         self._filter("")
         self.resize(SIZE)
@@ -156,9 +154,7 @@ class Shortcuts(QDialog):
         tree.expandAll()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(tree)
-        layout.addWidget(buttons)
+        layouts.column(tree, buttons, of=self)
         self.resize(SIZE.width(), 640)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
     QGroupBox,
-    QHBoxLayout,
     QLineEdit,
-    QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +23,7 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.tables import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
@@ -127,14 +125,14 @@ class BatchDialog(QDialog):
         self._sequence = JobSequence(workbench.bridge, self)
         self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
-        self._add_files = _button(tr("Add &files…"), self._ask_files)
-        self._add_folder = _button(tr("Add f&older…"), self._ask_folder)
+        self._add_files = layouts.button(tr("Add &files…"), self._ask_files)
+        self._add_folder = layouts.button(tr("Add f&older…"), self._ask_folder)
         self._add_folder.setToolTip(tr("All checkpoints in a folder, or in its subfolders"))
-        self._remove = _button(tr("Re&move"), self._remove_selected)
+        self._remove = layouts.button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
         self.folder = QLineEdit()
         self.folder.setAccessibleName(tr(OUTPUT_FOLDER))
-        self._browse = _button(tr("&Browse…"), self._ask_output)
+        self._browse = layouts.button(tr("&Browse…"), self._ask_output)
         self.form = QComboBox()
         self.form.setAccessibleName(tr("Form"))
         for form, (name, explanation) in FORMS.items():
@@ -151,16 +149,10 @@ class BatchDialog(QDialog):
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._sequence.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
-        adding = QHBoxLayout()
-        for button in (self._add_files, self._add_folder, self._remove):
-            adding.addWidget(button)
-        adding.addStretch()
-        layout = QVBoxLayout(self)
-        layout.addLayout(adding)
-        layout.addWidget(self.results, 1)
-        layout.addWidget(self._make_output())
-        layout.addWidget(self._problem)
-        layout.addWidget(buttons)
+        adding = layouts.row(self._add_files, self._add_folder, self._remove, layouts.STRETCH)
+        layouts.column(
+            adding, (self.results, 1), self._make_output(), self._problem, buttons, of=self
+        )
         self.resize(900, 520)
         self._sequence.came.connect(self._show_result)
         self._sequence.failed.connect(workbench.failed)
@@ -214,12 +206,9 @@ class BatchDialog(QDialog):
         grid.addWidget(self.write, 0, 0)
         grid.addWidget(self.folder, 0, 1)
         grid.addWidget(self._browse, 0, 2)
-        row = QHBoxLayout()
-        row.addWidget(self.form)
-        row.addWidget(self.overwrite)
-        row.addWidget(self.compressed)
-        row.addWidget(self.tensors_only)
-        row.addStretch()
+        row = layouts.row(
+            self.form, self.overwrite, self.compressed, self.tensors_only, layouts.STRETCH
+        )
         grid.addLayout(row, 1, 1, 1, 2)
         return group
 
@@ -335,10 +324,3 @@ class BatchDialog(QDialog):
         self.model.put(index, row)
         self.results.scrollTo(self.model.index(index, 0))
         self._refresh()
-
-
-def _button(text: str, act: Callable[[], None]) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(act)
-    return button

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.tables import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, join_items, tr, trn
@@ -103,8 +104,5 @@ class RecipeMatchDialog(QDialog):
         buttons.button(standard.Ok).setText(tr("&Use it"))
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.message)
-        layout.addWidget(self.table, 1)
-        layout.addWidget(buttons)
+        layouts.column(self.message, (self.table, 1), buttons, of=self)
         self.resize(760, 320)

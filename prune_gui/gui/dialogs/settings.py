@@ -14,13 +14,13 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QLabel,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
 from prune_gui.gui.saving.save_dialog import FORMS
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import LANGUAGES, deferred, tr
 from prune_gui.session import Settings
@@ -107,10 +107,7 @@ class SettingsDialog(QDialog):
         for button in (self.restore, close):
             button.setAutoDefault(False)  # Return in a field accepts its text
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addLayout(self._rows)
-        layout.addStretch()
-        layout.addWidget(buttons)
+        layouts.column(self._rows, layouts.STRETCH, buttons, of=self)
         self.show_settings(settings)
         self._connect()
 
@@ -125,8 +122,7 @@ class SettingsDialog(QDialog):
         else:
             self._rows.addRow("", field)
         focused.setAccessibleDescription(about)
-        note = QLabel(about)
-        note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
+        note = layouts.remark(about, wrapped=False)
         note.setContentsMargins(0, 0, 0, GAP_PX)
         self._rows.addRow("", note)
 

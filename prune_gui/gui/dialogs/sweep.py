@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QSizePolicy,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,7 +23,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.evaluate.plots import SweepPlot, energy_legend
-from prune_gui.gui.widgets import theme
+from prune_gui.gui.widgets import layouts, theme
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.tables import RecordModel, ResultTable
@@ -188,13 +187,15 @@ class SweepDialog(QDialog):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         form.addRow(tr("&Step"), self.step)
         form.addRow(tr("&Amounts"), self.amounts)
-        layout = QVBoxLayout(self)
-        layout.addLayout(form)
-        layout.addWidget(self._lay_out_results(), 1)
-        layout.addWidget(self._point)
-        layout.addWidget(self._problem)
-        layout.addWidget(self.note)
-        layout.addWidget(buttons)
+        layouts.column(
+            form,
+            (self._lay_out_results(), 1),
+            self._point,
+            self._problem,
+            self.note,
+            buttons,
+            of=self,
+        )
         self.resize(980, 560)
         self._sequence.came.connect(lambda _, row: self._add(row))
         self._sequence.failed.connect(self._fail)
@@ -208,10 +209,7 @@ class SweepDialog(QDialog):
     def _lay_out_results(self) -> QSplitter:
         """Return the curves with their legend beside the table."""
         curves, splitter = QWidget(), QSplitter()
-        column = QVBoxLayout(curves)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.plot, 1)
-        column.addWidget(self._legend)
+        layouts.column((self.plot, 1), self._legend, of=curves, margin=0)
         for part in (curves, self.results):
             splitter.addWidget(part)
         splitter.setSizes([460, 500])

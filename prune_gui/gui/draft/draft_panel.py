@@ -8,14 +8,12 @@ from itertools import pairwise
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QPalette
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QFormLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,6 +22,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.draft.cut_follower import CutFollower
 from prune_gui.gui.draft.form import MethodBox, MethodForm, row_label, summary
 from prune_gui.gui.draft.targets_field import TargetsField
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message, keep_room
@@ -84,9 +83,7 @@ class DraftPanel(QWidget):
         self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
         self.method.activated.connect(self._change_method)
-        self._summary = QLabel()
-        self._summary.setWordWrap(True)
-        self._summary.setForegroundRole(QPalette.ColorRole.PlaceholderText)
+        self._summary = layouts.remark()
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
@@ -101,8 +98,7 @@ class DraftPanel(QWidget):
         self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
-        self.cancel = QPushButton(tr("Cancel"))
-        self.cancel.clicked.connect(self.stop_editing)
+        self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
         self._lay_out()
 
         self._is_outdated = False
@@ -287,23 +283,17 @@ class DraftPanel(QWidget):
         rows.addRow(self._summary)
         rows.addRow(row_label(tr("&Targets"), self.targets.chips), self.targets)
         fields = QWidget()
-        column = QVBoxLayout(fields)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(rows)
-        column.addWidget(self.form)
-        column.addStretch()
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.preview)
-        buttons.addStretch()
-        buttons.addWidget(self.cancel)
-        buttons.addWidget(self.commit)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self._heading)
-        layout.addWidget(FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX))
-        layout.addWidget(self._outcome)
-        layout.addWidget(self._limits)
-        layout.addWidget(self._remarks)
-        layout.addLayout(buttons)
+        layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
+        buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
+        layouts.column(
+            self._heading,
+            FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX),
+            self._outcome,
+            self._limits,
+            self._remarks,
+            buttons,
+            of=self,
+        )
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.methods:

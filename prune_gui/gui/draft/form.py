@@ -16,6 +16,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
 from prune_gui.gui.draft.fields import Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import bold
@@ -174,10 +175,7 @@ class MethodForm(QWidget):
         self.fold.open(on=was_open)
         self.fold.toggled.connect(self.fold_toggled)
         self.fold.setVisible(any(text.folded for text in texts.values()))
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(forms[False])
-        column.addWidget(self.fold)
+        layouts.column(forms[False], self.fold, of=content, margin=0)
         layout = self.layout()
         assert layout is not None
         layout.replaceWidget(self._rows, content)
@@ -327,10 +325,7 @@ class Fold(QWidget):
         self.button.setAutoRaise(True)
         self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.clicked.connect(self._toggle)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.button)
-        layout.addWidget(content)
+        layouts.column(self.button, content, of=self, margin=0)
         self.open(on=False)
 
     @property

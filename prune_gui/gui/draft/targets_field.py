@@ -18,7 +18,6 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import (
     QCompleter,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QStackedLayout,
@@ -30,6 +29,7 @@ from PySide6.QtWidgets import (
 from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.chips import Chips
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import keep_room
@@ -111,14 +111,8 @@ class TargetsField(QWidget):
         for button in (self.following, self.use_filtered):
             button.setIconSize(QSize(16, 16))
             buttons.addWidget(button)
-        row = QHBoxLayout()
-        row.addLayout(self._pages)
-        row.addLayout(buttons)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(TIGHT_PX)
-        layout.addLayout(row)
-        layout.addWidget(self.count)
+        row = layouts.row(self._pages, buttons)
+        layouts.column(row, self.count, of=self, margin=0, gap=TIGHT_PX)
         self.offer(0)
 
     def patterns(self) -> tuple[str, ...]:

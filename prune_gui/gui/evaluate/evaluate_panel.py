@@ -12,11 +12,9 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QStackedWidget,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
@@ -110,10 +109,9 @@ class EvaluatePanel(QWidget):
         self.pages = QStackedWidget()
         self.pages.addWidget(self._empty)
         self.pages.addWidget(self.tabs)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, GAP_PX)
-        layout.addWidget(self.chooser)
-        layout.addWidget(self.pages, 1)
+        layouts.column(
+            self.chooser, (self.pages, 1), of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, GAP_PX)
+        )
         evaluations.chosen.connect(self._show)
         workbench.changed.connect(self._on_changed)
         evaluations.begin()
@@ -166,10 +164,8 @@ class EvaluatorChooser(QWidget):
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(self._use_recent)
         line.editingFinished.connect(self._use_text)
-        self.browse = QPushButton(tr("Browse…"))
-        self.browse.clicked.connect(self._browse)
-        self.options = QPushButton(tr("Options…"))
-        self.options.clicked.connect(self._edit_options)
+        self.browse = layouts.button(tr("Browse…"), self._browse)
+        self.options = layouts.button(tr("Options…"), self._edit_options)
         self.metric_box = ElidedComboBox()
         self.metric_box.setAccessibleName(tr("Metric"))
         self.metric_box.setToolTip(tr("Which of the numbers that the evaluator returns counts"))
@@ -177,9 +173,9 @@ class EvaluatorChooser(QWidget):
             lambda index: evaluations.choose_metric(self.metric_box.itemText(index))
         )
         self._progress = QLabel()
-        self.cancel = QPushButton(tr("Cancel"))
-        self.cancel.setToolTip(tr("End the evaluator; what it has found is kept"))
-        self.cancel.clicked.connect(evaluations.cancel)
+        self.cancel = layouts.button(
+            tr("Cancel"), evaluations.cancel, tr("End the evaluator; what it has found is kept")
+        )
         self.problem = Message()
         self._lay_out()
         evaluations.chosen.connect(self._show)
@@ -206,10 +202,7 @@ class EvaluatorChooser(QWidget):
             (self.cancel, 0),
         ):
             row.addWidget(widget, stretch)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(row)
-        column.addWidget(self.problem)
+        layouts.column(row, self.problem, of=self, margin=0)
 
     def _show(self) -> None:
         choice = self._evaluations.choice

@@ -13,15 +13,14 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFileDialog,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.errors import PruneGuiError
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.language import deferred, tr
@@ -60,9 +59,7 @@ class OptionsDialog(QDialog):
         self.python.setToolTip(tr("The interpreter of a function, such as /usr/bin/python3"))
         browse = QPushButton(tr("B&rowse…"))
         browse.clicked.connect(self._browse)
-        python = QHBoxLayout()
-        python.addWidget(self.python)
-        python.addWidget(browse)
+        python = layouts.row(self.python, browse)
         self.pass_as = _box(PASS_AS, before.pass_as)
         self.better = _box(BETTER, before.better)
         self.name = QLineEdit(before.name or "")
@@ -95,11 +92,7 @@ class OptionsDialog(QDialog):
         form.addRow(tr("&Memory limit"), self.memory)
         form.addRow(self.use_stored)
         form.labelForField(python).setBuddy(self.python)  # type: ignore[attr-defined]  # a QLabel
-        layout = QVBoxLayout(self)
-        layout.addLayout(form)
-        layout.addWidget(self.problem)
-        layout.addStretch()
-        layout.addWidget(buttons)
+        layouts.column(form, self.problem, layouts.STRETCH, buttons, of=self)
         self.resize(WIDTH_PX, self.sizeHint().height())
 
     def _browse(self) -> None:

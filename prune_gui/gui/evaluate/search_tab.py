@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QPushButton, QSpinBox
+from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSpinBox
 
 from prune_gui import number_formats
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.tables import RecordModel, ResultTable
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -121,11 +122,11 @@ class SearchTab(EvaluationTab):
                 "other parameters of the ranking. Trials of earlier runs count."
             )
         )
-        self.take = QPushButton(tr("Take recipe"))
-        self.take.setToolTip(
-            tr("Add the selected trial to the stack, or the best one if none is selected")
+        self.take = layouts.button(
+            tr("Take recipe"),
+            self._take_chosen,
+            tr("Add the selected trial to the stack, or the best one if none is selected"),
         )
-        self.take.clicked.connect(self._take_chosen)
         self.model: RecordModel[Try] = RecordModel(COLUMNS, self)
         self.list = ResultTable(self.model, tr("Trials of the search"), len(COLUMNS) - 1)
         self.list.setSelectionMode(ResultTable.SelectionMode.SingleSelection)

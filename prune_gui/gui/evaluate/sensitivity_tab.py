@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QSpinBox,
     QStyledItemDelegate,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +22,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.tables import Index, RecordModel, TableView
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
@@ -70,12 +70,8 @@ class SensitivityTab(EvaluationTab):
         self._scale = QLabel(textFormat=Qt.TextFormat.RichText)
         results = QWidget()
         results.setFocusProxy(self.heat)
-        column = QVBoxLayout(results)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.heat, 1)
-        column.addWidget(self._scale)
-        self._count = QLabel(wordWrap=True)
-        self._count.setForegroundRole(self._count.palette().ColorRole.PlaceholderText)
+        layouts.column((self.heat, 1), self._scale, of=results, margin=0)
+        self._count = layouts.remark()
         form = QFormLayout()
         form.addRow(tr("Targets"), self.targets)
         form.addRow(tr("Group by"), self.group_depth)

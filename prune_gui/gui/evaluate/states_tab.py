@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QShowEvent
-from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QStyledItemDelegate
+from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
 
 from prune_gui import number_formats
 from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.tables import Index, RecordModel, ResultTable
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
@@ -142,8 +143,7 @@ class StatesTab(EvaluationTab):
         self.model = StatesModel(COLUMNS, self)
         self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))
-        explanation = QLabel(tr(EXPLANATION), wordWrap=True)
-        explanation.setForegroundRole(explanation.palette().ColorRole.PlaceholderText)
+        explanation = layouts.remark(tr(EXPLANATION))
         form = QFormLayout()
         form.addRow(explanation)
         self._lay_out(form, self.list)

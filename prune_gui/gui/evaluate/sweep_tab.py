@@ -26,6 +26,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import TIGHT_PX, colours
 from prune_gui.gui.workbench import Workbench
@@ -110,11 +111,7 @@ class SweepTab(EvaluationTab):
         settings.addWidget(self.after_stack)
         results = QWidget()
         results.setFocusProxy(self.plot)
-        column = QVBoxLayout(results)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(settings)
-        column.addWidget(self.plot, 1)
-        column.addWidget(self.point)
+        layouts.column(settings, (self.plot, 1), self.point, of=results, margin=0)
         form = QFormLayout()
         form.addRow(self.curves)
         self._lay_out(form, results)

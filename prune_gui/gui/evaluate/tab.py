@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import (
     QFormLayout,
-    QHBoxLayout,
     QMenu,
-    QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui import number_formats
 from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
@@ -58,8 +56,7 @@ class EvaluationTab(QWidget):
         super().__init__()
         self._workbench = workbench
         self._evaluations = evaluations
-        self.run = QPushButton(title)
-        self.run.clicked.connect(self._run)
+        self.run = layouts.button(title, self._run)
         self.note = Message()
         menu = QMenu(self)
         self.save_picture = menu.addAction(tr("Save picture…"))
@@ -127,21 +124,11 @@ class EvaluationTab(QWidget):
         """Lay out the controls with the buttons, and the results beside them."""
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.setContentsMargins(0, 0, 0, 0)
-        buttons = QHBoxLayout()
-        for widget in (self.run, *more, self.export):
-            buttons.addWidget(widget)
-        buttons.addStretch()
+        buttons = layouts.row(self.run, *more, self.export, layouts.STRETCH)
         controls = QWidget()
         controls.setFixedWidth(CONTROLS_PX)
-        column = QVBoxLayout(controls)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(form, 1)
-        column.addWidget(self.note)
-        column.addLayout(buttons)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        layout.addWidget(controls)
-        layout.addWidget(results, 1)
+        layouts.column((form, 1), self.note, buttons, of=controls, margin=0)
+        layouts.row(controls, (results, 1), of=self, margin=GAP_PX)
         self._results_widget = results
         self._enable()
 

@@ -17,12 +17,10 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QMenu,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -34,6 +32,7 @@ from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.modules.grouping import GroupBy, TreeGrouping
 from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
 from prune_gui.gui.modules.tree_view import ModuleTree
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
@@ -116,15 +115,8 @@ class TreePanel(QWidget):
         self._remarks.clicked.connect(self._show_remarks)
         self._remarks.hide()
 
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        layout.addWidget(self.filter)
-        found = QHBoxLayout()
-        found.addWidget(self._found, 1)
-        found.addWidget(self._use_found)
-        layout.addLayout(found)
-        layout.addWidget(self.tree)
-        layout.addWidget(self._remarks)
+        found = layouts.row((self._found, 1), self._use_found)
+        layouts.column(self.filter, found, self.tree, self._remarks, of=self, margin=GAP_PX)
         workbench.changed.connect(self._on_changed)
 
     def offer(self, actions: Sequence[QAction]) -> None:

@@ -7,9 +7,10 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QFileSystemWatcher, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from prune_gui.errors import one_line
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
@@ -37,11 +38,13 @@ class Notice(QWidget):
         self._close.setToolTip(tr("Hide this notice until the file is opened again"))
         self._close.setAccessibleName(tr("Hide this notice"))
         self._close.clicked.connect(self._hide_for_good)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-        layout.addWidget(self._label, 1)
-        layout.addWidget(self.button)
-        layout.addWidget(self._close)
+        layouts.row(
+            (self._label, 1),
+            self.button,
+            self._close,
+            of=self,
+            margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX),
+        )
         self.hide()
 
     @property
@@ -163,10 +166,7 @@ class ReloadNotice(QWidget):
         button.setText(tr("Reload"))
         button.setToolTip(reload.toolTip())
         button.clicked.connect(reload.trigger)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._text)
-        layout.addWidget(button)
+        layouts.row(self._text, button, of=self, margin=0)
         workbench.changed.connect(self._on_changed)
         self.hide()
 

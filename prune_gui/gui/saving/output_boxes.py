@@ -12,11 +12,9 @@ from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import (
     QCheckBox,
     QGroupBox,
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,6 +25,7 @@ from prune_gui.checkpoint.sharded.split import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import listed, tr, trn
 from prune_gui.resources import is_shipped
 
@@ -113,12 +112,8 @@ class LoaderBox(QGroupBox):
         copy.setAutoDefault(False)
         copy.setAccessibleDescription(tr("Copies the code to the clipboard"))
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._lines.toPlainText()))
-        row = QHBoxLayout()
-        row.addWidget(self._file, 1)
-        row.addWidget(copy)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self._lines)
-        layout.addLayout(row)
+        row = layouts.row((self._file, 1), copy)
+        layouts.column(self._lines, row, of=self)
 
     def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
         """Show the loader script for the output path of a pruned checkpoint."""
@@ -159,10 +154,7 @@ class ModelFilesBox(QWidget):
             self._files.setText(tr("Also save the config and tokenizer files"))
         self._files.setToolTip("\n".join(map(one_line, names)))
         self._files.clicked.connect(self._choose)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._files)
-        layout.addWidget(self._code)
+        layouts.column(self._files, self._code, of=self, margin=0)
         self._files.setVisible(is_remote or bool(names))
         self._code.setVisible(is_remote or bool(self._model.code))
 

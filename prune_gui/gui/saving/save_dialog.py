@@ -17,10 +17,8 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QGridLayout,
     QGroupBox,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
-    QPushButton,
     QRadioButton,
     QVBoxLayout,
     QWidget,
@@ -43,6 +41,7 @@ from prune_gui.gui.saving.output_boxes import (
     model_folder,
     sure_to_replace,
 )
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, Messages
 from prune_gui.gui.widgets.theme import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
@@ -237,8 +236,7 @@ class SaveDialog(QDialog):
             for column, figure in enumerate(figures, start=1):
                 grid.addWidget(figure, 2 * i, column, Qt.AlignmentFlag.AlignRight)
             grid.addWidget(label, 2 * i + 1, 0, 1, 3)
-        note = QLabel(tr(ZEROS_NOTE))
-        note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
+        note = layouts.remark(tr(ZEROS_NOTE), wrapped=False)
         grid.addWidget(note, 2 * len(FORMS), 0, 1, 3)
         return group
 
@@ -253,9 +251,7 @@ class SaveDialog(QDialog):
             tr("Also the URL of one in an object store, such as s3://bucket/name")
         )
         self._path.setMinimumWidth(460)
-        browse = QPushButton(tr("&Browse…"))
-        browse.setAutoDefault(False)
-        browse.clicked.connect(self._browse)
+        browse = layouts.button(tr("&Browse…"), self._browse)
         self._shard_size.setAccessibleName(tr("Largest shard"))
         self._shard_size.setEnabled(False)
         self._shard_size.setMaximumWidth(100)
@@ -267,10 +263,7 @@ class SaveDialog(QDialog):
         self._compressed.setAccessibleDescription(tr(COMPRESSED_NOTE))
         self._compressed_note.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self._compressed_note.setIndent(INDENT_PX)
-        shards = QHBoxLayout()
-        shards.addWidget(self._split)
-        shards.addWidget(self._shard_size)
-        shards.addStretch()
+        shards = layouts.row(self._split, self._shard_size, layouts.STRETCH)
         grid.addWidget(label, 0, 0)
         grid.addWidget(self._path, 0, 1)
         grid.addWidget(browse, 0, 2)

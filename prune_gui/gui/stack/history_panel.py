@@ -11,14 +11,13 @@ from PySide6.QtWidgets import (
     QLabel,
     QListWidget,
     QListWidgetItem,
-    QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.formatting import steps
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, bold
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -48,29 +47,24 @@ class HistoryPanel(QWidget):
         self.named.setAccessibleName(tr("Named states of the stack"))
         self.named.itemActivated.connect(self._return)
         self.named.currentRowChanged.connect(self._enable)
-        self.name = QPushButton(tr("Name this state…"))
-        self.name.setToolTip(
+        self.name = layouts.button(
+            tr("Name this state…"),
+            self._name,
             tr(
                 "Save the current state of the stack under a name, to return to it or compare with "
                 "it. It is available whenever this checkpoint is open."
-            )
+            ),
         )
-        self.name.clicked.connect(self._name)
-        self.back = QPushButton(tr("Return to it"))
-        self.back.clicked.connect(self._return)
-        self.remove = QPushButton(tr("Remove"))
-        self.remove.clicked.connect(self._remove)
+        self.back = layouts.button(tr("Return to it"), self._return)
+        self.remove = layouts.button(tr("Remove"), self._remove)
         heading = QLabel(tr("Named states"))
         heading.setBuddy(self.named)
         buttons = QHBoxLayout()
         for button in (self.name, self.back, self.remove):
             buttons.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        layout.addWidget(self.entry_list, 2)
-        layout.addWidget(heading)
-        layout.addWidget(self.named, 1)
-        layout.addLayout(buttons)
+        layouts.column(
+            (self.entry_list, 2), heading, (self.named, 1), buttons, of=self, margin=GAP_PX
+        )
         workbench.changed.connect(self._on_changed)
         self._show()
 

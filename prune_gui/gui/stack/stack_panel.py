@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QListView,
-    QPushButton,
     QStyleOptionViewItem,
     QToolButton,
     QVBoxLayout,
@@ -24,6 +23,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.stack.stack_model import StackModel
 from prune_gui.gui.stack.step_delegate import StepDelegate
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import TIGHT_PX, WIDE_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -75,21 +75,12 @@ class StackPanel(QWidget):
         self._model.dataChanged.connect(self.list.scheduleDelayedItemsLayout)
         self._model.rowsInserted.connect(self._select_inserted)
         self._model.rowsRemoved.connect(self._rows_removed)
-        self._empty = QLabel(tr("No steps yet. Set one up above and add it."))
-        self._empty.setWordWrap(True)
-        self._empty.setForegroundRole(self._empty.palette().ColorRole.PlaceholderText)
+        self._empty = layouts.remark(tr("No steps yet. Set one up above and add it."))
         self._buttons = QHBoxLayout()
-        heading = QHBoxLayout()
         title = QLabel(tr("Stack"))
         title.setBuddy(self.list)
-        heading.addWidget(title)
-        heading.addStretch()
-        heading.addLayout(self._buttons)
-        layout = QVBoxLayout(self)
-        layout.addLayout(heading)
-        layout.addWidget(StartPanel(workbench))
-        layout.addWidget(self._empty)
-        layout.addWidget(self.list)
+        heading = layouts.row(title, layouts.STRETCH, self._buttons)
+        layouts.column(heading, StartPanel(workbench), self._empty, self.list, of=self)
 
     def offer(self, actions: Sequence[QAction], buttons: Sequence[QAction]) -> None:
         """Add actions to the list, with context menu and shortcuts; some also as buttons."""
@@ -197,9 +188,9 @@ class StartPanel(QWidget):
         self._steps.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._steps.setContentsMargins(WIDE_PX, 0, 0, 0)
         self._steps.setAccessibleName(tr("Past steps"))
-        self.again = QPushButton(tr("Apply the past steps again"))
-        self.again.setToolTip(tr(AGAIN_TIP))
-        self.again.clicked.connect(self._apply_again)
+        self.again = layouts.button(
+            tr("Apply the past steps again"), self._apply_again, tr(AGAIN_TIP)
+        )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(TIGHT_PX)

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 STRETCH: Final = None
 """Stands for empty space between parts of a layout."""
@@ -56,8 +64,8 @@ def _filled(
 
 def button(text: str, act: Callable[..., object], tip: str = "") -> QPushButton:
     """Return a button that Enter does not press unless it has the focus."""
-    made = QPushButton(text, toolTip=tip)
-    made.setAutoDefault(False)
+    made = QPushButton(text, autoDefault=False)
+    made.setToolTip(tip)
     made.clicked.connect(act)
     return made
 

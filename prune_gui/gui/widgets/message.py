@@ -7,8 +7,9 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import colours
 
 FADE_DELAY_MS: Final = 400
@@ -89,10 +90,6 @@ class Messages(QWidget):
 
     def __init__(self, messages: Sequence[Message]) -> None:
         super().__init__()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for message in messages:
-            layout.addWidget(message)
-        layout.addStretch()
+        layout = layouts.column(*messages, layouts.STRETCH, of=self, margin=0)
         line, gap = self.fontMetrics().lineSpacing(), layout.spacing()
         self.setMinimumHeight(NOTE_LINES * (line + max(gap, 0)))

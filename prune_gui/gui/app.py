@@ -23,8 +23,7 @@ from prune_gui.gui.runtime.log_feed import LogFeed, log_qt
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.runtime.single_instance import OpenRequest, SingleInstance, activation_token
 from prune_gui.gui.runtime.startup import FirstPaint, SlicedWork, make_classes
-from prune_gui.gui.widgets.icons import app_icon
-from prune_gui.gui.widgets.theme import Theme
+from prune_gui.gui.widgets.theme import Theme, app_icon
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
 from prune_gui.language import tr

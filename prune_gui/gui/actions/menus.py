@@ -17,7 +17,7 @@ from prune_gui.gui.actions.document_actions import EDIT, FILE, HELP
 from prune_gui.gui.actions.pruning_actions import PRUNE, VIEW
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, tr
 from prune_gui.session import Session
 

@@ -25,7 +25,7 @@ from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.tables import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.recipe.output import OutputOptions

@@ -26,7 +26,7 @@ from prune_gui.gui.evaluate.plots import SweepPlot, energy_legend
 from prune_gui.gui.widgets import layouts, theme
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.tables import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.session.sweep_curve import sweep_curve

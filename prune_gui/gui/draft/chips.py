@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QSizePolicy, QStyle, QStyleOptionFocusRect, QToolB
 
 from prune_gui.errors import one_line
 from prune_gui.gui.formatting import wrapped
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import tr
 
 ROWS: Final = 2

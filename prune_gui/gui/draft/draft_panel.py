@@ -24,9 +24,8 @@ from prune_gui.gui.draft.form import MethodBox, MethodForm, row_label, summary
 from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message, keep_room
-from prune_gui.gui.widgets.theme import bold
+from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.pruning.methods.field_text import text_of
 from prune_gui.pruning.methods.ranges import format_ranges

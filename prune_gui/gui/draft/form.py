@@ -17,9 +17,8 @@ from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareFi
 from prune_gui.gui.draft.fields import Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import bold
+from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.language import tr, trn
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
 from prune_gui.pruning.methods.field_text import FieldText, text_of

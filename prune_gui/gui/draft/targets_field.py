@@ -31,9 +31,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.chips import Chips
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
-from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import keep_room
-from prune_gui.gui.widgets.theme import TIGHT_PX
+from prune_gui.gui.widgets.theme import TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe import patterns_for, select

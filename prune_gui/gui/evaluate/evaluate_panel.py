@@ -25,9 +25,8 @@ from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
-from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes

@@ -14,7 +14,7 @@ from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.tables import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import parse_share
@@ -22,12 +22,13 @@ from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.tables import Column, record_column
-from prune_gui.worker.evaluation_jobs import Dense, Goal, search_job
+from prune_gui.worker.evaluation_jobs import Goal, search_job
 
 if TYPE_CHECKING:
-    from prune_gui.evaluation import Evaluation, Trial
+    from prune_gui.evaluation import Trial
     from prune_gui.gui.export import Exporter
     from prune_gui.recipe import Recipe
+    from prune_gui.session import Session
     from prune_gui.tables import Table
 
 AT_AMOUNT: Final = "amount"
@@ -103,8 +104,7 @@ class SearchTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter, tr("Search"), with_picture=False)
         self.setAccessibleName(tr("Search"))
-        self._dense: Evaluation | None = None
-        self._trials: list[Trial] = []
+        self._found: list[Trial]
         self._best: Trial | None = None
         self._base: Recipe | None = None
         self.goal = QComboBox()
@@ -142,52 +142,37 @@ class SearchTab(EvaluationTab):
         self._show_share()
         self.refresh()
 
-    def clear(self) -> None:
-        """Remove the trials."""
-        self._dense, self._trials, self._best = None, [], None
-        self.refresh()
+    def _forget(self) -> None:
+        super()._forget()
+        self._best = None
 
     def refresh(self) -> None:
         """Show the trials with the current metric."""
         metric = self._evaluations.metric
         dense = metric.value(self._dense)
-        values = [metric.value(trial.evaluation) for trial in self._trials]
+        values = [metric.value(trial.evaluation) for trial in self._found]
         self.model.update(
             [
                 Try(trial, value, share_of(value, dense), trial is self._best)
-                for trial, value in zip(self._trials, values, strict=True)
+                for trial, value in zip(self._found, values, strict=True)
             ]
         )
         self._enable()
 
-    def _has_results(self) -> bool:
-        return bool(self._trials)
-
-    def picture(self) -> None:
-        """Return None: the table has no picture."""
-
-    def table(self) -> Table | None:
-        """Return the trials as a table; None without one."""
-        session = self._workbench.session
-        if session is None or not self.model.rows:
-            return None
-        return self.model.table(f"{session.checkpoint.path.stem} search")
+    def _table(self, name: str) -> Table:
+        return self.model.table(f"{name} search")
 
     def _show_share(self) -> None:
         _, share = GOALS[self.goal.currentData()]
         self.share.setText(share)
 
-    def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
+    def _run(self, session: Session) -> None:
         try:
             share = parse_share(self.share.text())
         except ValueError:
             share = math.nan
         if not 0 < share <= 1:
-            self.note.say(tr("Write a share between 0 % and 100 %."))
-            return
+            raise ValueError(tr("Write a share between 0 % and 100 %."))
         is_amount = self.goal.currentData() == AT_AMOUNT
         trials = self.tuning.value()
         goal = Goal(share, None, trials) if is_amount else Goal(None, share, trials)
@@ -197,15 +182,6 @@ class SearchTab(EvaluationTab):
         ):
             self._base = session.recipe
             self.clear()
-
-    def _take(self, found: object) -> None:
-        from prune_gui.evaluation import Trial  # loaded by the job that reports it
-
-        if isinstance(found, Dense):
-            self._dense = found.evaluation
-        elif isinstance(found, Trial):
-            self._trials.append(found)
-        self.refresh()
 
     def _finish(self, result: object) -> None:
         from prune_gui.evaluation import SearchResult  # loaded by the job that returns it
@@ -220,7 +196,7 @@ class SearchTab(EvaluationTab):
     def _chosen(self) -> Trial | None:
         """The selected trial, or the best one if none is selected; None if it failed."""
         selected = self.list.selectionModel().selectedRows()
-        trial = self._trials[selected[0].row()] if selected else self._best
+        trial = self._found[selected[0].row()] if selected else self._best
         return None if trial is None or trial.error else trial
 
     def _enable(self) -> None:
@@ -241,7 +217,7 @@ class SearchTab(EvaluationTab):
             self._workbench.edit(lambda session: session.take_steps((*session.steps, *steps)))
 
     def _draft(self, row: int) -> None:
-        trial = self._trials[row]
+        trial = self._found[row]
         if trial.error or not self._is_current():
             return
         if len(trial.steps) == 1:

@@ -18,12 +18,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.errors import PruneGuiError
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.tables import Index, RecordModel, TableView
+from prune_gui.gui.widgets.table_widgets import Index, RecordModel, TableView
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
@@ -32,11 +31,12 @@ from prune_gui.recipe.amounts import parse_amounts
 from prune_gui.recipe.selector import patterns_in, select
 from prune_gui.session.evaluations.sensitivity import SensitivityRow, largest_drop, sensitivity_rows
 from prune_gui.tables import Column, record_column
-from prune_gui.worker.evaluation_jobs import Dense, scan_job
+from prune_gui.worker.evaluation_jobs import scan_job
 
 if TYPE_CHECKING:
-    from prune_gui.evaluation import Evaluation, Trial
+    from prune_gui.evaluation import Trial
     from prune_gui.gui.export import Exporter
+    from prune_gui.session import Session
     from prune_gui.tables import Table
 
 DEFAULT_AMOUNTS: Final = "50%, 80%"
@@ -50,8 +50,7 @@ class SensitivityTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter, tr("Scan"), with_picture=True)
         self.setAccessibleName(tr("Sensitivity"))
-        self._dense: Evaluation | None = None
-        self._trials: list[Trial] = []
+        self._found: list[Trial]
         self._groups: Mapping[str, Sequence[str]] = {}
         self._amounts: tuple[float, ...] = ()
         self._whole: HeatTable | None = None
@@ -80,17 +79,12 @@ class SensitivityTab(EvaluationTab):
         self._lay_out(form, results)
         self.refresh()
 
-    def clear(self) -> None:
-        """Remove the results."""
-        self._dense, self._trials = None, []
-        self.refresh()
-
     def refresh(self) -> None:
         """Show the values with the current metric."""
         rows = []
         metric, dense = self._evaluations.metric, self._dense
         if dense is not None:
-            rows = sensitivity_rows(self._groups, self._amounts, self._trials, dense, metric)
+            rows = sensitivity_rows(self._groups, self._amounts, self._found, dense, metric)
         self.model.show_scan(rows, self._amounts if rows else (), colours(self.palette()))
         self._scale.setText(self.legend())
         self._enable()
@@ -100,7 +94,7 @@ class SensitivityTab(EvaluationTab):
 
     def picture(self) -> QWidget | None:
         """Return a table with all rows; None without results."""
-        if not self.model.rows:
+        if not self._has_results():
             return None
         if self._whole is not None:
             self._whole.deleteLater()
@@ -119,54 +113,31 @@ class SensitivityTab(EvaluationTab):
         )
         return f"{scale_html(colours(self.palette()))}&nbsp;&nbsp; {before}"
 
-    def table(self) -> Table | None:
-        """Return the values as a table; None without results."""
-        session = self._workbench.session
-        if session is None or not self.model.rows:
-            return None
-        return self.model.table(f"{session.checkpoint.path.stem} sensitivity")
+    def _table(self, name: str) -> Table:
+        return self.model.table(f"{name} sensitivity")
 
-    def _run(self) -> None:
+    def _run(self, session: Session) -> None:
         from prune_gui.evaluation.scan import groups_of  # slow to import
 
-        session = self._workbench.session
-        if session is None:
-            return
-        try:
-            shares = [float(amount) for amount in parse_amounts(self.amounts.text())]
-            patterns = patterns_in(self.targets.text())
-            groups = groups_of(session.checkpoint, patterns, self.group_depth.value() or None)
-        except (ValueError, PruneGuiError) as error:
-            self.note.say(str(error))
-            return
+        shares = [float(amount) for amount in parse_amounts(self.amounts.text())]
+        patterns = patterns_in(self.targets.text())
+        groups = groups_of(session.checkpoint, patterns, self.group_depth.value() or None)
         count = len(groups) * len(shares)
         if max(shares) > 1:
-            self.note.say(tr("Write shares, such as 50% or 0.5."))
-            return
+            raise ValueError(tr("Write shares, such as 50% or 0.5."))
         if count > MAX_EVALUATIONS:
-            self.note.say(
+            raise ValueError(
                 tr(
                     "This would take {count:,} evaluations. Narrow the targets, or group them.",
                     count=count,
                 )
             )
-            return
         if self._start(
             lambda evaluator, metric: scan_job(evaluator, session, groups, shares, metric)
         ):
             self._groups, self._amounts = groups, tuple(shares)
-            self._dense, self._trials = None, []
             self._count.setText(trn("{count:,} evaluation", "{count:,} evaluations", count))
-            self.refresh()
-
-    def _take(self, found: object) -> None:
-        from prune_gui.evaluation import Trial  # loaded by the job that reports it
-
-        if isinstance(found, Dense):
-            self._dense = found.evaluation
-        elif isinstance(found, Trial):
-            self._trials.append(found)
-        self.refresh()
+            self.clear()
 
     def _choose(self, index: QModelIndex) -> None:
         """Choose the parameter of a row, or the first one of its group."""

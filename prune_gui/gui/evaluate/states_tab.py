@@ -16,7 +16,7 @@ from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.tables import Index, RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import Index, RecordModel, ResultTable
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
@@ -29,6 +29,7 @@ from prune_gui.worker.evaluation_jobs import Begun, states_job
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
     from prune_gui.gui.export import Exporter
+    from prune_gui.session import Session
     from prune_gui.session.evaluations.metric import Metric
     from prune_gui.tables import Table
     from prune_gui.worker import Job
@@ -151,9 +152,11 @@ class StatesTab(EvaluationTab):
 
     def clear(self) -> None:
         """Remove the results, and look for stored ones."""
-        self._results = StateResults()
-        self.refresh()
+        super().clear()
         self._look_up()
+
+    def _forget(self) -> None:
+        self._results = StateResults()
 
     def refresh(self) -> None:
         session, metric = self._workbench.session, self._evaluations.metric
@@ -171,15 +174,8 @@ class StatesTab(EvaluationTab):
     def _has_results(self) -> bool:
         return bool(self.model.rows)
 
-    def picture(self) -> None:
-        """Return None: the table has no picture."""
-
-    def table(self) -> Table | None:
-        """Return the states as a table; None without a checkpoint."""
-        session = self._workbench.session
-        if session is None or not self.model.rows:
-            return None
-        return self.model.table(f"{session.checkpoint.path.stem} evaluation")
+    def _table(self, name: str) -> Table:
+        return self.model.table(f"{name} evaluation")
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Look for stored results, which a hidden page does not do."""
@@ -200,11 +196,7 @@ class StatesTab(EvaluationTab):
             self._results.put(outcome)
         self.refresh()
 
-    def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
-
+    def _run(self, session: Session) -> None:
         def make_job(evaluator: Evaluator, _: Metric) -> Job:
             rows = self._results.rows(session)
             open_rows = [row for row in rows if row.stale or row.evaluation is None]

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
-from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
@@ -44,11 +44,11 @@ from prune_gui.session.evaluations.curves import (
 )
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.tables import Column, record_column, table_of
-from prune_gui.worker.evaluation_jobs import Dense, metric_sweep_job
+from prune_gui.worker.evaluation_jobs import metric_sweep_job
 
 if TYPE_CHECKING:
-    from prune_gui.evaluation import Evaluation
     from prune_gui.gui.export import Exporter
+    from prune_gui.session import Session
     from prune_gui.tables import Table
 
 DEFAULT_AMOUNTS: Final = "50% to 90% by 10%"
@@ -89,9 +89,8 @@ class SweepTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter, tr("Sweep"), with_picture=True)
         self.setAccessibleName(tr("Metric by sparsity"))
-        self._points: list[CurvePoint] = []
+        self._found: list[CurvePoint]
         self._failed = ""
-        self._dense: Evaluation | None = None
         self.curves = CurveList(CHECKED)
         self.targets = QLineEdit(DEFAULT_TARGETS)
         self.targets.setToolTip(tr("The parameters that the rankings prune: a glob, or conditions"))
@@ -120,27 +119,27 @@ class SweepTab(EvaluationTab):
 
     def clear(self) -> None:
         """Remove the curves."""
-        self._points, self._dense, self._failed = [], None, ""
         self._offer()
-        self.refresh()
+        super().clear()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._failed = ""
 
     def refresh(self) -> None:
         """Draw the curves."""
         metric, shades = self._evaluations.metric, colours(self.palette())
         title = metric.title(self._dense) if self._dense is not None else tr("metric")
         self.plot.show_curves(
-            metric_curves(self._points, metric), metric.value(self._dense), title, shades
+            metric_curves(self._found, metric), metric.value(self._dense), title, shades
         )
         self.curves.mark(self._shades())
         self._describe(None)
         self._enable()
 
-    def _has_results(self) -> bool:
-        return bool(self._points)
-
     def picture(self) -> QWidget | None:
         """Return the plot; None without points."""
-        return self.plot if self._points else None
+        return self.plot if self._found else None
 
     def legend(self) -> str:
         """Return the meaning of the curves as rich text."""
@@ -150,50 +149,34 @@ class SweepTab(EvaluationTab):
         ]
         return "<br>".join([*lines, tr("- - - the file")])
 
-    def table(self) -> Table | None:
-        """Return a row for each point; None without points."""
-        session = self._workbench.session
-        if session is None or not self._points:
-            return None
-        values = [_metric_column(name) for name in self._evaluations.metrics]
-        title = f"{session.checkpoint.path.stem} evaluated sweep"
-        return table_of(title, (*COLUMNS[:-1], *values, COLUMNS[-1]), self._points, heading=str)
+    def _table(self, name: str) -> Table:
+        values = [_metric_column(metric) for metric in self._evaluations.metrics]
+        columns = (*COLUMNS[:-1], *values, COLUMNS[-1])
+        return table_of(f"{name} evaluated sweep", columns, self._found, heading=str)
 
-    def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
-        try:
-            amounts = parse_amounts(self.amounts.text())
-            offered = self._steps(patterns_in(self.targets.text()))
-            chosen = self.curves.checked()
-            steps = [each for each in offered if each.label in chosen]
-            for each in steps:
-                each.recipe_at(amounts[0], session.recipe)  # reports invalid targets at once
-        except (ValueError, PruneGuiError) as error:
-            self.note.say(str(error))
-            return
+    def _run(self, session: Session) -> None:
+        amounts = parse_amounts(self.amounts.text())
+        offered, chosen = self._steps(patterns_in(self.targets.text())), self.curves.checked()
+        steps = [each for each in offered if each.label in chosen]
+        for each in steps:
+            each.recipe_at(amounts[0], session.recipe)  # reports invalid targets at once
         if not steps:
-            self.note.say(tr("Choose at least one curve."))
-            return
+            raise ValueError(tr("Choose at least one curve."))
         if self._start(lambda evaluator, _: metric_sweep_job(evaluator, session, steps, amounts)):
-            self._points, self._dense, self._failed = [], None, ""
+            self._forget()
             self.refresh()
 
     def _take(self, found: object) -> None:
-        if isinstance(found, Dense):
-            self._dense = found.evaluation
-        elif isinstance(found, CurvePoint):
-            self._points.append(found)
+        if isinstance(found, CurvePoint):
             self._failed = self._failed or found.error
-        self.refresh()
+        super()._take(found)
 
     def _end(self, error: str) -> None:
         super()._end(error or self._failed)
 
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:
-            self.point.say(tr("Click a point to use it.") if self._points else "")
+            self.point.say(tr("Click a point to use it.") if self._found else "")
             return
         metric = self._evaluations.metric
         value = metric.value(point.evaluation)
@@ -265,7 +248,7 @@ class SweepTab(EvaluationTab):
     def _shades(self) -> dict[str, str]:
         """Return the colour of each curve that is drawn, by its label."""
         shades = colours(self.palette())
-        labels = dict.fromkeys(point.swept.label for point in self._points)
+        labels = dict.fromkeys(point.swept.label for point in self._found)
         return {label: curve_colour(shades, at) for at, label in enumerate(labels)}
 
 

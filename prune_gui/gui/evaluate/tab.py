@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import (
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
+from prune_gui.errors import PruneGuiError
 from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
@@ -22,10 +23,13 @@ from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.session.changes import Changes
+from prune_gui.worker.evaluation_jobs import Dense
 
 if TYPE_CHECKING:
+    from prune_gui.evaluation import Evaluation
     from prune_gui.gui.export import Exporter
     from prune_gui.recipe.amounts import Amount
+    from prune_gui.session import Session
     from prune_gui.tables import Table
 
 
@@ -56,7 +60,9 @@ class EvaluationTab(QWidget):
         super().__init__()
         self._workbench = workbench
         self._evaluations = evaluations
-        self.run = layouts.button(title, self._run)
+        self._dense: Evaluation | None = None
+        self._found: list[Any] = []
+        self.run = layouts.button(title, self._on_run)
         self.note = Message()
         menu = QMenu(self)
         self.save_picture = menu.addAction(tr("Save picture…"))
@@ -77,33 +83,56 @@ class EvaluationTab(QWidget):
         evaluations.running_changed.connect(self._enable)
         workbench.changed.connect(self._on_changed)
 
-    @abstractmethod
     def clear(self) -> None:
         """Remove the results."""
+        self._forget()
+        self.refresh()
+
+    def _forget(self) -> None:
+        self._dense, self._found = None, []
 
     @abstractmethod
     def refresh(self) -> None:
         """Show the results with the current metric, in the current colours."""
 
-    @abstractmethod
     def _has_results(self) -> bool:
         """Return whether there are results to export."""
+        return bool(self._found)
 
-    @abstractmethod
     def picture(self) -> QWidget | None:
-        """Return the picture to export; None without results."""
+        """Return the picture to export; None without results, or for tables."""
+        return None
 
     @abstractmethod
+    def _table(self, name: str) -> Table:
+        """Return the table to export for a checkpoint of this name, if there are results."""
+
     def table(self) -> Table | None:
         """Return the table to export; None without results."""
+        session = self._workbench.session
+        if session is None or not self._has_results():
+            return None
+        return self._table(session.checkpoint.path.stem)
+
+    def _on_run(self) -> None:
+        """Start the run, or show why it cannot be started."""
+        if self._workbench.session is not None:
+            try:
+                self._run(self._workbench.session)
+            except (ValueError, PruneGuiError) as error:
+                self.note.say(str(error))
 
     @abstractmethod
-    def _run(self) -> None:
-        """Start the run."""
+    def _run(self, session: Session) -> None:
+        """Start the run; raise an error if the inputs are not valid."""
 
-    @abstractmethod
     def _take(self, found: object) -> None:
-        """Show what the run has reported."""
+        """Show what the run has reported: the evaluation of the file, or one of the results."""
+        if isinstance(found, Dense):
+            self._dense = found.evaluation
+        else:
+            self._found.append(found)
+        self.refresh()
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the checkpoint, and the metric."""

@@ -15,7 +15,7 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistent
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.checkpoint.roles import KINDS
 from prune_gui.errors import one_line
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.session import ModuleIndex, Node

@@ -33,8 +33,7 @@ from prune_gui.gui.modules.grouping import GroupBy, TreeGrouping
 from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
 from prune_gui.gui.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.icons import icon
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe.selector import MAX_PATTERN_CHARS

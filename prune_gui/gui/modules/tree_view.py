@@ -29,8 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.modules.tree_model import RIGHT, Index, TreeColumn, TreeModel
-from prune_gui.gui.widgets.icons import icon
-from prune_gui.gui.widgets.theme import colours
+from prune_gui.gui.widgets.theme import colours, icon
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 

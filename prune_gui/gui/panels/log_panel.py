@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.tables import Index, RecordModel
+from prune_gui.gui.widgets.table_widgets import Index, RecordModel
 from prune_gui.gui.widgets.theme import GAP_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.tables import Column, record_column

@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.pruning.methods.correction import CorrectionMethod

@@ -13,8 +13,7 @@ from prune_gui import number_formats
 from prune_gui.errors import one_line
 from prune_gui.gui.cluster import ClusterIndicator
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.icons import icon
-from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.gui.widgets.theme import GAP_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes

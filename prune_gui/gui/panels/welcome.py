@@ -15,8 +15,7 @@ from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.icons import app_icon, icon
-from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, scaled
+from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, app_icon, icon, scaled
 from prune_gui.language import deferred, tr
 
 PURPOSE: Final = deferred(

@@ -1,4 +1,4 @@
-from prune_gui.gui.widgets.tables import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.tables import record_column
 
 COLUMNS = (

@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.actions.menus import TABLE
-from prune_gui.gui.widgets.icons import app_icon, icon
+from prune_gui.gui.widgets.theme import app_icon, icon
 from prune_gui.resources import resource
 
 NAMES = sorted(path.stem for path in resource("icons").glob("*.svg"))

@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from prune_gui.gui.widgets.tables import RecordModel, SortableModel
+from prune_gui.gui.widgets.table_widgets import RecordModel, SortableModel
 from prune_gui.tables import Column, record_column
 
 DOWN, UP = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder

@@ -2,7 +2,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStyleOptionViewItem
 
-from prune_gui.gui.widgets.tables import RecordModel, TableView
+from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
 from prune_gui.tables import record_column
 
 COLUMNS = (

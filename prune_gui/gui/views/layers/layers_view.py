@@ -25,7 +25,7 @@ from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
-from prune_gui.gui.widgets.tables import SortableModel, TableView
+from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
 from prune_gui.recipe.pruned_by_codes import IN_FILE

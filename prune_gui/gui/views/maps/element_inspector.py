@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.audit.view_data.element_text import ElementText, StepRow
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.tables import RecordModel, TableView
+from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import deferred, tr
 from prune_gui.tables import Column, record_column

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QStyleOptionViewItem, QTreeView
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
 from prune_gui.gui.modules.tree_view import RowDelegate, ShareBar
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.session import ModuleIndex
 
 

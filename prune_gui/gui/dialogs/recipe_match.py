@@ -11,7 +11,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, text_column
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.recipe_match import StepMatch, match_recipe
 from prune_gui.tables import Column, record_column
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final[tuple[Column[Sequence[StepMatch]], ...]] = (
     record_column(deferred("Step"), lambda row: format_number(row.number), lambda row: row.number),
-    record_column(
-        deferred("Method"),
-        lambda row: formatting.title(row.step),
-        lambda row: formatting.title(row.step),
-        is_number=False,
-    ),
+    text_column(deferred("Method"), lambda row: formatting.title(row.step)),
     record_column(
         deferred("Parameters"),
         lambda row: format_number(len(row.targets)),

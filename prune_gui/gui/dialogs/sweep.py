@@ -62,13 +62,21 @@ def _energy(share: float) -> str:
     return tr("{percent:.2f} %", percent=100 * share)
 
 
-def _energy_column(title: str, value: Callable[[SweepRow], float]) -> Column[Sequence[SweepRow]]:
-    """Return the column of a share of energy; it is empty for a row with an error."""
+def _column(
+    title: str,
+    text: Callable[[SweepRow], str],
+    value: Callable[[SweepRow], float],
+) -> Column[Sequence[SweepRow]]:
+    """Return a column of numbers that is empty for a row with an error, or where they are NaN."""
     return record_column(
         title,
-        lambda row: "" if row.error else _energy(value(row)),
-        lambda row: None if math.isnan(value(row)) else value(row),
+        lambda row: "" if row.error else text(row),
+        lambda row: None if row.error or math.isnan(value(row)) else value(row),
     )
+
+
+def _energy_column(title: str, value: Callable[[SweepRow], float]) -> Column[Sequence[SweepRow]]:
+    return _column(title, lambda row: _energy(value(row)), value)
 
 
 def describe(row: SweepRow) -> str:
@@ -85,10 +93,10 @@ def describe(row: SweepRow) -> str:
 
 COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
     record_column(deferred("Amount"), _amount, lambda row: row.amount),
-    record_column(
+    _column(
         deferred("Sparsity"),
-        lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
-        lambda row: None if row.error else row.sparsity,
+        lambda row: number_formats.sparsity(row.pruned, row.total),
+        lambda row: row.sparsity,
     ),
     _energy_column(deferred("Kept energy"), lambda row: row.kept_energy),
     _energy_column(deferred("Of targets"), lambda row: row.target_energy),
@@ -99,21 +107,13 @@ COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
         lambda row: row.worst or None,
         is_number=False,
     ),
-    record_column(
+    _column(
         deferred("Nearly empty"),
-        lambda row: "" if row.error else format_number(row.nearly_empty),
-        lambda row: None if row.error else row.nearly_empty,
+        lambda row: format_number(row.nearly_empty),
+        lambda row: row.nearly_empty,
     ),
-    record_column(
-        deferred("Pruned"),
-        lambda row: "" if row.error else format_number(row.pruned),
-        lambda row: None if row.error else row.pruned,
-    ),
-    record_column(
-        deferred("Total"),
-        lambda row: "" if row.error else format_number(row.total),
-        lambda row: None if row.error else row.total,
-    ),
+    _column(deferred("Pruned"), lambda row: format_number(row.pruned), lambda row: row.pruned),
+    _column(deferred("Total"), lambda row: format_number(row.total), lambda row: row.total),
     record_column(
         deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False
     ),

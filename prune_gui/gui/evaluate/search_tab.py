@@ -14,7 +14,7 @@ from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, float_column, text_column
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import parse_share
@@ -59,12 +59,7 @@ class Try:
 
 
 COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
-    record_column(
-        deferred("Ranking"),
-        lambda each: each.trial.label,
-        lambda each: each.trial.label,
-        is_number=False,
-    ),
+    text_column(deferred("Ranking"), lambda each: each.trial.label),
     record_column(
         deferred("Amount"),
         lambda each: amount_text(each.trial.amount),
@@ -79,19 +74,9 @@ COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
         ),
         lambda each: each.trial.evaluation.sparsity if each.trial.evaluation else None,
     ),
-    record_column(
-        deferred("Value"),
-        lambda each: value_text(each.value),
-        lambda each: None if math.isnan(each.value) else each.value,
-    ),
-    record_column(
-        deferred("Of the stack"),
-        lambda each: share_text(each.share),
-        lambda each: None if math.isnan(each.share) else each.share,
-    ),
-    record_column(
-        deferred("Result"), lambda each: each.status, lambda each: each.status, is_number=False
-    ),
+    float_column(deferred("Value"), lambda each: each.value, value_text),
+    float_column(deferred("Of the stack"), lambda each: each.share, share_text),
+    text_column(deferred("Result"), lambda each: each.status),
 )
 
 

@@ -22,7 +22,7 @@ from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import Index, RecordModel, TableView
+from prune_gui.gui.widgets.table_widgets import Index, RecordModel, TableView, text_column
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
@@ -154,8 +154,8 @@ NAME_PX: Final = 260
 """Minimum width of the column of the names, in an exported picture."""
 DARK_SHARE: Final = 0.5
 """Share of the colour scale above which the text has the colour of the background."""
-NAME: Final[Column[Sequence[SensitivityRow]]] = record_column(
-    deferred("Pruned"), lambda row: row.label, lambda row: row.label, is_number=False
+NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
+    deferred("Pruned"), lambda row: row.label
 )
 
 

@@ -16,7 +16,13 @@ from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import Index, RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import (
+    Index,
+    RecordModel,
+    ResultTable,
+    float_column,
+    text_column,
+)
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
@@ -80,19 +86,9 @@ def _figure(state: ShownState, name: str) -> Any:  # noqa: ANN401 - of any type
 
 
 COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
-    record_column(
-        deferred("State"), lambda each: each.name, lambda each: each.name, is_number=False
-    ),
-    record_column(
-        deferred("Value"),
-        lambda each: value_text(each.value),
-        lambda each: None if math.isnan(each.value) else each.value,
-    ),
-    record_column(
-        deferred("Of the file"),
-        lambda each: share_text(each.share),
-        lambda each: None if math.isnan(each.share) else each.share,
-    ),
+    text_column(deferred("State"), lambda each: each.name),
+    float_column(deferred("Value"), lambda each: each.value, value_text),
+    float_column(deferred("Of the file"), lambda each: each.share, share_text),
     record_column(
         deferred("Sparsity"),
         lambda each: (
@@ -116,9 +112,7 @@ COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
         lambda each: short_bytes(found.memory) if (found := _of_evaluation(each)) else "",
         lambda each: _figure(each, "memory"),
     ),
-    record_column(
-        deferred("Status"), lambda each: each.status, lambda each: each.status, is_number=False
-    ),
+    text_column(deferred("Status"), lambda each: each.status),
 )
 
 

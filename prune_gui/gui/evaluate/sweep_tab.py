@@ -28,6 +28,7 @@ from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import text_column
 from prune_gui.gui.widgets.theme import TIGHT_PX, colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -56,12 +57,7 @@ DEFAULT_TARGETS: Final = "!dims<2"
 CHECKED: Final = ("balanced, LAMP", "global L1", "uniform L1", "LAMP")
 """The rankings that are compared unless the user chooses others."""
 COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
-    record_column(
-        deferred("Curve"),
-        lambda each: each.swept.label,
-        lambda each: each.swept.label,
-        is_number=False,
-    ),
+    text_column(deferred("Curve"), lambda each: each.swept.label),
     record_column(
         deferred("Amount"), lambda each: amount_text(each.amount), lambda each: each.amount
     ),

@@ -32,21 +32,14 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import Index, RecordModel
+from prune_gui.gui.widgets.table_widgets import Index, RecordModel, text_column
 from prune_gui.gui.widgets.theme import GAP_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.tables import Column, record_column
 
 COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
-    record_column(
-        deferred("Time"), lambda entry: entry.when, lambda entry: entry.when, is_number=False
-    ),
-    record_column(
-        deferred("Level"),
-        lambda entry: entry.level_name,
-        lambda entry: entry.level_name,
-        is_number=False,
-    ),
+    text_column(deferred("Time"), lambda entry: entry.when),
+    text_column(deferred("Level"), lambda entry: entry.level_name),
     record_column(
         deferred("Message"),
         lambda entry: entry.line,

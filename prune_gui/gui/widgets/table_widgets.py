@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import one_line
 from prune_gui.language import tr
-from prune_gui.tables import Column, Rows, Table, Values, sorted_rows, table_of
+from prune_gui.tables import Column, Rows, Table, Values, record_column, sorted_rows, table_of
 
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex
@@ -34,6 +35,22 @@ Role = Qt.ItemDataRole
 ROOT: Final = QModelIndex()
 LEFT: Final = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+def text_column(title: str, text: Callable[[Row], str]) -> Column[Sequence[Row]]:
+    """Return a column of words, which are the same on the screen and in files."""
+    return record_column(title, text, text, is_number=False)
+
+
+def float_column(
+    title: str, number: Callable[[Row], float], text: Callable[[float], str]
+) -> Column[Sequence[Row]]:
+    """Return a column of numbers; the cells of those that are NaN are empty in files."""
+    return record_column(
+        title,
+        lambda row: text(number(row)),
+        lambda row: None if math.isnan(number(row)) else number(row),
+    )
 
 
 class TableModel(QAbstractTableModel, Generic[Rows]):

@@ -53,19 +53,16 @@ class Commands:
         workbench.changed.connect(self._on_changed)
 
     def open(self) -> None:
-        """Open a checkpoint that the user chooses."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_folder(self) -> None:
-        """Open the checkpoint in a folder that the user chooses."""
         path = questions.ask_folder(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_location(self) -> None:
-        """Open the remote checkpoint at a URL that the user gives."""
         path = ask_location(self.window)
         if path is not None:
             self.open_path(path)
@@ -95,7 +92,6 @@ class Commands:
         other.checkpoint.close()
 
     def open_demo(self) -> None:
-        """Open the demo checkpoint and its recipe."""
         self.open_path(
             resource("demo", "digits_cnn.safetensors"), resource("demo", "digits_cnn.yaml")
         )
@@ -209,7 +205,6 @@ class Commands:
         self._workbench.bridge.run(table_job(session, path), checked)
 
     def save_recipe(self) -> bool:
-        """Save the recipe, asking for a file if it has none; return whether it was saved."""
         session = self._workbench.session
         path = session.recipe_path if session is not None else None
         if path is None or is_shipped(path) or path.suffix.lower() not in RECIPE_SUFFIXES:
@@ -217,7 +212,6 @@ class Commands:
         return self._write_recipe(path)
 
     def save_recipe_as(self) -> bool:
-        """Save the recipe to a file that the user chooses; return whether it was saved."""
         session = self._workbench.session
         if session is None:
             return False
@@ -286,7 +280,6 @@ class Commands:
         return self._may_drop_recipe()
 
     def use_theme(self, mode: Mode) -> None:
-        """Change the theme setting."""
         self.preferences.change("theme", mode)
 
     def use_white_pictures(self, white: bool) -> None:

@@ -126,15 +126,12 @@ class Comparison(QObject):
             self._choose(which, side)
 
     def swap(self) -> None:
-        """Exchange the sides."""
         left, right = self.chosen["left"], self.chosen["right"]
         self.chosen = {"left": right, "right": left}
         self.notice = ""
         self.changed.emit()
 
     def open(self, path: Path, which: Which = "left") -> None:
-        """Open another checkpoint and choose it."""
-
         def opened(resolution: Resolution) -> None:
             if (before := self._others.pop(path, None)) is not None:
                 self._bridge.close_unused(before.checkpoint)
@@ -213,7 +210,6 @@ class Comparison(QObject):
         return name in self._states and self._states[name][0] is self._session_states.get(name)
 
     def _resolve(self, name: str, then: Callable[[], None]) -> None:
-        """Resolve a named state on the engine's thread."""
         session, recipe = self._source.session, self._session_states[name]
         if session is None:
             return

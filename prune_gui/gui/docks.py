@@ -83,7 +83,6 @@ class Docks:
         self._first_layout = self._window.saveState()
 
     def reset(self) -> None:
-        """Restore the initial layout."""
         self._window.restoreState(self._first_layout)
 
     def layout(self) -> tuple[str, str]:

@@ -96,8 +96,6 @@ class Exporter:
         self._preferences = preferences
 
     def copy_picture(self, view: PictureSource) -> None:
-        """Copy the picture of a view to the clipboard, as an image and as SVG."""
-
         def copy(page: Page) -> None:
             mime = QMimeData()
             mime.setImageData(image_of(page))

@@ -61,16 +61,13 @@ class PanelWindow(QMainWindow):
         self.docks = Docks(self)
 
     def show_evaluation(self) -> None:
-        """Show the dock that evaluates."""
         self.docks.show("Evaluate")
 
     def show_evaluated_sweep(self) -> None:
-        """Show the dock that evaluates, with its page of curves."""
         self.show_evaluation()
         self.evaluate.tabs.setCurrentWidget(self.evaluate.sweep)
 
     def show_settings(self) -> None:
-        """Open the settings dialog."""
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
         dialog = deleted_on_close(SettingsDialog(self.commands.settings, self))
@@ -78,13 +75,11 @@ class PanelWindow(QMainWindow):
         dialog.open()
 
     def show_guide(self) -> None:
-        """Open the user guide in a modeless window."""
         from prune_gui.gui.dialogs.help import HelpWindow  # rarely shown
 
         deleted_on_close(HelpWindow(self)).show()
 
     def show_last_crash(self) -> None:
-        """Show the crash report of the previous run."""
         from prune_gui.gui.dialogs.help import show_crash  # rarely shown
 
         if self.last_crash is not None:
@@ -114,11 +109,9 @@ class PanelWindow(QMainWindow):
         presets.save_stack(self.workbench, Presets(), self)
 
     def show_presets(self) -> None:
-        """Open the dialog of the user's presets."""
         deleted_on_close(presets.PresetDialog(self.workbench, Presets(), self)).open()
 
     def show_batch(self) -> None:
-        """Open the modeless dialog that applies the stack to several checkpoints."""
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)

@@ -57,7 +57,6 @@ class RemoteFiles(QObject):
             fetch_limit.set(self._preferences.now.fetch_limit * MB)
 
     def fetch_all(self) -> None:
-        """Fetch all of the open checkpoint, if the user agrees."""
         self._ask(None, None)
 
     def ask(self, error: FetchLimitError, then: Callable[[], None] | None = None) -> None:

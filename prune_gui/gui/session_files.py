@@ -44,7 +44,6 @@ class SessionFiles(QObject):
 
     @property
     def is_opening(self) -> bool:
-        """Whether another checkpoint is being opened."""
         return self._last_opening is not None and self._bridge.waits_for(self._last_opening[0])
 
     def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
@@ -92,7 +91,6 @@ class SessionFiles(QObject):
         *,
         failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
-        """Write the pruned checkpoint."""
         session = self.session
         if session is None:
             return None

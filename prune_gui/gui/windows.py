@@ -193,7 +193,6 @@ class Windows(QObject):
         window.workbench.bridge.stop()
 
     def _share_memory(self) -> None:
-        """Divide the picture memory of the settings among the open windows."""
         for window in self:
             window.share_memory(len(self._open))
 
@@ -208,7 +207,6 @@ class Windows(QObject):
             window.deleteLater()
 
     def _renew_methods(self, loaded_by: Workbench, _: Sequence[type[Method]]) -> None:
-        """Make methods that were loaded in one window available in the others."""
         for window in self:
             if window.workbench is not loaded_by:
                 window.workbench.renew_methods()

@@ -207,7 +207,6 @@ class Workbench(QObject):
         self.resolve()
 
     def resolve(self) -> None:
-        """Resolve the recipe and the draft on the engine."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
             self._resolve_ticket = self.bridge.run(job, self._set_resolved)

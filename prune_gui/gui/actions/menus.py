@@ -88,7 +88,6 @@ class Actions:
                 action.setChecked(spec.checked(self._window))
 
     def redraw_icons(self) -> None:
-        """Draw the icons in the colours of the current palette."""
         for spec in TABLE:
             if spec.icon is not None:
                 self._made[spec.name].setIcon(icon(spec.icon))

@@ -180,7 +180,6 @@ class BatchDialog(QDialog):
         self._refresh()
 
     def table(self) -> Table | None:
-        """Return the table of results; None without rows."""
         return self.model.table("batch") if self.model.rows else None
 
     def done(self, result: int) -> None:
@@ -191,7 +190,6 @@ class BatchDialog(QDialog):
         super().done(result)
 
     def stop(self) -> None:
-        """Cancel the remaining jobs."""
         self._sequence.cancel()
 
     def _on_changed(self, changes: Changes) -> None:

@@ -90,7 +90,6 @@ class ReportDialog(QDialog):
         self.path.setFocus()
 
     def done(self, result: int) -> None:
-        """Cancel the job, and close."""
         self._sequence.cancel()
         super().done(result)
 

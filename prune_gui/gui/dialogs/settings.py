@@ -112,7 +112,6 @@ class SettingsDialog(QDialog):
         self._connect()
 
     def _add(self, text: str, field: QWidget, about: str) -> None:
-        """Add a field, with an explanation below."""
         focused = field.focusProxy() or field
         if text:
             label = QLabel(text)

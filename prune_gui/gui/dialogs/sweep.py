@@ -219,7 +219,6 @@ class SweepDialog(QDialog):
     # For export: see `gui/export/exporter.py`.
 
     def picture(self) -> QWidget | None:
-        """Return the curves; None without rows."""
         return self.plot if self.model.rows else None
 
     def caption(self) -> tuple[str, str]:
@@ -229,18 +228,15 @@ class SweepDialog(QDialog):
         return name, f"{self.windowTitle()}: {self._swept_title}"
 
     def legend(self) -> str:
-        """Return the meaning of the curves as rich text."""
         return self._legend.text()
 
     def table(self) -> Table | None:
-        """Return the table of results; None without rows."""
         session = self._workbench.session
         if session is None or not self.model.rows:
             return None
         return self.model.table(f"{session.checkpoint.path.stem} sweep")
 
     def done(self, result: int) -> None:
-        """Cancel the remaining jobs, and close."""
         self._sequence.cancel()
         super().done(result)
 
@@ -251,7 +247,6 @@ class SweepDialog(QDialog):
             self._list_steps()
 
     def _list_steps(self) -> None:
-        """List the current steps whose amount counts."""
         chosen = self.step.currentData()
         self.step.clear()
         for index, step in self._workbench.steps_with_amount:

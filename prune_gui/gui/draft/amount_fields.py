@@ -164,7 +164,6 @@ class AmountField(Field):
         self._move_slider()
 
     def error(self) -> str:
-        """Say so if the share is above 100 %."""
         return share_error(self._value)
 
     def _move_slider(self) -> None:

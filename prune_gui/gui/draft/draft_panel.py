@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -177,28 +177,39 @@ class DraftPanel(QWidget):
 
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
-        if isinstance(request, CutRequest):
-            self._load(request.step)
-            own = {"group": request.group} if request.group else {}
-            self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
-        elif isinstance(request, UnitRequest):
-            self._change_units(request)
-        elif isinstance(request, StepRequest):
-            self._draft_made(request.step)
-        elif isinstance(request, AmountRequest):
-            self._set_amount(request)
-        elif isinstance(request, SharesRequest):
-            self.take_shares(request.step)
-        else:
-            self._change_channels(request)
+        bench = self._workbench
+        match request:
+            case CutRequest():
+                self._load(request.step)
+                own = {"group": request.group} if request.group else {}
+                self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
+            case StepRequest(step):
+                self._draft_made(step)
+            case AmountRequest():
+                self._load(request.step)
+                method = self.form.method()
+                if isinstance(method, AllocatedMethod):
+                    amounts = with_own_amount(method.amounts, request.name, request.amount)
+                    self.form.set_value("amounts", amounts)
+            case SharesRequest(number):
+                self.take_shares(number)
+            case ChannelRequest(dim) if bench.session and bench.chosen:
+                channels = request.changed(bench.drafted_channels(dim))
+                to_step = partial(listed, dim=dim, name=bench.chosen)
+                self._list(channels, partial(to_step, checkpoint=bench.session.checkpoint))
+            case UnitRequest(group) if bench.session:
+                units = request.changed(bench.drafted_units(group))
+                to_step = partial(listed_units, group=group)
+                self._list(units, partial(to_step, checkpoint=bench.session.checkpoint))
 
-    def _set_amount(self, request: AmountRequest) -> None:
-        """Change the amount of one target; the draft ranks each target by itself."""
-        self._load(request.step)
-        method = self.form.method()
-        if isinstance(method, AllocatedMethod):
-            amounts = with_own_amount(method.amounts, request.name, request.amount)
-            self.form.set_value("amounts", amounts)
+    def _list(
+        self, numbers: frozenset[int] | None, to_step: Callable[[frozenset[int]], Step]
+    ) -> None:
+        """Draft listed channels or units; begin a new draft without any; None: no change."""
+        if numbers:
+            self._draft_made(to_step(numbers))
+        elif numbers is not None:
+            self._reset()
 
     def take_shares(self, number: int | None) -> None:
         """Draft a step with own amounts: the shares that another step, or the draft, prunes.
@@ -219,36 +230,6 @@ class DraftPanel(QWidget):
         self._load(None if number == workbench.draft_number else number)
         self._show_step(step)
         self._turn_preview(on=True)
-
-    def _change_channels(self, request: ChannelRequest) -> None:
-        """Draft the channels that the draft prunes already, with or without those of a request."""
-        drafted = self._workbench.drafted_channels(request.dim)
-        if not request.protect:
-            self._list_channels(request.dim, (drafted or frozenset()) | request.channels)
-        elif drafted is not None:
-            self._list_channels(request.dim, drafted - request.channels)
-
-    def _list_channels(self, dim: int, channels: frozenset[int]) -> None:
-        name, session = self._workbench.chosen, self._workbench.session
-        assert name is not None
-        assert session is not None
-        if not channels:
-            self._reset()
-            return
-        self._draft_made(listed(channels, dim, name, session.checkpoint))
-
-    def _change_units(self, request: UnitRequest) -> None:
-        """Draft the units that the draft prunes already, with or without those of a request."""
-        session, drafted = self._workbench.session, self._workbench.drafted_units(request.group)
-        assert session is not None
-        if request.protect:
-            units = (drafted or frozenset()) - request.units
-        else:
-            units = (drafted or frozenset()) | request.units
-        if units:
-            self._draft_made(listed_units(units, request.group, session.checkpoint))
-        elif drafted is not None:
-            self._reset()
 
     def _draft_made(self, step: Step) -> None:
         """Show a step that a view makes, as the draft; for other targets, there is a new one."""

@@ -132,7 +132,6 @@ class SearchTab(EvaluationTab):
         self._best = None
 
     def refresh(self) -> None:
-        """Show the trials with the current metric."""
         metric = self._evaluations.metric
         dense = metric.value(self._dense)
         values = [metric.value(trial.evaluation) for trial in self._found]

@@ -80,7 +80,6 @@ class SensitivityTab(EvaluationTab):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the values with the current metric."""
         rows = []
         metric, dense = self._evaluations.metric, self._dense
         if dense is not None:
@@ -102,7 +101,6 @@ class SensitivityTab(EvaluationTab):
         return self._whole
 
     def legend(self) -> str:
-        """Return the meaning of the colours as rich text."""
         if self._dense is None:
             return ""
         metric = self._evaluations.metric

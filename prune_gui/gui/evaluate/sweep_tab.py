@@ -114,7 +114,6 @@ class SweepTab(EvaluationTab):
         self.refresh()
 
     def clear(self) -> None:
-        """Remove the curves."""
         self._offer()
         super().clear()
 
@@ -123,7 +122,6 @@ class SweepTab(EvaluationTab):
         self._failed = ""
 
     def refresh(self) -> None:
-        """Draw the curves."""
         metric, shades = self._evaluations.metric, colours(self.palette())
         title = metric.title(self._dense) if self._dense is not None else tr("metric")
         self.plot.show_curves(
@@ -134,11 +132,9 @@ class SweepTab(EvaluationTab):
         self._enable()
 
     def picture(self) -> QWidget | None:
-        """Return the plot; None without points."""
         return self.plot if self._found else None
 
     def legend(self) -> str:
-        """Return the meaning of the curves as rich text."""
         lines = [
             f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
             for label, shade in self._shades().items()
@@ -237,7 +233,6 @@ class SweepTab(EvaluationTab):
         return [*rankings(targets, alone=alone), *self._own_steps()]
 
     def _offer(self) -> None:
-        """List the steps that can be compared."""
         self.curves.show_labels([each.label for each in self._steps(())], [self._draft_label])
         self.curves.mark(self._shades())
 
@@ -280,7 +275,6 @@ class CurveList(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def show_labels(self, labels: Sequence[str], further_defaults: Collection[str]) -> None:
-        """Show a check box for each label."""
         if labels == list(self.boxes):
             return
         content = QWidget()

@@ -84,7 +84,6 @@ class EvaluationTab(QWidget):
         workbench.changed.connect(self._on_changed)
 
     def clear(self) -> None:
-        """Remove the results."""
         self._forget()
         self.refresh()
 
@@ -135,7 +134,6 @@ class EvaluationTab(QWidget):
         self.refresh()
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the checkpoint, and the metric."""
         session, choice = self._workbench.session, self._evaluations.choice
         name = session.checkpoint.path.name if session is not None else ""
         return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
@@ -150,7 +148,6 @@ class EvaluationTab(QWidget):
             self.refresh()
 
     def _lay_out(self, form: QFormLayout, results: QWidget, *more: QWidget) -> None:
-        """Lay out the controls with the buttons, and the results beside them."""
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.setContentsMargins(0, 0, 0, 0)
         buttons = layouts.row(self.run, *more, self.export, layouts.STRETCH)

@@ -123,11 +123,9 @@ class TreePanel(QWidget):
         self.tree.addActions(actions)
 
     def group_by(self, by: GroupBy) -> None:
-        """Show the parameters below their modules, or below the spaces of their units."""
         self._grouping.group_by(by)
 
     def table(self) -> Table | None:
-        """Return a table of the shown parameters, in the order of the tree; None without a file."""
         session = self._workbench.session
         return (
             self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
@@ -290,7 +288,6 @@ class TreePanel(QWidget):
         self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
 
     def _offer_matches(self, count: int) -> None:
-        """Offer the matches of the filter as targets."""
         self._use_found.setText(
             trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
         )

@@ -78,7 +78,6 @@ class LogModel(RecordModel[LogEntry]):
         self.show(self._of_level(self._all_entries))
 
     def clear(self) -> None:
-        """Remove all entries."""
         self._all_entries.clear()
         self.show(())
 

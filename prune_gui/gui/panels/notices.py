@@ -48,7 +48,6 @@ class Notice(QWidget):
 
     @property
     def text(self) -> str:
-        """The text of the notice; "" while it is hidden."""
         return "" if self.isHidden() else self._text
 
     def say(self, text: str) -> None:
@@ -171,7 +170,6 @@ class ReloadNotice(QWidget):
 
     @property
     def text(self) -> str:
-        """The text of the notice; "" while it is hidden."""
         return "" if self.isHidden() else self._text.text()
 
     def _on_changed(self, changes: Changes) -> None:

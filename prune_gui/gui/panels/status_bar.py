@@ -120,7 +120,6 @@ class StatusBar(QStatusBar):
         self._preparation.setVisible(done < total)
 
     def say(self, note: str) -> None:
-        """Show a note for `NOTE_DURATION_MS`."""
         note = one_line(note)
         self._note.say(note)
         self._note.setToolTip(note)
@@ -132,7 +131,6 @@ class StatusBar(QStatusBar):
         return not self._cancel.isHidden()
 
     def cancel(self) -> None:
-        """Stop the job that is shown."""
         if self._shown is not None:
             self._workbench.bridge.cancel(self._shown.ticket)
 

@@ -117,11 +117,9 @@ class LogFeed(QObject):
         self._entries_waiting.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
 
     def start(self) -> None:
-        """Start collecting records."""
         logging.getLogger().addHandler(self._handler)
 
     def stop(self) -> None:
-        """Stop collecting records."""
         logging.getLogger().removeHandler(self._handler)
         self._handler.close()
 

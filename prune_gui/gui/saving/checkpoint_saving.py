@@ -42,7 +42,6 @@ class CheckpointSaving:
 
     @property
     def is_running(self) -> bool:
-        """Whether a checkpoint is being written."""
         return self._workbench.bridge.waits_for(self._ticket)
 
     def cancel(self) -> None:

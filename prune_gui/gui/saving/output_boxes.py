@@ -116,7 +116,6 @@ class LoaderBox(QGroupBox):
         layouts.column(self._lines, row, of=self)
 
     def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
-        """Show the loader script for the output path of a pruned checkpoint."""
         from prune_gui.recipe.loader import loader_path, loader_text  # torch: slow to import
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))

@@ -213,7 +213,6 @@ class SaveDialog(QDialog):
         self._failure.say(failure)
 
     def done(self, result: int) -> None:
-        """Close, and cancel the computation of sizes."""
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
         self._measured_target = None
@@ -423,7 +422,6 @@ class SaveDialog(QDialog):
             self._room.say(text, warning=too_small)
 
     def _browse(self) -> None:
-        """Ask for the output path in a file dialog."""
         path, _ = QFileDialog.getSaveFileName(
             self,
             tr("Save pruned checkpoint"),

@@ -230,7 +230,6 @@ class StackModel(QAbstractListModel):
         return tr("waits for step {number}", number=resolved.error.step), False
 
     def _has_amount(self, row: int) -> bool:
-        """Return whether a step has an amount that counts, as far as its outcome is known."""
         outcome = self._last_outcomes.get(row)
         is_common = outcome is None or outcome.has_common_amount
         return is_common and has_amount(self._steps[row].method)

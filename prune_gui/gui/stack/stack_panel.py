@@ -93,7 +93,6 @@ class StackPanel(QWidget):
 
     @property
     def current(self) -> int | None:
-        """The index of the current step, from 0; None if there is none."""
         index = self.list.currentIndex()
         return index.row() if index.isValid() else None
 
@@ -109,22 +108,18 @@ class StackPanel(QWidget):
 
     @property
     def has_amount(self) -> bool:
-        """Whether the current step has an amount."""
         return bool(self.list.currentIndex().flags() & Qt.ItemFlag.ItemIsEditable)
 
     def edit_amount(self) -> None:
-        """Edit the amount of the current step in its card."""
         if self.has_amount:
             self.list.edit(self.list.currentIndex())
 
     def remove(self) -> None:
-        """Remove the current step."""
         index = self.current
         if index is not None:
             self._workbench.edit(lambda session: session.remove(index))
 
     def duplicate(self) -> None:
-        """Insert a copy after the current step."""
         index = self.current
         if index is not None:
             self._workbench.edit(lambda session: session.duplicate(index))

@@ -31,7 +31,6 @@ class Message(QLabel):
         self.hide()
 
     def say(self, text: str, *, warning: bool = True) -> None:
-        """Show a text; "" hides the label."""
         if (text, warning, False) == (self.text(), self._warning, self._faded):
             self._fading.stop()
             return

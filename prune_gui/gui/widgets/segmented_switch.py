@@ -56,7 +56,6 @@ class SegmentedSwitch(QWidget, Generic[Value]):
         return any(button.hasFocus() for button in self._group.buttons())
 
     def choose(self, value: Value) -> None:
-        """Choose a value as the user does."""
         self._group.button(self._values.index(value)).setChecked(True)
 
     def _toggled(self, _number: int, checked: bool) -> None:

@@ -24,7 +24,6 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.remote_files import RemoteFiles, ask_location
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
-from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe
@@ -278,13 +277,6 @@ class Commands:
             for batch in batches:
                 batch.stop()
         return self._may_drop_recipe()
-
-    def use_theme(self, mode: Mode) -> None:
-        self.preferences.change("theme", mode)
-
-    def use_white_pictures(self, white: bool) -> None:
-        """Change the setting that exports pictures on a white background."""
-        self.preferences.change("white_pictures", white)
 
     @property
     def settings(self) -> Settings:

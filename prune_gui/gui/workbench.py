@@ -83,7 +83,7 @@ class Workbench(QObject):
         self.resolved: Resolved | None = None
         self.chosen: str | None = None  # the name of the parameter that the views show
         self.chosen_group: CoupledGroup | None = None
-        self._resolve_ticket: int | None = None
+        self.resolve_ticket: int | None = None  # of the last job that resolves the recipe
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
         self.bridge.failed.connect(self._on_failed)
         self.bridge.happened.connect(self._on_resolve_ended)
@@ -93,7 +93,7 @@ class Workbench(QObject):
         self.files.saved.connect(self.announce_saved)
         self.draft.changed.connect(self.resolve)
         self.draft.original_toggled.connect(self._on_original_toggled)
-        self.comparison.changed.connect(self._on_comparison_changed)
+        self.comparison.changed.connect(lambda: self.changed.emit(Changes(comparison=True)))
         self.zero_counter.counted.connect(lambda: self.changed.emit(Changes(zeros=True)))
 
     @property
@@ -127,11 +127,6 @@ class Workbench(QObject):
     def model_subject(self) -> ModelSubject | str:
         """All parameters, or a message that says why there are none."""
         return model_subject_of(self.session, self.shown, self.draft_number)
-
-    @property
-    def resolve_ticket(self) -> int | None:
-        """The ticket of the last job that resolves the recipe; None before the first."""
-        return self._resolve_ticket
 
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
@@ -209,7 +204,7 @@ class Workbench(QObject):
     def resolve(self) -> None:
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
-            self._resolve_ticket = self.bridge.run(job, self._set_resolved)
+            self.resolve_ticket = self.bridge.run(job, self._set_resolved)
 
     def choose(self, name: str | None, group: CoupledGroup | None = None) -> None:
         """Show another parameter. A name that the open checkpoint does not have is ignored.
@@ -294,9 +289,6 @@ class Workbench(QObject):
         if continued and chosen is not None:
             self.choose(chosen)
 
-    def _on_comparison_changed(self) -> None:
-        self.changed.emit(Changes(comparison=True))
-
     def _on_original_toggled(self) -> None:
         names, resolved = None, self.resolved
         if resolved is not None:
@@ -315,7 +307,7 @@ class Workbench(QObject):
 
     def _on_resolve_ended(self, event: Event) -> None:
         # A resolve job that a newer one replaced is also dropped, but has an older ticket.
-        if event.ticket != self._resolve_ticket:
+        if event.ticket != self.resolve_ticket:
             return
         is_cluster_lost = isinstance(event, Failed) and isinstance(event.error, ClusterError)
         if isinstance(event, Dropped) or is_cluster_lost:
@@ -338,11 +330,7 @@ class Workbench(QObject):
     def _libraries_loaded(self, _: None) -> None:
         self.ready.emit()
         for job in compile_jobs():
-            self.bridge.run(job, self._use_loops)
-
-    def _use_loops(self, are_missing: bool) -> None:
-        if are_missing:
-            self.loops_missing.emit()
+            self.bridge.run(job, lambda missing: self.loops_missing.emit() if missing else None)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())

@@ -195,7 +195,7 @@ def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
     one, other = two
     one.show_settings()
     other.show_settings()
-    one.commands.use_white_pictures(True)
+    one.commands.preferences.change("white_pictures", True)
     assert other.commands.settings.white_pictures
     assert other.menu_actions["white_pictures"].isChecked()
     shown = [dialog for window in two for dialog in window.findChildren(SettingsDialog)]
@@ -211,7 +211,7 @@ def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_ch
 
 def test_settings_written_by_another_program_are_kept(two, tmp_path):
     Settings.load().model_copy(update={"form": "masks"}).with_recent(tmp_path / "theirs.pt").save()
-    two[0].commands.use_white_pictures(True)
+    two[0].commands.preferences.change("white_pictures", True)
     found = Settings.load()
     assert (found.form, found.white_pictures) == ("masks", True)
     assert str(tmp_path / "theirs.pt") in found.recent

@@ -19,16 +19,15 @@ from prune_gui.gui.actions.action_spec import (
     starts_from_zeros,
 )
 from prune_gui.gui.stack.stack_panel import AGAIN_TIP, ZEROS_TIP
-from prune_gui.gui.widgets.theme import Mode
 from prune_gui.language import deferred, tr
 
 
-def _theme(mode: Mode, text: str, tip: str) -> ActionSpec:
+def _theme(mode: str, text: str, tip: str) -> ActionSpec:
     return ActionSpec(
         f"theme_{mode}",
         text,
         tip,
-        lambda window: window.commands.use_theme(mode),
+        lambda window: window.commands.preferences.change("theme", mode),
         checked=lambda window: window.commands.settings.theme == mode,
     )
 
@@ -63,7 +62,9 @@ VIEW: Final = (
         "white_pictures",
         deferred("&White background"),
         deferred("Copy and save pictures in light colours, also in dark mode"),
-        lambda w: w.commands.use_white_pictures(not w.commands.settings.white_pictures),
+        lambda w: w.commands.preferences.change(
+            "white_pictures", not w.commands.settings.white_pictures
+        ),
         checked=lambda w: w.commands.settings.white_pictures,
     ),
     ActionSpec(

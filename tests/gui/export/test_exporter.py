@@ -101,10 +101,10 @@ def base(view):
 
 @pytest.fixture
 def dark(pruned):
-    pruned.commands.use_theme("dark")
+    pruned.commands.preferences.change("theme", "dark")
     QGuiApplication.clipboard().clear()
     yield pruned
-    pruned.commands.use_theme("light")
+    pruned.commands.preferences.change("theme", "light")
 
 
 def test_a_picture_is_exported_on_white_in_the_dark_theme(dark, look_at, qtbot):

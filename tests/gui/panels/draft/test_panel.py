@@ -274,7 +274,7 @@ def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench,
     workbench.bridge.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
     slide(draft, 30)
     with change(qtbot, workbench, "stopped"):
-        workbench.bridge.cancel(workbench._resolve_ticket)
+        workbench.bridge.cancel(workbench.resolve_ticket)
     assert "F5" in outcome(draft)
     gate.set()
     workbench.resolve()

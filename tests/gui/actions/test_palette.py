@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTreeWidget
 
 from prune_gui.gui.actions.menus import TABLE
@@ -106,3 +108,13 @@ def test_recent_files_are_opened_from_the_palette(
     assert enter(window, qtbot, demo_checkpoint.name) == [f"Recent: {demo_checkpoint}"]
     settle()
     assert workbench.session.checkpoint.path == demo_checkpoint
+
+
+def test_every_standard_key_of_an_action_works(demo_window, workbench, make_step, qtbot):
+    workbench.edit(lambda session: session.add(make_step()))
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    for key in ("Ctrl+Y", "Ctrl+Shift+Z"):
+        demo_window.menu_actions["undo"].trigger()
+        QTest.keySequence(demo_window.tree.tree, QKeySequence(key))
+        assert len(workbench.session.steps) == 1

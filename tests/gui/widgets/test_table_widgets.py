@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QStyleOptionViewItem
 
-from prune_gui.gui.widgets.table_widgets import RecordModel, SortableModel
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, SortableModel, TableView
 from prune_gui.tables import Column, record_column
 
 DOWN, UP = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
@@ -183,3 +184,43 @@ def test_headings_have_titles_and_rows_are_counted_from_one(model):
     assert orders == [None, DOWN]
     assert model.headerData(0, down) == 1
     assert model.data(QModelIndex()) is None
+
+
+CELL_COLUMNS = (
+    record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),
+    record_column("Size", lambda row: f"{row[1]:,}", lambda row: row[1]),
+)
+
+
+@pytest.mark.parametrize("column", range(2))
+def test_the_delegate_paints_what_the_model_returns(qtbot, column):
+    model = RecordModel(CELL_COLUMNS)
+    model.show([("a", 1000)])
+    table = TableView(model, "Sizes")
+    qtbot.addWidget(table)
+    index, option = model.index(0, column), QStyleOptionViewItem()
+    table.itemDelegate().initStyleOption(option, index)
+    assert option.text == index.data()
+    assert option.features & QStyleOptionViewItem.ViewItemFeature.HasDisplay
+    assert option.displayAlignment == index.data(Qt.ItemDataRole.TextAlignmentRole)
+
+
+RESULT_COLUMNS = (
+    record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),
+    record_column("Size", lambda row: f"{row[1]:,}", lambda row: row[1]),
+)
+
+
+def test_columns_widen_for_new_results(qtbot):
+    model = RecordModel(RESULT_COLUMNS)
+    table = ResultTable(model, "Results", 0)
+    qtbot.addWidget(table)
+    table.resize(600, 200)
+    table.show()
+    model.add([("a", 1)])
+    narrow = table.columnWidth(1)
+    model.add([("b", 10**30)])
+    wanted = table.fontMetrics().horizontalAdvance(f"{10**30:,}")
+    qtbot.waitUntil(lambda: table.columnWidth(1) >= wanted)
+    assert wanted > narrow
+    assert table.horizontalHeader().length() == table.viewport().width()

@@ -1,10 +1,14 @@
+from __future__ import annotations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QFont, QFontMetrics
 from PySide6.QtWidgets import QListView
 
 from prune_gui.gui.stack.stack_model import StackModel, StepRole
-from prune_gui.gui.stack.step_delegate import StepDelegate
+from prune_gui.gui.stack.step_delegate import StepDelegate, fitted_lines
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe.selector import patterns_in
@@ -130,3 +134,27 @@ def test_an_amount_that_counts_for_no_target_is_neither_shown_nor_edited(
     settle()
     assert not model.index(0).data(StepRole.AMOUNT)
     assert not model.flags(model.index(0)) & Qt.ItemFlag.ItemIsEditable
+
+
+TEXT = "encoder.layer.*.attention.self.query.weight, !*.bias, !*.LayerNorm.*, pooler.dense.weight"
+
+
+def test_a_text_that_fits_in_two_lines_is_complete(qapp):
+    width = QFontMetrics(QFont()).horizontalAdvance(TEXT) * 2 // 3
+    lines = fitted_lines(TEXT, QFont(), width, 2)
+    assert len(lines) == 2
+    assert "".join(lines).replace(" ", "") == TEXT.replace(" ", "")
+
+
+def test_a_longer_text_is_elided_in_the_middle_of_its_last_line(qapp):
+    first, last = fitted_lines(TEXT * 5, QFont(), 300, 2)
+    assert TEXT.startswith(first)
+    assert "…" in last[1:-1]
+    assert last.endswith("weight")
+
+
+@given(st.text(st.sampled_from("abcW._*!, 0\u4e2d\u6587")), st.integers(60, 500), st.integers(1, 3))
+def test_no_line_is_wider_than_the_card(qapp, text, width, max_lines):
+    lines = fitted_lines(text, QFont(), width, max_lines)
+    assert len(lines) <= max_lines
+    assert all(QFontMetrics(QFont()).horizontalAdvance(line) <= width + 1 for line in lines)

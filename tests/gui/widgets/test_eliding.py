@@ -1,9 +1,9 @@
 import pytest
 from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent
-from PySide6.QtWidgets import QApplication, QLineEdit, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QToolTip, QVBoxLayout, QWidget
 
-from prune_gui.gui.widgets.eliding import ElidedLineEdit
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
 
 GLOBS = "features.conv*.weight, classifier.*.weight, !*.bias, !*.bn1.*, !*.bn2.*"
 
@@ -81,3 +81,35 @@ def test_the_clear_button_does_not_cover_the_text(lines, qtbot):
     before = len(long.shown())
     long.setClearButtonEnabled(True)
     qtbot.waitUntil(lambda: len(long.shown()) < before)
+
+
+TEXT = "step 3: L1 unstructured"
+
+
+@pytest.fixture
+def boxes(qtbot):
+    """Return a narrow elided box, and a plain one of the same size."""
+    made = ElidedComboBox(), QComboBox()
+    for box in made:
+        qtbot.addWidget(box)
+        box.addItem(TEXT)
+        box.resize(100, 24)
+    return made
+
+
+def test_a_choice_that_does_not_fit_ends_in_an_ellipsis(boxes):
+    narrow, plain = boxes
+    start, end = narrow.shown().split("…")
+    assert TEXT.startswith(start)
+    assert start
+    assert not end
+    plain.setItemText(0, narrow.shown())
+    assert narrow.grab().toImage() == plain.grab().toImage()
+
+
+def test_a_wide_box_looks_like_a_plain_one(boxes):
+    narrow, plain = boxes
+    for box in boxes:
+        box.resize(narrow.sizeHint())
+    assert narrow.shown() == TEXT
+    assert narrow.grab().toImage() == plain.grab().toImage()

@@ -21,6 +21,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.cli.printing import print_line
+from prune_gui.monitor import Monitor
 
 
 def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
@@ -102,7 +103,7 @@ def part(
     work.mkdir(parents=True, exist_ok=True)
     with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):
         try:
-            run_part(shared, work, number[0], wait=wait, progress=progress, cancel=stop)
+            run_part(shared, work, number[0], Monitor(progress, stop), wait=wait)
         except PartsMissingError as missing:
             print_line(str(missing))
             return
@@ -116,7 +117,7 @@ def merge(work: Path) -> None:
     from prune_gui.recipe.shares import merge as merge_parts  # torch: slow to import
 
     with cli_job("Merging") as (progress, stop):
-        job, resolution = merge_parts(work, progress, stop)
+        job, resolution = merge_parts(work, Monitor(progress, stop))
     print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
     print_line(f"Wrote {job.out} ({job.options.form}): {pruned:,} of {total:,} weights are pruned")

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
 from prune_gui.checkpoint.remote.locations import is_url, path_of
 from prune_gui.errors import PruneGuiError, one_line
@@ -24,6 +23,7 @@ from prune_gui.gui.dialogs.questions import CANCEL, Role, ask
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.worker.jobs import fetch_job, missing_job
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.module_types import is_usually_pruned
+from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.chips import Chips
 from prune_gui.gui.widgets import layouts
@@ -36,8 +36,7 @@ from prune_gui.gui.widgets.theme import TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe import patterns_for, select
-from prune_gui.recipe.condition_fields import examples, words
-from prune_gui.recipe.selector import Pattern, patterns_in
+from prune_gui.recipe.selector import Pattern, condition_examples, condition_words, patterns_in
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -368,7 +367,7 @@ class ConditionCompleter(QCompleter):
         self._words.setStringList([])
 
         def work(_: Monitor) -> list[str]:
-            return words(checkpoint)
+            return condition_words(checkpoint)
 
         def then(conditions: list[str]) -> None:
             if checkpoint is self._words_checkpoint:
@@ -379,4 +378,4 @@ class ConditionCompleter(QCompleter):
 
 def conditions_help() -> str:
     """Return a sentence with one condition of each field."""
-    return tr("Conditions narrow it down: {examples}.", examples=examples())
+    return tr("Conditions narrow it down: {examples}.", examples=condition_examples())

@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts
@@ -26,6 +25,7 @@ from prune_gui.gui.widgets.table_widgets import (
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow

@@ -10,6 +10,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from prune_gui.errors import one_line
+from prune_gui.file_stamps import FileStamps
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
@@ -19,7 +20,6 @@ from prune_gui.language import tr, trn
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.file_stamps import FileStamps
 
 
 class Notice(QWidget):
@@ -152,7 +152,7 @@ class ReloadNotice(QWidget):
     def __init__(self, workbench: Workbench, reload: QAction) -> None:
         super().__init__()
         self._workbench = workbench
-        self._stamps = FileStamps({})
+        self._stamps = FileStamps()
         self._watcher = QFileSystemWatcher(self)
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_DELAY_MS)
         self._settle_timer.timeout.connect(self._look)
@@ -188,7 +188,7 @@ class ReloadNotice(QWidget):
         if watched := self._watcher.files() + self._watcher.directories():
             self._watcher.removePaths(watched)
         self._stamps = session.stamps
-        files = [path.absolute() for path, state in session.stamps.states.items() if state]
+        files = [path.absolute() for path, state in session.stamps.states if state]
         folders = dict.fromkeys(path.parent for path in files)
         self._watcher.addPaths([str(path) for path in (*files, *folders)])
         self._look()

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
 from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
-from prune_gui.checkpoint.sharded.split import has_several_files
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.runtime.locale import escape_mnemonics
@@ -178,7 +178,7 @@ class ModelFilesBox(QWidget):
             self._name_code(target)
 
     def _name_code(self, target: OutputPath) -> None:
-        from prune_gui.recipe.model_files import free_names  # torch: slow to import
+        from prune_gui.recipe.extra_files import free_names  # torch: slow to import
 
         names = free_names(self._model.code, target)
         self._code.setVisible(bool(names))

@@ -17,8 +17,8 @@ class FileStamps(NamedTuple):
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> Self:
-        """Return the current stamps of files."""
-        return cls(tuple((path, _state(path)) for path in paths))
+        """Return the current stamps of files; of a path given twice, one."""
+        return cls(tuple((path, _state(path)) for path in dict.fromkeys(paths)))
 
     def changed(self) -> tuple[Path, ...]:
         """Return the files that were changed, replaced or created since, but not deleted ones."""

@@ -103,7 +103,11 @@ def python_script(resolution: Resolution, out: Path) -> str:
     if len(parts) > 2:
         parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
     parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, SET_STATE]
-    parts += [f"state[{alias!r}] = state[{name!r}]" for alias, name in _aliases(resolution)]
+    parts += [
+        f"state[{alias!r}] = state[{name!r}]"
+        for name in resolution.layers
+        for alias in checkpoint.tensors[name].aliases
+    ]
     parts += _saving(resolution, out)
     return "\n".join(parts)
 
@@ -187,12 +191,6 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
     if [info.name for info in found] == targets:
         return f"matching({', '.join(map(repr, step.targets))})"
     return _text(targets)
-
-
-def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
-    for name in resolution.layers:
-        for alias in resolution.checkpoint.tensors[name].aliases:
-            yield alias, name
 
 
 def _saving(resolution: Resolution, out: Path) -> Iterator[str]:

@@ -12,15 +12,13 @@ from fnmatch import fnmatchcase, translate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from prune_gui.checkpoint import TensorInfo
+from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from prune_gui.checkpoint import Checkpoint, TensorInfo
 
     Count = int | NDArray[np.int64]
 
@@ -305,6 +303,18 @@ def select(
     includes = _matcher(including, counts, types, every_kind=every_kind)
     excludes = _matcher(excluding, counts, types, every_kind=True)
     return [tensor for tensor in tensors if includes(tensor) and not excludes(tensor)]
+
+
+def select_in(
+    checkpoint: Checkpoint,
+    patterns: Sequence[str],
+    counts: Counts = NOTHING,
+    *,
+    every_kind: bool = False,
+) -> list[TensorInfo]:
+    """Return the tensors of a checkpoint that patterns match; see `select`."""
+    tensors = checkpoint.tensors.values()
+    return select(patterns, tensors, counts, lambda: checkpoint.module_types, every_kind=every_kind)
 
 
 def _plain_name(glob: str) -> str | None:

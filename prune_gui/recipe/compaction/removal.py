@@ -146,13 +146,10 @@ def _units(member: Member, size: int, channels: Units) -> Units:
 
 def _is_exempt(member: Member, info: TensorInfo) -> bool:
     """Return whether no step can prune a member, and its values do not keep a unit."""
-    is_buffer = member.dim is None and info.special is None and not _is_float(info)
+    is_float = info.dtype.startswith(("float", "bfloat"))
+    is_buffer = member.dim is None and info.special is None and not is_float
     is_spared = info.spared not in (None, QUANTIZED)
     return is_buffer or is_spared or not info.numel
-
-
-def _is_float(info: TensorInfo) -> bool:
-    return info.dtype.startswith(("float", "bfloat"))
 
 
 def _keep_shared(

@@ -32,8 +32,8 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
+from prune_gui.recipe.correction.corrected_values import CorrectedValues, values_key
 from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
-from prune_gui.recipe.correction.values import CorrectedValues, values_key
 from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.outcome import (
     Contents,

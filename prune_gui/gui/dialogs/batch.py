@@ -31,8 +31,8 @@ from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.several_files import BatchRow, checkpoints_in
 from prune_gui.tables import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 

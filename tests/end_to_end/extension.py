@@ -178,7 +178,7 @@ def add_to_window() -> list[str]:
     from prune_gui.gui.actions.action_spec import ActionSpec
     from prune_gui.gui.views import registry, tabs
     from prune_gui.gui.views.view import View
-    from prune_gui.tables import Column
+    from prune_gui.table import Column
 
     class NameView(View):
         lane = "name"

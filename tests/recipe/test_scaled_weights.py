@@ -21,12 +21,12 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_statistics import max_weight_magnitude
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.script import python_script
-from prune_gui.statistics import element_values, values
+from prune_gui.statistics import element_values, weight_values
+from prune_gui.statistics.channel_statistics import norms, norms_by_step
+from prune_gui.statistics.element_scores import weights_of
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.statistics.layers import compute, empty_statistics
-from prune_gui.statistics.norms import norms, norms_by_step
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.score_histogram import score_histogram
-from prune_gui.statistics.scores import weights_of
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 SHAPE = (48, 40)
@@ -209,7 +209,9 @@ def test_views_show_what_they_show_of_the_float32_copy(kind, pair):
         floats.read(name).abs().max()
     ] * 2
     assert [one.explain(name, (3, 5)).value for one in both] == [floats.read(name)[3, 5]] * 2
-    assert [float(values.span_of(one, name, 7, 8)) for one in both] == [floats.read(name)[0, 7]] * 2
+    assert [float(weight_values.span_of(one, name, 7, 8)) for one in both] == [
+        floats.read(name)[0, 7]
+    ] * 2
     for dim in (0, 1):
         whole_norms = [norms(one, name, dim, 2, monitor) for one in (codes, floats)]
         np.testing.assert_allclose(*whole_norms, rtol=1e-6)

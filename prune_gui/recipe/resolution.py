@@ -127,12 +127,10 @@ class Resolution(Masks):
         sides = list(zip(index, info.shape, strict=False))
         if len(index) != len(info.shape) or not all(-n <= i < n for i, n in sides):
             raise RecipeError(
-                tr(
-                    "{name} has shape {shape}: it has no element {index}.",
-                    name=name,
-                    shape=list(info.shape),
-                    index=list(index),
-                )
+                "{name} has shape {shape}: it has no element {index}.",
+                name=name,
+                shape=list(info.shape),
+                index=list(index),
             )
         position = tuple(i % n for i, n in sides)
         flat = int(np.ravel_multi_index(position, info.shape))

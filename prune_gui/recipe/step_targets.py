@@ -105,29 +105,22 @@ def step_targets(
     patterns = ", ".join(step.targets)
     if not matching and left_out:
         raise RecipeError(
-            tr(
-                "{patterns} match no weights, only {tensors}. Name them exactly to prune them, or "
-                "change the targets of the step.",
-                patterns=patterns,
-                tensors=_counted(left_out),
-            )
+            "{patterns} match no weights, only {tensors}. Name them exactly to prune them, or "
+            "change the targets of the step.",
+            patterns=patterns,
+            tensors=_counted(left_out),
         )
     if not matching:
         raise RecipeError(
-            tr(
-                "no parameter matches {patterns}. Change the targets of the step.",
-                patterns=patterns,
-            )
+            "no parameter matches {patterns}. Change the targets of the step.", patterns=patterns
         )
     if not chosen:
         reason = matching[0].not_prunable
         assert reason is not None
         raise RecipeError(
-            tr(
-                "{name} cannot be pruned: {reason}. Change the targets of the step.",
-                name=matching[0].name,
-                reason=tr(reason),
-            )
+            "{name} cannot be pruned: {reason}. Change the targets of the step.",
+            name=matching[0].name,
+            reason=tr(reason),
         )
     including = [pattern for pattern in step.targets if not pattern.startswith("!")]
     unmatched = [
@@ -235,37 +228,31 @@ def _groups(
         found = coupled_groups(checkpoint, space, table)
     if not found:
         raise RecipeError(
-            tr("it is not known which slices of the parameters belong together in this file.")
+            "it is not known which slices of the parameters belong together in this file."
         )
     groups = [group for group in found if not names.isdisjoint(group.producers)]
     if not groups:
         raise RecipeError(
-            tr(
-                "the targets name no tensor that has units of this kind as outputs, such as "
-                "{example}. Change the targets of the step.",
-                example=found[0].producers[0],
-            )
+            "the targets name no tensor that has units of this kind as outputs, such as "
+            "{example}. Change the targets of the step.",
+            example=found[0].producers[0],
         )
     for group in groups:
         for member in group.members:
             reason = checkpoint.tensors[member.name].not_prunable
             if reason is not None:
                 raise RecipeError(
-                    tr(
-                        "{name} cannot be pruned: {reason}. Units of {group} are also in it. "
-                        "Change the targets of the step.",
-                        name=member.name,
-                        reason=tr(reason),
-                        group=group.label,
-                    )
+                    "{name} cannot be pruned: {reason}. Units of {group} are also in it. "
+                    "Change the targets of the step.",
+                    name=member.name,
+                    reason=tr(reason),
+                    group=group.label,
                 )
             if member.name in protected:
                 raise RecipeError(
-                    tr(
-                        "{name} is protected, and units of {group} are also in it. Unprotect it, "
-                        "or change the targets of the step.",
-                        name=member.name,
-                        group=group.label,
-                    )
+                    "{name} is protected, and units of {group} are also in it. Unprotect it, "
+                    "or change the targets of the step.",
+                    name=member.name,
+                    group=group.label,
                 )
     return groups

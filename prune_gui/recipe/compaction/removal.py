@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.tensor_info import QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.pruning.methods.tokens import SPACE, Tokens
@@ -68,12 +67,10 @@ class PrunedChannels:
         info = checkpoint.tensors.get(name) or self._by_alias.get(name)
         if info is None:
             raise RecipeError(
-                tr(
-                    "{file} has no tensor {name}, which the table of the architecture names. "
-                    "Correct the table.",
-                    file=checkpoint.path.name,
-                    name=name,
-                )
+                "{file} has no tensor {name}, which the table of the architecture names. "
+                "Correct the table.",
+                file=checkpoint.path.name,
+                name=name,
             )
         return info
 

@@ -42,7 +42,7 @@ class PruneGuiError(Exception):
     """
 
     def __init__(self, message: str, **fields: object) -> None:
-        super().__init__(one_line(tr(message, **fields), MAX_MESSAGE_CHARS))
+        super().__init__(one_line(tr(message, **fields)))
 
 
 class CheckpointError(PruneGuiError):
@@ -51,9 +51,6 @@ class CheckpointError(PruneGuiError):
 
 class RecipeError(PruneGuiError):
     """A recipe cannot be read or cannot be applied to this checkpoint."""
-
-    def __init__(self, message: str, **fields: object) -> None:
-        super().__init__(one_line(tr(message, **fields)))
 
 
 class StepError(RecipeError):
@@ -68,6 +65,14 @@ class StepError(RecipeError):
         super().__init__(tr("Step {number}: {reason}", number=step, reason=reason))
         self.step = step
         self.reason = one_line(reason)
+
+
+class JobError(PruneGuiError):
+    """The work folder of a job cannot be used."""
+
+
+class PartsMissingError(JobError):
+    """A stage needs the files of parts that have not done their share."""
 
 
 class RecordingError(PruneGuiError):

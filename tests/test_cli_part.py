@@ -12,7 +12,7 @@ from sharded_files import INDEX, write_shards
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.cli.program import cli
-from prune_gui.recipe.shares import PartsMissingError
+from prune_gui.errors import PartsMissingError
 
 RECIPE = """
 steps:

@@ -12,8 +12,8 @@ from sharded_files import INDEX, write_shards
 from prune_gui.cli.program import cli
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
-from prune_gui.recipe.batch import prune_file
 from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.several_files import prune_file
 
 RECIPE = "steps: [{method: l1_unstructured, targets: ['*.weight'], amount: 0.5}]"
 EVALUATOR = """

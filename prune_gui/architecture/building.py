@@ -50,13 +50,11 @@ def build_group(
         and len(set(tensors_per_unit.values())) == 1
     ):
         raise RecipeError(
-            tr(
-                "{file}: {label} lacks tensors of some of its {count:,} units. Open the whole "
-                "checkpoint.",
-                file=file,
-                label=slot.label,
-                count=size,
-            )
+            "{file}: {label} lacks tensors of some of its {count:,} units. Open the whole "
+            "checkpoint.",
+            file=file,
+            label=slot.label,
+            count=size,
         )
     by_slice: dict[tuple[str, int | None, int, int], Member] = {}
     for member in (*members, *whole):  # a tied tensor may have two roles; the first one counts
@@ -80,12 +78,10 @@ def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:
     shared = [tensor for tensor, n in Counter(m.name for m in members).items() if n > 1]
     if shared:
         raise RecipeError(
-            tr(
-                "{file}: {name!r} is shared by several blocks, so that none can be removed by "
-                "itself. Prune other units.",
-                file=file,
-                name=shared[0],
-            )
+            "{file}: {name!r} is shared by several blocks, so that none can be removed by "
+            "itself. Prune other units.",
+            file=file,
+            name=shared[0],
         )
     return CoupledGroup(name, slot.label, len(slot.found), tuple(members))
 
@@ -101,15 +97,13 @@ def joined(file: str, stacks: Sequence[str], groups: Sequence[CoupledGroup]) -> 
         for group in several:
             if group.size != first.size:
                 raise RecipeError(
-                    tr(
-                        "{file}: {label} has {count:,} units, but {other} has {other_count:,}. "
-                        "Name the file of a table that fits.",
-                        file=file,
-                        label=group.label,
-                        count=group.size,
-                        other=first.label,
-                        other_count=first.size,
-                    )
+                    "{file}: {label} has {count:,} units, but {other} has {other_count:,}. "
+                    "Name the file of a table that fits.",
+                    file=file,
+                    label=group.label,
+                    count=group.size,
+                    other=first.label,
+                    other_count=first.size,
                 )
         members = dict.fromkeys(member for group in several for member in group.members)
         result.append(CoupledGroup(first.space, stack, first.size, tuple(members)))
@@ -141,12 +135,10 @@ def _length(file: str, info: TensorInfo, dim: int) -> int:
 
 def _misfit(file: str, info: TensorInfo, other: str) -> RecipeError:
     return RecipeError(
-        tr(
-            "{file}: {name!r} of shape {shape} does not fit {other} in the table of its "
-            "architecture. Check config.json, or name the file of a table that fits.",
-            file=file,
-            name=info.name,
-            shape=list(info.shape),
-            other=other,
-        )
+        "{file}: {name!r} of shape {shape} does not fit {other} in the table of its "
+        "architecture. Check config.json, or name the file of a table that fits.",
+        file=file,
+        name=info.name,
+        shape=list(info.shape),
+        other=other,
     )

@@ -37,7 +37,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.file_stamps import FileStamps
-from prune_gui.language import deferred, join_items, tr
+from prune_gui.language import deferred, join_items
 from prune_gui.memory import gc_paused
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
@@ -79,12 +79,10 @@ def check_table(checkpoint: Checkpoint, path: Path) -> None:
     names = spaces(checkpoint, path)
     if not names:
         raise RecipeError(
-            tr(
-                "{path}: the table describes no units of {file}. Check its stacks, its signature "
-                "and the names of its members.",
-                path=path,
-                file=checkpoint.path.name,
-            )
+            "{path}: the table describes no units of {file}. Check its stacks, its signature "
+            "and the names of its members.",
+            path=path,
+            file=checkpoint.path.name,
         )
     for name in names:
         coupled_groups(checkpoint, name, path)
@@ -179,30 +177,23 @@ def coupled_groups(
     found = analysis(checkpoint, path)
     if not found.rules:
         raise RecipeError(
-            tr(
-                "{file}: the architecture of the network is not known. Name the file of a table "
-                "of it.",
-                file=checkpoint.path.name,
-            )
+            "{file}: the architecture of the network is not known. Name the file of a table of it.",
+            file=checkpoint.path.name,
         )
     if space in found.refused:
         raise RecipeError(
-            tr(
-                "{file} has no units of the kind {space!r}: {reason} Prune other units, or name "
-                "the file of a table that fits.",
-                file=checkpoint.path.name,
-                space=space,
-                reason=found.refused[space],
-            )
+            "{file} has no units of the kind {space!r}: {reason} Prune other units, or name "
+            "the file of a table that fits.",
+            file=checkpoint.path.name,
+            space=space,
+            reason=found.refused[space],
         )
     if space not in found.groups:
         raise RecipeError(
-            tr(
-                "{file}: there are no units of the kind {space!r}. Choose one of: {spaces}.",
-                file=checkpoint.path.name,
-                space=space,
-                spaces=join_items(found.groups) or "-",
-            )
+            "{file}: there are no units of the kind {space!r}. Choose one of: {spaces}.",
+            file=checkpoint.path.name,
+            space=space,
+            spaces=join_items(found.groups) or "-",
         )
     return list(found.groups[space]())
 

@@ -263,11 +263,11 @@ def load_table(path: Path) -> ArchitectureTable:
         text = read_regular(path, MAX_BYTES).decode()
     except OSError as error:
         raise RecipeError(
-            tr("{path}: the table cannot be read: {reason}.", path=path, reason=error.strerror)
+            "{path}: the table cannot be read: {reason}.", path=path, reason=error.strerror
         ) from error
     except UnicodeDecodeError as error:
         raise RecipeError(
-            tr("{path}: the table cannot be read: it is not UTF-8 text.", path=path)
+            "{path}: the table cannot be read: it is not UTF-8 text.", path=path
         ) from error
     try:
         fields = load_yaml(text)
@@ -275,11 +275,8 @@ def load_table(path: Path) -> ArchitectureTable:
         raise RecipeError(not_yaml(str(path), error, text)) from error
     if not isinstance(fields, dict):
         raise RecipeError(
-            tr(
-                "{path}: not a table of an architecture, which has fields such as family and "
-                "spaces.",
-                path=path,
-            )
+            "{path}: not a table of an architecture, which has fields such as family and spaces.",
+            path=path,
         )
     try:
         return ArchitectureTable.model_validate(fields)
@@ -294,7 +291,7 @@ def load_table(path: Path) -> ArchitectureTable:
             else validation_message(problem)
             for problem in error.errors(include_url=False)[:MAX_PROBLEMS]
         )
-        raise RecipeError(tr("{path}: {problems}.", path=path, problems=problems)) from error
+        raise RecipeError("{path}: {problems}.", path=path, problems=problems) from error
 
 
 def name_pattern(pattern: str) -> re.Pattern[str]:

@@ -142,7 +142,7 @@ def _sample(plan: CompactPlan) -> str:
 
 def _lines(plan: CompactPlan) -> Iterator[str]:
     from prune_gui.recipe.compaction.folding import unfolded_notes  # torch: slow to import
-    from prune_gui.recipe.compaction.note import inexact_notes, loading_note
+    from prune_gui.recipe.contents_note import inexact_notes, loading_note
 
     before, after = plan.before, plan.after
     rows = [("", "Before", "After", "Share")]

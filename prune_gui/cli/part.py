@@ -82,12 +82,9 @@ def part(
     them. Without it, a part does one stage and ends; run all parts again for the next stage, until
     they say that they are done. A part that was killed is run again. Then run merge.
     """
+    from prune_gui.errors import PartsMissingError
     from prune_gui.recipe.output import OutputOptions  # slow to import
-    from prune_gui.recipe.shares import (  # torch: slow to import
-        PartsMissingError,
-        SharedJob,
-        run_part,
-    )
+    from prune_gui.recipe.shares import SharedJob, run_part
 
     with opened_checkpoint(checkpoint, state) as opened:
         shared = SharedJob(

@@ -121,19 +121,15 @@ def with_amount(step: Step, amount: Amount) -> Step:
     """Return a copy of a step with another amount."""
     method = step.method
     if not has_amount(method):
-        raise RecipeError(
-            tr("{method} has no amount. Choose another step.", method=tr(method.title))
-        )
+        raise RecipeError("{method} has no amount. Choose another step.", method=tr(method.title))
     try:
         changed = type(method).model_validate({**method.model_dump(), "amount": amount})
     except ValidationError as error:
         raise RecipeError(
-            tr(
-                "{method} does not accept the amount {amount}: {reason}.",
-                method=tr(method.title),
-                amount=amount,
-                reason=validation_message(error.errors()[0]),
-            )
+            "{method} does not accept the amount {amount}: {reason}.",
+            method=tr(method.title),
+            amount=amount,
+            reason=validation_message(error.errors()[0]),
         ) from error
     return step.model_copy(update={"method": changed})
 

@@ -82,11 +82,8 @@ class AuxiliaryFiles:
             if "\n" not in str(error):
                 raise RecipeError(str(error)) from error
             raise RecipeError(
-                tr(
-                    "Opening {path} requires running code. Open it by itself to see how to convert "
-                    "it.",
-                    path=path,
-                )
+                "Opening {path} requires running code. Open it by itself to see how to convert it.",
+                path=path,
             ) from error
         weakref.finalize(self, file.close)
         others = FileStamps.of({file.path, *file.files} - {Path(path)})
@@ -108,26 +105,22 @@ class AuxiliaryFiles:
         info = scores_tensor(file, target) if what == "scores" else file.tensors.get(target.name)
         if info is None:
             raise RecipeError(
-                tr(
-                    "{path} has no tensor named {name}. Add it to the file, or leave the parameter "
-                    "out of the targets.",
-                    path=path,
-                    name=target.name,
-                )
+                "{path} has no tensor named {name}. Add it to the file, or leave the parameter "
+                "out of the targets.",
+                path=path,
+                name=target.name,
             )
         columns = target.shape[layout.input_dim :][:1] if len(target.shape) > 1 else ()
         by_column = what == "scores" and columns != ()
         if info.shape != target.shape and not (by_column and info.shape == columns):
             message = OTHER_COLUMNS if by_column else OTHER_SHAPE
             raise RecipeError(
-                tr(
-                    message,
-                    path=path,
-                    name=target.name,
-                    found=list(info.shape),
-                    shape=list(target.shape),
-                    columns=list(columns),
-                )
+                message,
+                path=path,
+                name=target.name,
+                found=list(info.shape),
+                shape=list(target.shape),
+                columns=list(columns),
             )
         if what != "mask":
             _check_floats(path, info, NO_SCORES if what == "scores" else NO_WEIGHTS)
@@ -139,16 +132,14 @@ class AuxiliaryFiles:
         info = file.tensors.get(key)
         if info is None:
             raise RecipeError(
-                tr(
-                    "{path} has no vector named {name}. Add it to the file, or leave the group out "
-                    "of the targets.",
-                    path=path,
-                    name=key,
-                )
+                "{path} has no vector named {name}. Add it to the file, or leave the group out "
+                "of the targets.",
+                path=path,
+                name=key,
             )
         if info.shape != (length,):
             raise RecipeError(
-                tr(OTHER_LENGTH, path=path, name=key, found=list(info.shape), count=length)
+                OTHER_LENGTH, path=path, name=key, found=list(info.shape), count=length
             )
         _check_floats(path, info, NO_SCORES)
         return weight_reader(file, info)
@@ -156,7 +147,7 @@ class AuxiliaryFiles:
 
 def _check_floats(path: str, info: TensorInfo, message: str) -> None:
     if info.not_prunable:
-        raise RecipeError(tr(message, path=path, name=info.name, reason=tr(info.not_prunable)))
+        raise RecipeError(message, path=path, name=info.name, reason=tr(info.not_prunable))
 
 
 @dataclass(frozen=True)
@@ -243,12 +234,10 @@ def scores_tensor(file: Checkpoint, target: TensorInfo) -> TensorInfo | None:
         return file.tensors.get(target.name)
     if recorded.statistic in LAYER_STATISTICS:
         raise RecipeError(
-            tr(
-                "{path} holds {statistic} of layer inputs, which are no scores of weights. Use a "
-                "file of activations, ria, fisher, obd or taylor.",
-                path=str(file.path),
-                statistic=recorded.statistic,
-            )
+            "{path} holds {statistic} of layer inputs, which are no scores of weights. Use a "
+            "file of activations, ria, fisher, obd or taylor.",
+            path=str(file.path),
+            statistic=recorded.statistic,
         )
     return recorded_tensor(file, recorded, target)
 
@@ -262,14 +251,12 @@ def recorded_tensor(
         return None
     if recorded.shapes[name] != target.shape:
         raise RecipeError(
-            tr(
-                "{path} was recorded for another model: there {name} has shape {found}, but the "
-                "parameter has {shape}. Record the statistics of this model.",
-                path=str(file.path),
-                name=name,
-                found=list(recorded.shapes[name]),
-                shape=list(target.shape),
-            )
+            "{path} was recorded for another model: there {name} has shape {found}, but the "
+            "parameter has {shape}. Record the statistics of this model.",
+            path=str(file.path),
+            name=name,
+            found=list(recorded.shapes[name]),
+            shape=list(target.shape),
         )
     return file.tensors.get(name)
 

@@ -1,8 +1,10 @@
-"""What a new file has besides the pruned parameters, in a sentence for the user."""
+"""What a new file has, keeps and loses, and which programs load it, in sentences for the user."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -10,15 +12,17 @@ import torch
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, TensorWriter
 from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.checkpoint.spans import SpanCheckpoint
+from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.torch.writing import is_reduced
 from prune_gui.checkpoint.write.entries import keyed_writers
-from prune_gui.language import deferred, listed, tr
+from prune_gui.language import deferred, join_clauses, listed, tr, trn
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.compaction.note import plan_note
-from prune_gui.recipe.compaction.plan import compact_plan
+from prune_gui.recipe.compaction.folding import unfolded_notes
+from prune_gui.recipe.compaction.network import read_config
+from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.exporting import surroundings
 from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
@@ -138,3 +142,113 @@ def _storages(state: State) -> set[int]:
         for _, tensor in tensors_of(state)
         if tensor.layout == torch.strided and tensor.numel() and not tensor.is_meta
     }
+
+
+def plan_note(plan: CompactPlan, target: OutputPath) -> str:
+    """Return a summary of a plan for an output path."""
+    units = join_clauses(
+        tr(
+            "{title}: {after:,} of {before:,}",
+            title=tr(space.title),
+            after=space.after,
+            before=space.before,
+        )
+        for space in plan.spaces
+    )
+    kept = trn(
+        "Keeps {count:,} of {total:,} parameter ({units}).",
+        "Keeps {count:,} of {total:,} parameters ({units}).",
+        plan.after.parameters,
+        total=plan.before.parameters,
+        units=units,
+    )
+    notes = (
+        kept,
+        _multiply_adds_note(plan),
+        loading_note(plan, target),
+        *inexact_notes(plan),
+        *constant_notes(plan),
+    )
+    return " ".join(filter(None, notes))
+
+
+def constant_notes(plan: CompactPlan) -> list[str]:
+    """Return what happens to units that emit a constant, in a few sentences."""
+    names = [tensor.name for tensor in plan.folded]
+    folded = trn(
+        "{count:,} parameter takes over the constants of removed units: {names}.",
+        "{count:,} parameters take over the constants of removed units: {names}.",
+        len(names),
+        names=listed(names),
+    )
+    return [*([folded] if names else []), *unfolded_notes(plan.unfolded)]
+
+
+def inexact_notes(plan: CompactPlan) -> list[str]:
+    """Return why the network may compute something else than with zeros, one sentence each."""
+    guess = tr(
+        "Which channels belong together is a guess from the shapes and the order of the file: "
+        "compare the outputs with those of the finalized form."
+    )
+    inexact = [
+        tr(
+            "Without the pruned {title} the network may compute something else than with zeros in "
+            "their place: evaluate it.",
+            title=tr(space.title),
+        )
+        for space in plan.spaces
+        if not space.exact
+    ]
+    return [*([guess] if plan.guessed else []), *inexact]
+
+
+def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:
+    """Return which programs load the result, in sentences; without a target, from a new folder."""
+    single = target is not None and not target.is_folder
+    config_note = _config_note(plan, target.path.parent) if target and single else ""
+    if plan.problems:
+        return tr("No known program loads it: {problem}", problem=plan.problems[0])
+    if plan.needs_loader:
+        loader_note = tr("The loader script that is saved with it loads it.")
+        return f"{loader_note} {config_note}".rstrip()
+    if plan.config is None and plan.changes:
+        changes = _changes(plan)
+        return tr("To load it, change these fields of the config: {changes}.", changes=changes)
+    return config_note if single else tr("from_pretrained loads the folder.")
+
+
+def _multiply_adds_note(plan: CompactPlan) -> str:
+    """Return the multiply-adds before and after in a sentence; "" if they are not known."""
+    before, after, size = plan.before.multiply_adds, plan.after.multiply_adds, plan.image_size
+    if before is None or after is None:
+        return ""
+    if size is None:
+        return tr(
+            "Needs {after:,} of {before:,} multiply-adds per token.", after=after, before=before
+        )
+    return tr(
+        "Needs {after:,} of {before:,} multiply-adds per image of {size} x {size}, with the "
+        "strides of torchvision's networks.",
+        after=after,
+        before=before,
+        size=size,
+    )
+
+
+def _config_note(plan: CompactPlan, folder: Path) -> str:
+    """Return a sentence on the config.json beside a single file; "" if there is nothing to say."""
+    if plan.config is None:
+        return ""
+    if not os.path.lexists(folder / CONFIG_NAME) or read_config(folder) == plan.config:
+        return tr("The config.json that fits is saved beside it.")
+    if not plan.changes:
+        return ""
+    return tr(
+        "{path} stays as it is. To load the file, change these fields in a copy of it: {changes}.",
+        path=folder / CONFIG_NAME,
+        changes=_changes(plan),
+    )
+
+
+def _changes(plan: CompactPlan) -> str:
+    return listed([f"{key}: {value}" for key, value in plan.changes.items()])

@@ -20,7 +20,6 @@ from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
-from prune_gui.language import tr
 from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
@@ -144,11 +143,9 @@ def write(
     target = OutputPath.of(checkpoint, out, options)
     if options.compressed and target.is_folder:
         raise CheckpointError(
-            tr(
-                "{folder}: shards cannot be compressed, because programs map them into memory. "
-                "Save without compression, or as a single file.",
-                folder=target.location,
-            )
+            "{folder}: shards cannot be compressed, because programs map them into memory. "
+            "Save without compression, or as a single file.",
+            folder=target.location,
         )
     form = options.form
     if form == "compact":
@@ -157,10 +154,8 @@ def write(
     if options.zero_moments:
         if form != "finalized" or target.is_folder or target.is_tensors_only:
             raise CheckpointError(
-                tr(
-                    "Moments can be set to zero only in the finalized form, in a single file with "
-                    "all objects of the input."
-                )
+                "Moments can be set to zero only in the finalized form, in a single file with "
+                "all objects of the input."
             )
         entries = with_zeroed_moments(entries, resolution)
     files = extra_files_of(resolution, target, options)
@@ -226,7 +221,7 @@ def _upload_to(
     if target.url is None:
         return nullcontext()
     if target.path in checkpoint.files:
-        raise CheckpointError(tr("{url} is open. Save under another name.", url=target.url))
+        raise CheckpointError("{url} is open. Save under another name.", url=target.url)
     from prune_gui.checkpoint.remote.destination import uploading  # optional
 
     return uploading(target.url, target.main, is_folder=target.is_folder, overwrite=overwrite)
@@ -248,7 +243,7 @@ def parts_to_write(
         check_uncorrected(resolution.corrections)
     tensors = list(parts(resolution, options.form))
     if not tensors:
-        raise RecipeError(tr("There are no masks to write: no step targets any parameter."))
+        raise RecipeError("There are no masks to write: no step targets any parameter.")
     return tensors
 
 
@@ -287,11 +282,9 @@ def extra_files_of(
         plan = _plan(resolution, options)
         if plan.tokens and not (target.is_folder and plan.config is not None):
             raise RecipeError(
-                tr(
-                    "{file}: without some tokens, the tokenizer and config.json change, too. Save "
-                    "to a folder, from a checkpoint with a config.json beside it.",
-                    file=target.path.name,
-                )
+                "{file}: without some tokens, the tokenizer and config.json change, too. Save "
+                "to a folder, from a checkpoint with a config.json beside it.",
+                file=target.path.name,
             )
         is_folder = target.is_folder
         files = adapted_files(files, plan) if is_folder else config_beside(plan, target.path)

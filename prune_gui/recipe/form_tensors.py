@@ -16,7 +16,6 @@ from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.moments import moments
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
@@ -140,7 +139,7 @@ def with_zeroed_moments(
     checkpoint = resolution.checkpoint
     if not isinstance(checkpoint, TorchCheckpoint) or not (found := moments(checkpoint)):
         raise CheckpointError(
-            tr("{file} has no optimizer state with moments.", file=checkpoint.path.name)
+            "{file} has no optimizer state with moments.", file=checkpoint.path.name
         )
     return [
         replace(

@@ -19,6 +19,7 @@ LOADER: Final = Template('''\
 """Written by Prune GUI. Loads the checkpoint in the same folder."""
 
 ${imports}
+from torch.nn.utils import prune
 
 
 def load(model: torch.nn.Module, folder: Path = ${folder}) -> torch.nn.Module:
@@ -231,17 +232,29 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
             wherever it is pasted; otherwise, and for a remote output, it looks in the folder that
             it is in.
     """
-    prune = "from torch.nn.utils import prune"
+    is_fixed = anywhere and target.url is None
     return LOADER.substitute(
-        imports="\n".join([*import_lines(target), prune]),
-        folder=f"Path({str(_folder(target).absolute())!a})"
-        if anywhere and target.url is None
-        else HERE,
-        reading="\n".join(
-            f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
-        ),
-        filling=FILLING,
+        _common_parts(checkpoint, target),
+        folder=f"Path({str(_folder(target).absolute())!a})" if is_fixed else HERE,
     )
+
+
+def compact_loader_text(checkpoint: Checkpoint, target: OutputPath) -> str:
+    """Return a script whose `load()` or `load(model)` loads the compact form at `target`."""
+    return COMPACT_LOADER.substitute(_common_parts(checkpoint, target))
+
+
+def _common_parts(checkpoint: Checkpoint, target: OutputPath) -> dict[str, str]:
+    """Return what all loader scripts of an output have in common, by its name in the templates."""
+    index = ["import json"] if target.is_sharded else []
+    reader = [target.format.load_import] if target.format.load_import else []
+    imports = [*index, "import warnings", "from pathlib import Path", "", "import torch", *reader]
+    reading = _reading_lines(target, root_in(checkpoint, target))
+    return {
+        "imports": "\n".join(imports),
+        "reading": "\n".join(f"    {line}" for line in reading),
+        "filling": FILLING,
+    }
 
 
 def _folder(target: OutputPath) -> Path:
@@ -256,14 +269,7 @@ def root_in(checkpoint: Checkpoint, target: OutputPath) -> Sequence[str | int]:
     return checkpoint.root if is_nested else ()
 
 
-def import_lines(target: OutputPath) -> Sequence[str]:
-    """Return the imports of a script that reads a checkpoint."""
-    index = ["import json"] if target.is_sharded else []
-    reader = [target.format.load_import] if target.format.load_import else []
-    return [*index, "import warnings", "from pathlib import Path", "", "import torch", *reader]
-
-
-def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
+def _reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
     """Return the lines that build the dictionary `state`."""
     main, load_code = ascii(target.main), target.format.load_code
     if not target.is_sharded:
@@ -285,14 +291,3 @@ def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
     yield "import prune_gui"
     yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"
     yield "    state = {key: checkpoint.read_key(key) for key in checkpoint.keys}"
-
-
-def compact_loader_text(checkpoint: Checkpoint, target: OutputPath) -> str:
-    """Return a script whose `load()` or `load(model)` loads the compact form at `target`."""
-    return COMPACT_LOADER.substitute(
-        imports="\n".join(import_lines(target)),
-        reading="\n".join(
-            f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
-        ),
-        filling=FILLING,
-    )

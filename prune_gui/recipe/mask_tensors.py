@@ -82,12 +82,12 @@ def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | No
             if info.pair is not None or (made is not None and made.form == "masks"):
                 masks.add(info.name)
         shapes = {name: file.tensors[name].shape for name in masks}
-    names = [info.name for info in checkpoint.tensors.values() if _fits(info, shapes)]
+    names = [
+        info.name
+        for info in checkpoint.tensors.values()
+        if not info.not_prunable and shapes.get(info.name) == info.shape
+    ]
     if not names:
         return None
     targets = patterns_for(names, checkpoint.tensors.values())
     return Step(method=CustomFromMask(mask=str(path.absolute())), targets=targets)
-
-
-def _fits(info: TensorInfo, shapes: dict[str, tuple[int, ...]]) -> bool:
-    return not info.not_prunable and shapes.get(info.name) == info.shape

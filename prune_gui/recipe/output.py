@@ -17,7 +17,6 @@ from prune_gui.checkpoint.sharded.writing import index_name, is_clearly_folder
 from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.location import Location
 
 Form = Literal["finalized", "reparametrized", "masks", "compact"]
@@ -124,10 +123,7 @@ class OutputPath:
             return cls(location, True, format_named(checkpoint.format), main, shard_size)
         if shard_size is not None:
             raise CheckpointError(
-                tr(
-                    "{path} is the name of a single file. Specify a folder for the shards.",
-                    path=out,
-                )
+                "{path} is the name of a single file. Specify a folder for the shards.", path=out
             )
         name = checkpoint.path.name
         is_no_file = is_clearly_folder(out) and format_by_suffix(path) is None
@@ -139,11 +135,9 @@ class OutputPath:
         files = [os.path.realpath(file) for file in checkpoint.files]
         if len(files) > 1 and os.path.realpath(path) in files:
             raise CheckpointError(
-                tr(
-                    "{path} is one of the shards of the open checkpoint, which would be damaged. "
-                    "Choose another name.",
-                    path=path,
-                )
+                "{path} is one of the shards of the open checkpoint, which would be damaged. "
+                "Choose another name.",
+                path=path,
             )
         return cls(location, False, _file_format(checkpoint, out, path), path.name)
 
@@ -158,7 +152,7 @@ def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path
         and not os.fspath(out).endswith((os.sep, "/"))
     )
     if format_by_suffix(path) is None and path.is_dir():
-        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=path))
+        raise CheckpointError("{path} is a folder. Specify a file name.", path=path)
     if is_like_input and format_by_suffix(path) is None:
         return format_named(checkpoint.format)
     return format_to_write(path)

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import takewhile
 from re import Match
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.recipe.selector import CONDITION, CONDITION_FIELDS, CountProperty, select
+from prune_gui.recipe.selector import CONDITION, CONDITION_FIELDS, CountProperty, select, select_in
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -162,29 +162,25 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
 
     A condition on sparsity is assumed to hold, because it depends on earlier steps.
     """
-    every = checkpoint.tensors.values()
-
-    def matching(patterns: Iterable[str], *, every_kind: bool = False) -> list[TensorInfo]:
-        module_types = partial(getattr, checkpoint, "module_types")
-        return select(tuple(patterns), every, module_types=module_types, every_kind=every_kind)
-
-    protecting = matching(recipe.protect, every_kind=True) if recipe.protect else []
+    protect = recipe.protect
+    protecting = select_in(checkpoint, protect, every_kind=True) if protect else []
     protected = {info.name for info in protecting}
     matches = []
     for number, step in enumerate(recipe.steps, start=1):
         if not step.enabled:
             continue
         reduced = {text: _without_counts(text) for text in step.targets}
+        patterns, every_kind = list(filter(None, reduced.values())), step.method.takes_every_kind
         targets = tuple(
             info.name
-            for info in matching(
-                filter(None, reduced.values()), every_kind=step.method.takes_every_kind
-            )
+            for info in select_in(checkpoint, patterns, every_kind=every_kind)
             if not info.not_prunable and info.name not in protected
         )
         including = [text for text in reduced if not text.startswith("!")]
         unmatched = tuple(
-            text for text in including if not matching([reduced[text]], every_kind=True)
+            text
+            for text in including
+            if not select_in(checkpoint, [reduced[text]], every_kind=True)
         )
         matches.append(StepMatch(number, step, targets, unmatched))
     return tuple(matches)

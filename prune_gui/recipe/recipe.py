@@ -158,11 +158,11 @@ class Recipe(BaseModel):
         except OSError as error:
             reason = error.strerror
             raise RecipeError(
-                tr("{path}: the recipe cannot be read: {reason}.", path=path, reason=reason)
+                "{path}: the recipe cannot be read: {reason}.", path=path, reason=reason
             ) from error
         except UnicodeDecodeError as error:
             raise RecipeError(
-                tr("{path}: the recipe cannot be read: it is not UTF-8 text.", path=path)
+                "{path}: the recipe cannot be read: it is not UTF-8 text.", path=path
             ) from error
         return cls.from_yaml(text, source=str(path), folder=path.parent)
 
@@ -190,10 +190,7 @@ class Recipe(BaseModel):
             raise RecipeError(not_yaml(source, error, text)) from error
         if not isinstance(fields, dict):
             raise RecipeError(
-                tr(
-                    "{recipe}: not a recipe, which has fields such as version and steps.",
-                    recipe=source,
-                )
+                "{recipe}: not a recipe, which has fields such as version and steps.", recipe=source
             )
         return cls.validated(fields, source, folder)
 
@@ -205,9 +202,7 @@ class Recipe(BaseModel):
         except ValidationError as error:
             told = telling(error.errors(include_url=False), depth=3)  # steps, a number, a field
             problems = tr("; ").join(dict.fromkeys(map(_explain, told[:MAX_PROBLEMS])))
-            raise RecipeError(
-                tr("{recipe}: {problems}.", recipe=source, problems=problems)
-            ) from error
+            raise RecipeError("{recipe}: {problems}.", recipe=source, problems=problems) from error
 
     def to_yaml(self) -> str:
         """Return the recipe as YAML, with paths as the user wrote them.
@@ -234,7 +229,7 @@ class Recipe(BaseModel):
             RecipeError: there are more than `MAX_STEPS` steps.
         """
         if len(steps) > MAX_STEPS:
-            raise RecipeError(tr("A recipe holds at most {most} steps.", most=MAX_STEPS))
+            raise RecipeError("A recipe holds at most {most} steps.", most=MAX_STEPS)
         return self.model_copy(update={"steps": steps})
 
     def with_table(self, table: Path | None, folder: Path | None = None) -> Self:

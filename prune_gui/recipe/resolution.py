@@ -32,8 +32,8 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
+from prune_gui.recipe.correction.corrected_values import CorrectedValues, values_key
 from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
-from prune_gui.recipe.correction.values import CorrectedValues, values_key
 from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.outcome import (
     Contents,
@@ -46,7 +46,7 @@ from prune_gui.recipe.outcome import (
 )
 from prune_gui.recipe.provenance import pruned_before
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step
-from prune_gui.recipe.selector import select
+from prune_gui.recipe.selector import select_in
 from prune_gui.recipe.stack import AppliedStep, Masks
 from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout
 from prune_gui.recipe.step_targets import StepTargets, step_targets
@@ -127,12 +127,10 @@ class Resolution(Masks):
         sides = list(zip(index, info.shape, strict=False))
         if len(index) != len(info.shape) or not all(-n <= i < n for i, n in sides):
             raise RecipeError(
-                tr(
-                    "{name} has shape {shape}: it has no element {index}.",
-                    name=name,
-                    shape=list(info.shape),
-                    index=list(index),
-                )
+                "{name} has shape {shape}: it has no element {index}.",
+                name=name,
+                shape=list(info.shape),
+                index=list(index),
             )
         position = tuple(i % n for i, n in sides)
         flat = int(np.ravel_multi_index(position, info.shape))
@@ -149,9 +147,7 @@ class Resolution(Masks):
         """The names of the parameters that the recipe protects from all steps."""
         if not self.recipe.protect:
             return frozenset()
-        module_types = partial(getattr, self.checkpoint, "module_types")
-        every, patterns = self.checkpoint.tensors.values(), self.recipe.protect
-        found = select(patterns, every, module_types=module_types, every_kind=True)
+        found = select_in(self.checkpoint, self.recipe.protect, every_kind=True)
         return frozenset(info.name for info in found)
 
     @cached_property
@@ -211,7 +207,8 @@ class Resolution(Masks):
                 return self._with_correction(recipe, step.method, chosen)
             remarks = dict(chosen.remarks)
             targets = [self._target(info, chosen.method) for info in chosen.infos]
-            before = tuple((target.name, self._predicates(target.name)) for target in targets)
+            stacks = ((target.name, self.layers.get(target.name, ())) for target in targets)
+            before = tuple((name, tuple(one.predicate for one in steps)) for name, steps in stacks)
             decisions = self._decisions(
                 (chosen.method, repr(chosen.amounts), files, before),
                 lambda: chosen.decide(targets, self.checkpoint, self._auxiliary_files, monitor),
@@ -267,9 +264,6 @@ class Resolution(Masks):
         if isinstance(method, Tokens):
             return selected_tokens(method, self.checkpoint, table), *stamps
         return *map(self._auxiliary_files.file, method.files.values()), *stamps
-
-    def _predicates(self, name: str) -> tuple[Predicate, ...]:
-        return tuple(applied.predicate for applied in self.layers.get(name, ()))
 
     def _target(self, info: TensorInfo, method: Method) -> Target:
         pruned, total = self.counts[info.name]

@@ -15,7 +15,6 @@ from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
-from prune_gui.language import tr
 from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.recipe import script_prelude
 from prune_gui.recipe.amounts import grouped_by_amount
@@ -81,11 +80,9 @@ def python_script(resolution: Resolution, out: Path) -> str:
     check_nothing_special(out, (), resolution.checkpoint, SAFETENSORS.special_refusal)
     if resolution.checkpoint.url is not None:
         raise RecipeError(
-            tr(
-                "{url} is remote, and the program would need a local file. Download it, and open "
-                "that file.",
-                url=resolution.checkpoint.url,
-            )
+            "{url} is remote, and the program would need a local file. Download it, and open "
+            "that file.",
+            url=resolution.checkpoint.url,
         )
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
@@ -103,7 +100,11 @@ def python_script(resolution: Resolution, out: Path) -> str:
     if len(parts) > 2:
         parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
     parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, SET_STATE]
-    parts += [f"state[{alias!r}] = state[{name!r}]" for alias, name in _aliases(resolution)]
+    parts += [
+        f"state[{alias!r}] = state[{name!r}]"
+        for name in resolution.layers
+        for alias in checkpoint.tensors[name].aliases
+    ]
     parts += _saving(resolution, out)
     return "\n".join(parts)
 
@@ -187,12 +188,6 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
     if [info.name for info in found] == targets:
         return f"matching({', '.join(map(repr, step.targets))})"
     return _text(targets)
-
-
-def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
-    for name in resolution.layers:
-        for alias in resolution.checkpoint.tensors[name].aliases:
-            yield alias, name
 
 
 def _saving(resolution: Resolution, out: Path) -> Iterator[str]:

@@ -12,15 +12,12 @@ from fnmatch import fnmatchcase, translate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from prune_gui.checkpoint import TensorInfo
+from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from prune_gui.checkpoint import Checkpoint, TensorInfo
 
     Count = int | NDArray[np.int64]
 
@@ -161,11 +158,9 @@ class Condition:
         if isinstance(field, TextProperty):
             if relation not in (":", "=") or not value:
                 raise RecipeError(
-                    tr(
-                        "{condition} is not a condition: write {field}:glob.",
-                        condition=text,
-                        field=name,
-                    )
+                    "{condition} is not a condition: write {field}:glob.",
+                    condition=text,
+                    field=name,
                 )
             return cls(field, relation, value.lower())
         number = math.inf
@@ -174,13 +169,10 @@ class Condition:
                 number = float(match[1]) * MULTIPLES.get(match[2], 1)
         if number == math.inf:
             raise RecipeError(
-                tr(
-                    "{condition} is not a condition: write a number after {field}, as in "
-                    "{examples}.",
-                    condition=text,
-                    field=name,
-                    examples=condition_examples(numbers_only=True),
-                )
+                "{condition} is not a condition: write a number after {field}, as in {examples}.",
+                condition=text,
+                field=name,
+                examples=condition_examples(numbers_only=True),
             )
         return cls(field, relation, number)
 
@@ -222,12 +214,10 @@ class Pattern:
         body = text.removeprefix("!")
         if len(text) > MAX_PATTERN_CHARS and _plain_name(body) is None:
             raise RecipeError(
-                tr(
-                    "a pattern has {length:,} characters, more than {limit:,}. Write several "
-                    "shorter ones.",
-                    length=len(text),
-                    limit=MAX_PATTERN_CHARS,
-                )
+                "a pattern has {length:,} characters, more than {limit:,}. Write several "
+                "shorter ones.",
+                length=len(text),
+                limit=MAX_PATTERN_CHARS,
             )
         matches = [match for match in CONDITION.finditer(body) if match[1] in CONDITION_FIELDS]
         if not matches:
@@ -305,6 +295,18 @@ def select(
     includes = _matcher(including, counts, types, every_kind=every_kind)
     excludes = _matcher(excluding, counts, types, every_kind=True)
     return [tensor for tensor in tensors if includes(tensor) and not excludes(tensor)]
+
+
+def select_in(
+    checkpoint: Checkpoint,
+    patterns: Sequence[str],
+    counts: Counts = NOTHING,
+    *,
+    every_kind: bool = False,
+) -> list[TensorInfo]:
+    """Return the tensors of a checkpoint that patterns match; see `select`."""
+    tensors = checkpoint.tensors.values()
+    return select(patterns, tensors, counts, lambda: checkpoint.module_types, every_kind=every_kind)
 
 
 def _plain_name(glob: str) -> str | None:

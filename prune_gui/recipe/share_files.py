@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from prune_gui.checkpoint.write.atomic import replace_bytes
-from prune_gui.errors import PruneGuiError
-from prune_gui.language import tr
+from prune_gui.errors import JobError
 from prune_gui.pruning.predicates.channels import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
@@ -35,10 +34,6 @@ LENGTH_BYTES: Final = 8
 KEY: Final = "share"
 """Of the JSON in the metadata."""
 INTEGERS: Final = range(-(1 << 63), 1 << 64)
-
-
-class JobError(PruneGuiError):
-    """The work folder of a job cannot be used."""
 
 
 class Share(NamedTuple):
@@ -78,7 +73,7 @@ def read_share(path: Path) -> Share:
 
 
 def _damaged(path: Path) -> JobError:
-    return JobError(tr("{file} is damaged. Delete it, and run its part again.", file=path))
+    return JobError("{file} is damaged. Delete it, and run its part again.", file=path)
 
 
 def _decode(octets: bytes) -> Share:

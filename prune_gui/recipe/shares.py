@@ -22,15 +22,16 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.write.atomic import replace_bytes
+from prune_gui.errors import JobError, PartsMissingError
 from prune_gui.executor import Result, Task, use_executor
-from prune_gui.language import listed, tr
+from prune_gui.language import listed
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe.exporting import is_written_by_tasks, write
 from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolved
-from prune_gui.recipe.share_files import JobError, Share, read_share, write_share
+from prune_gui.recipe.share_files import Share, read_share, write_share
 from prune_gui.regular_files import read_regular
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,6 @@ MISFITS: Final = (
 """What results raise that do not belong to the checkpoint and the recipe."""
 POLL_S: Final = 0.5
 """Interval between two looks for the files of other parts."""
-
-
-class PartsMissingError(JobError):
-    """A stage needs the files of parts that have not done their share."""
 
 
 class _PartDone(Exception):  # noqa: N818 - an outcome, not an error
@@ -87,20 +84,16 @@ class SharedJob:
             )
         except (OSError, ValidationError) as error:
             raise JobError(
-                tr(
-                    "{folder} is not the work folder of a job: {file} cannot be read. Run the "
-                    "parts first.",
-                    folder=folder,
-                    file=JOB_NAME,
-                )
+                "{folder} is not the work folder of a job: {file} cannot be read. Run the "
+                "parts first.",
+                folder=folder,
+                file=JOB_NAME,
             ) from error
         if any(folder.glob(OLD_SHARES)):
             raise JobError(
-                tr(
-                    "The files in {folder} were made by another version of the program. Delete "
-                    "the folder, and run the parts again.",
-                    folder=folder,
-                )
+                "The files in {folder} were made by another version of the program. Delete "
+                "the folder, and run the parts again.",
+                folder=folder,
             )
         return job
 
@@ -110,11 +103,9 @@ class SharedJob:
             replace_bytes(folder / JOB_NAME, _job_type().dump_json(self))
         if SharedJob.load(folder) != self:
             raise JobError(
-                tr(
-                    "{folder} is the work folder of another job. Choose an empty folder, or delete "
-                    "this one.",
-                    folder=folder,
-                )
+                "{folder} is the work folder of another job. Choose an empty folder, or delete "
+                "this one.",
+                folder=folder,
             )
 
     def open(self) -> Checkpoint:
@@ -123,11 +114,9 @@ class SharedJob:
         if checkpoint.files_digest().hex() != self.digest:
             checkpoint.close()
             raise JobError(
-                tr(
-                    "{path} was changed since the job began. Delete the work folder, and run all "
-                    "parts again.",
-                    path=self.checkpoint,
-                )
+                "{path} was changed since the job began. Delete the work folder, and run all "
+                "parts again.",
+                path=self.checkpoint,
             )
         return checkpoint
 
@@ -243,12 +232,10 @@ class _Shares:
 
     def _misfit(self) -> JobError:
         return JobError(
-            tr(
-                "The files of the parts do not fit each other, the checkpoint and the recipe. "
-                "Delete the work folder {folder}, and run all parts again with the same version "
-                "of the program.",
-                folder=self.folder,
-            )
+            "The files of the parts do not fit each other, the checkpoint and the recipe. "
+            "Delete the work folder {folder}, and run all parts again with the same version "
+            "of the program.",
+            folder=self.folder,
         )
 
     def _do_share(
@@ -268,13 +255,11 @@ class _Shares:
             monitor.advance()
             if not self.wait:
                 raise PartsMissingError(
-                    tr(
-                        "Stage {stage} of the job needs part {parts} of {count}. Run it, and then "
-                        "this command again.",
-                        stage=self.stage,
-                        parts=listed([str(part + 1) for part in missing]),
-                        count=self.parts,
-                    )
+                    "Stage {stage} of the job needs part {parts} of {count}. Run it, and then "
+                    "this command again.",
+                    stage=self.stage,
+                    parts=listed([str(part + 1) for part in missing]),
+                    count=self.parts,
                 )
             time.sleep(POLL_S)
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
@@ -184,12 +183,10 @@ class Masks:
         shape = self._info(name).shape
         if len(tile) != len(shape) or any(part.step not in (None, 1) for part in tile):
             raise RecipeError(
-                tr(
-                    "{name} has shape {shape}; a tile of it is {dims} slices of step 1.",
-                    name=name,
-                    shape=list(shape),
-                    dims=len(shape),
-                )
+                "{name} has shape {shape}; a tile of it is {dims} slices of step 1.",
+                name=name,
+                shape=list(shape),
+                dims=len(shape),
             )
         ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
         out = np.empty([len(indices) for indices in ranges], np.uint8)
@@ -206,5 +203,5 @@ class Masks:
             return self.checkpoint.tensors[name]
         except KeyError:
             raise RecipeError(
-                tr("{path} has no parameter named {name}.", path=self.checkpoint.path, name=name)
+                "{path} has no parameter named {name}.", path=self.checkpoint.path, name=name
             ) from None

@@ -15,7 +15,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.moments import named_moments
 from prune_gui.errors import CheckpointError, RecipeError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.decisions.base import Content, GroupScores, Target
 from prune_gui.pruning.methods import Method
@@ -78,14 +78,12 @@ def _check_keys(
     for name in unknown:
         if name not in keys:
             raise RecipeError(
-                tr(
-                    "{path}: {name} is the name of no group of units in {file}; they are named "
-                    "like {example}. Rename it or remove it.",
-                    path=path,
-                    name=name,
-                    file=checkpoint.path.name,
-                    example=example.key,
-                )
+                "{path}: {name} is the name of no group of units in {file}; they are named "
+                "like {example}. Rename it or remove it.",
+                path=path,
+                name=name,
+                file=checkpoint.path.name,
+                example=example.key,
             )
 
 
@@ -101,30 +99,26 @@ def _of_weights(
     ]
     if not members:
         raise RecipeError(
-            tr(
-                "{path} has no scores of {group}: neither a vector {key} with one score for each "
-                "of its {count:,} units, nor a tensor with the name of a parameter, such as "
-                "{example}.",
-                path=path,
-                group=group.label,
-                key=group.key,
-                count=group.size,
-                example=group.producers[0],
-            )
+            "{path} has no scores of {group}: neither a vector {key} with one score for each "
+            "of its {count:,} units, nor a tensor with the name of a parameter, such as "
+            "{example}.",
+            path=path,
+            group=group.label,
+            key=group.key,
+            count=group.size,
+            example=group.producers[0],
         )
     if all(member.dim is None for member in members):
         scored = {member.offset for member in members}
         missing = [member for member in group.members if member.offset not in scored]
         if missing:
             raise RecipeError(
-                tr(
-                    "{path} has no scores of unit {unit} of {group}. Add a tensor with the name of "
-                    "a parameter of it, such as {example}.",
-                    path=path,
-                    unit=missing[0].offset,
-                    group=group.label,
-                    example=missing[0].name,
-                )
+                "{path} has no scores of unit {unit} of {group}. Add a tensor with the name of "
+                "a parameter of it, such as {example}.",
+                path=path,
+                unit=missing[0].offset,
+                group=group.label,
+                example=missing[0].name,
             )
     names = dict.fromkeys(member.name for member in members)
     weights = {
@@ -211,7 +205,7 @@ class _StoredSquares:
     def __call__(self) -> torch.Tensor:
         tensor = _squares_of(self.checkpoint)[self.name]()
         if tensor is None:
-            raise CheckpointError(tr("{file} is closed.", file=self.checkpoint.path.name))
+            raise CheckpointError("{file} is closed.", file=self.checkpoint.path.name)
         return self.checkpoint.values_of(tensor).detach()
 
 
@@ -241,7 +235,7 @@ def optimizer_scores(checkpoint: Checkpoint, info: TensorInfo) -> OptimizerScore
         or tensor is None
         or not tensor.is_floating_point()
     ):
-        raise RecipeError(tr(NO_SQUARES, file=checkpoint.path.name, name=info.name))
+        raise RecipeError(NO_SQUARES, file=checkpoint.path.name, name=info.name)
     read = _StoredSquares(checkpoint, info.name)
     squares = TensorScores(read, info.shape, tensor.dtype)
     return OptimizerScores(weight_reader(checkpoint, info), squares)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from prune_gui.recipe.auxiliary_files import (
     AuxiliaryFiles,
 )
 from prune_gui.recipe.recipe import Step
-from prune_gui.recipe.selector import Counts, ModuleTypes, select
+from prune_gui.recipe.selector import Counts, select_in
 from prune_gui.recipe.step_scores import group_scores
 from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
@@ -93,50 +93,40 @@ def step_targets(
     table: Path | None = None,
 ) -> StepTargets:
     """Return what a step prunes."""
-    every = checkpoint.tensors.values()
-    module_types = partial(getattr, checkpoint, "module_types")
     every_kind = step.method.takes_every_kind
-    matching = select(step.targets, every, counts, module_types, every_kind=every_kind)
+    matching = select_in(checkpoint, step.targets, counts, every_kind=every_kind)
     prunable = [info for info in matching if not info.not_prunable]
     chosen = [info for info in prunable if info.name not in protected]
     if prunable and not chosen:
         raise RecipeError(
             tr(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
         )
-    left_out = _left_out(step, every, counts, module_types, matching)
+    left_out = _left_out(step, checkpoint, counts, matching)
     patterns = ", ".join(step.targets)
     if not matching and left_out:
         raise RecipeError(
-            tr(
-                "{patterns} match no weights, only {tensors}. Name them exactly to prune them, or "
-                "change the targets of the step.",
-                patterns=patterns,
-                tensors=_counted(left_out),
-            )
+            "{patterns} match no weights, only {tensors}. Name them exactly to prune them, or "
+            "change the targets of the step.",
+            patterns=patterns,
+            tensors=_counted(left_out),
         )
     if not matching:
         raise RecipeError(
-            tr(
-                "no parameter matches {patterns}. Change the targets of the step.",
-                patterns=patterns,
-            )
+            "no parameter matches {patterns}. Change the targets of the step.", patterns=patterns
         )
     if not chosen:
         reason = matching[0].not_prunable
         assert reason is not None
         raise RecipeError(
-            tr(
-                "{name} cannot be pruned: {reason}. Change the targets of the step.",
-                name=matching[0].name,
-                reason=tr(reason),
-            )
+            "{name} cannot be pruned: {reason}. Change the targets of the step.",
+            name=matching[0].name,
+            reason=tr(reason),
         )
     including = [pattern for pattern in step.targets if not pattern.startswith("!")]
     unmatched = [
         pattern
         for pattern in including
-        if len(including) > 1
-        and not select([pattern], every, counts, module_types, every_kind=True)
+        if len(including) > 1 and not select_in(checkpoint, [pattern], counts, every_kind=True)
     ]
     not_pruned = [info.name for info in prunable if info.name in protected]
     remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
@@ -153,25 +143,25 @@ def step_targets(
             method = TokenIds(ids=selection.ids)
             if selection.remark:
                 remarks[groups[0].producers[0]] = selection.remark
-        return StepTargets(method, _members(groups, checkpoint), remarks, groups)
+        names = {member.name for group in groups for member in group.members}
+        infos = [info for info in checkpoint.tensors.values() if info.name in names]
+        return StepTargets(method, infos, remarks, groups)
     amounts: dict[str, Amount] = {}
     if isinstance(step.method, AllocatedMethod) and step.method.amounts:
+        module_types = partial(getattr, checkpoint, "module_types")
         amounts, idle = amounts_by_target(step.method.amounts, chosen, counts, module_types)
         remarks = dict.fromkeys(idle, tr("its amount is unused: it matches no target")) | remarks
     return StepTargets(step.method, chosen, remarks, amounts=amounts)
 
 
 def _left_out(
-    step: Step,
-    every: Iterable[TensorInfo],
-    counts: Counts,
-    module_types: Callable[[], ModuleTypes],
-    matching: Sequence[TensorInfo],
+    step: Step, checkpoint: Checkpoint, counts: Counts, matching: Sequence[TensorInfo]
 ) -> list[TensorInfo]:
-    others = [info for info in every if info.kind is not None]
-    found = select(step.targets, others, counts, module_types, every_kind=True) if others else []
+    if all(info.kind is None for info in checkpoint.tensors.values()):
+        return []
     selected = {info.name for info in matching}
-    return [info for info in found if info.name not in selected]
+    found = select_in(checkpoint, step.targets, counts, every_kind=True)
+    return [info for info in found if info.kind is not None and info.name not in selected]
 
 
 def _remarks_on_kinds(
@@ -238,42 +228,31 @@ def _groups(
         found = coupled_groups(checkpoint, space, table)
     if not found:
         raise RecipeError(
-            tr("it is not known which slices of the parameters belong together in this file.")
+            "it is not known which slices of the parameters belong together in this file."
         )
     groups = [group for group in found if not names.isdisjoint(group.producers)]
     if not groups:
         raise RecipeError(
-            tr(
-                "the targets name no tensor that has units of this kind as outputs, such as "
-                "{example}. Change the targets of the step.",
-                example=found[0].producers[0],
-            )
+            "the targets name no tensor that has units of this kind as outputs, such as "
+            "{example}. Change the targets of the step.",
+            example=found[0].producers[0],
         )
     for group in groups:
         for member in group.members:
             reason = checkpoint.tensors[member.name].not_prunable
             if reason is not None:
                 raise RecipeError(
-                    tr(
-                        "{name} cannot be pruned: {reason}. Units of {group} are also in it. "
-                        "Change the targets of the step.",
-                        name=member.name,
-                        reason=tr(reason),
-                        group=group.label,
-                    )
+                    "{name} cannot be pruned: {reason}. Units of {group} are also in it. "
+                    "Change the targets of the step.",
+                    name=member.name,
+                    reason=tr(reason),
+                    group=group.label,
                 )
             if member.name in protected:
                 raise RecipeError(
-                    tr(
-                        "{name} is protected, and units of {group} are also in it. Unprotect it, "
-                        "or change the targets of the step.",
-                        name=member.name,
-                        group=group.label,
-                    )
+                    "{name} is protected, and units of {group} are also in it. Unprotect it, "
+                    "or change the targets of the step.",
+                    name=member.name,
+                    group=group.label,
                 )
     return groups
-
-
-def _members(groups: Sequence[CoupledGroup], checkpoint: Checkpoint) -> list[TensorInfo]:
-    names = {member.name for group in groups for member in group.members}
-    return [info for info in checkpoint.tensors.values() if info.name in names]

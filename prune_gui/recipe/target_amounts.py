@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.pruning.methods import Method, ScoredMethod
 from prune_gui.pruning.methods.allocation import SHARED_RANKINGS, AllocatedMethod
 from prune_gui.pruning.methods.dragged_cut import UnitCounts
@@ -88,7 +87,7 @@ def with_shares_of(resolution: Resolution, number: int, method: AllocatedMethod)
     other, pruned = resolution.recipe.steps[number - 1], resolution.outcomes[number - 1].pruned
     if not pruned:
         raise RecipeError(
-            tr("Step {number} prunes nothing, so it has no shares. Enable it.", number=number)
+            "Step {number} prunes nothing, so it has no shares. Enable it.", number=number
         )
     amounts = {
         exact_pattern(name): _shortest_share(count, remaining_before(resolution, number, name))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.language import deferred
-from prune_gui.recipe.batch import BatchRow, outputs, prune_file
+from prune_gui.recipe.several_files import BatchRow, outputs, prune_file
 from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
-from prune_gui.recipe.batch import checkpoints_in
 from prune_gui.recipe.script import python_script
+from prune_gui.recipe.several_files import checkpoints_in
 
 METADATA = "metadata"
 MAGIC = b"TOY!"

@@ -31,7 +31,7 @@ from same_values import same
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.checkpoint.sharded.index import read_index
-from prune_gui.errors import CheckpointError, PruneGuiError, RecipeError
+from prune_gui.errors import CheckpointError, JobError, PruneGuiError, RecipeError
 from prune_gui.pruning.predicates.channels import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
@@ -39,14 +39,7 @@ from prune_gui.pruning.selection.row_column_scores import BlockSums
 from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select
-from prune_gui.recipe.share_files import (
-    DIGEST_BYTES,
-    MAGIC,
-    JobError,
-    Share,
-    read_share,
-    write_share,
-)
+from prune_gui.recipe.share_files import DIGEST_BYTES, MAGIC, Share, read_share, write_share
 
 MAX_MESSAGE_CHARS = 1000
 """The limit for a refusal, including lines of Python for the user to run."""

@@ -14,9 +14,9 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
-from prune_gui.recipe.batch import BatchRow, checkpoints_in, outputs, prune_file
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.several_files import BatchRow, checkpoints_in, outputs, prune_file
 
 RECIPE = Recipe.model_validate(
     {"steps": [{"method": "l1_unstructured", "targets": ["w", "v"], "amount": 0.5}]}

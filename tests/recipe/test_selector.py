@@ -300,45 +300,33 @@ def matrices(*prefixes: str) -> set[str]:
     return {t.name for t in TRANSFORMER if t.name.startswith(prefixes) and len(t.shape) == 2}
 
 
-def test_a_module_becomes_a_glob_with_shared_exclusions():
-    assert patterns_for(matrices("encoder"), TRANSFORMER) == (
-        "encoder.layer.*",
-        "!*.bias",
-        "!*.LayerNorm.*",
-    )
+IRREGULAR = ("encoder.layer.3.output.dense.bias", "encoder.layer.7.output.dense.weight")
+WITHOUT_VECTORS = ("!*.bias", "!*.LayerNorm.*")
 
 
-def test_several_modules_become_one_glob_each():
-    wanted = matrices("encoder.layer.1.", "encoder.layer.10.", "embeddings")
-    assert patterns_for(wanted, TRANSFORMER) == (
-        "embeddings.word.weight",
-        "encoder.layer.1.*",
-        "encoder.layer.10.*",
-        "!*.bias",
-        "!*.LayerNorm.*",
-    )
-
-
-def test_a_component_of_many_modules_becomes_one_glob():
-    wanted = {t.name for t in TRANSFORMER if "query.weight" in t.name}
-    assert patterns_for(wanted, TRANSFORMER) == ("encoder.layer.*.query.*", "!*.bias")
-
-
-def test_the_whole_model_is_a_star():
-    assert patterns_for([t.name for t in TRANSFORMER], TRANSFORMER) == ("*",)
-
-
-def test_one_parameter_is_its_name():
-    assert patterns_for(["pooler.dense.bias"], TRANSFORMER) == ("pooler.dense.bias",)
-
-
-def test_an_irregular_choice_becomes_exact_names():
-    wanted = ["encoder.layer.3.output.dense.bias", "encoder.layer.7.output.dense.weight"]
-    assert patterns_for(wanted, TRANSFORMER) == tuple(wanted)
-
-
-def test_parameters_that_cannot_be_pruned_are_ignored():
-    assert patterns_for(["embeddings.position_ids"], TRANSFORMER) == ()
+@pytest.mark.parametrize(
+    ("wanted", "globs"),
+    [
+        (matrices("encoder"), ("encoder.layer.*", *WITHOUT_VECTORS)),
+        (
+            matrices("encoder.layer.1.", "encoder.layer.10.", "embeddings"),
+            (
+                *("embeddings.word.weight", "encoder.layer.1.*", "encoder.layer.10.*"),
+                *WITHOUT_VECTORS,
+            ),
+        ),
+        (
+            {t.name for t in TRANSFORMER if "query.weight" in t.name},
+            ("encoder.layer.*.query.*", "!*.bias"),
+        ),
+        ([t.name for t in TRANSFORMER], ("*",)),
+        (["pooler.dense.bias"], ("pooler.dense.bias",)),
+        (IRREGULAR, IRREGULAR),
+        (["embeddings.position_ids"], ()),  # it cannot be pruned
+    ],
+)
+def test_the_globs_of_a_choice_are_those_that_a_person_would_write(wanted, globs):
+    assert patterns_for(wanted, TRANSFORMER) == globs
 
 
 NAMES = ("a.weight", "a.bias", "b.weight", "b.steps")

@@ -23,7 +23,7 @@ from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
-from prune_gui.errors import Cancelled
+from prune_gui.errors import Cancelled, JobError, PartsMissingError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates.channels import PrunedUnits
@@ -35,7 +35,7 @@ from prune_gui.recipe import Recipe, export, resolve, shares
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.share_files import MAGIC, Share, read_share, write_share
-from prune_gui.recipe.shares import JobError, PartsMissingError, SharedJob, merge, run_part
+from prune_gui.recipe.shares import SharedJob, merge, run_part
 
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},

@@ -22,12 +22,12 @@ from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
-from prune_gui.recipe.batch import prune_file
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import parts_to_write
 from prune_gui.recipe.loader import compact_loader_text, loader_text
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import command_line, python_script
+from prune_gui.recipe.several_files import prune_file
 from prune_gui.recipe.sizes import sizes
 from prune_gui.report.collecting import report_on_files
 from prune_gui.report.writing import html_page

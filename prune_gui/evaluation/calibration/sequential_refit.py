@@ -17,7 +17,7 @@ from prune_gui.evaluation.calibration.input_rows import has_rows, second_moments
 from prune_gui.evaluation.calibration.layer_inputs import is_transposed_linear
 from prune_gui.evaluation.calibration.parameter_names import parameter_names, weight_of
 from prune_gui.language import tr
-from prune_gui.recipe.correction.values import refitted
+from prune_gui.recipe.correction.corrected_values import refitted
 
 
 def refit(

@@ -27,8 +27,8 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.several_files import BatchRow, checkpoints_in
 from prune_gui.table import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 

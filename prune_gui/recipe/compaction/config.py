@@ -16,6 +16,7 @@ import numpy as np
 from prune_gui.architecture.tables import ConfigRule, SpaceRule
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.surroundings import MODEL_TYPE, TEXT_CONFIG
+from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.coupling import Member
 from prune_gui.recipe.compaction.network import Json
@@ -24,10 +25,6 @@ from prune_gui.recipe.vocabulary.models import renumber
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
 MAX_PERIOD: Final = 1 << 20
-
-
-class _MisfitError(Exception):
-    """A field that cannot be adapted; the message is a problem for the user."""
 
 
 @dataclass(slots=True)
@@ -79,7 +76,7 @@ class AdaptedConfig:
                     self._set(key, holder, value)
                 if type(value) is int:
                     self._check_later(key, value, each)
-            except _MisfitError as problem:
+            except RecipeError as problem:
                 self.problems.append(str(problem))
 
     def _check_later(self, key: str, value: int, rule: ConfigRule) -> None:
@@ -140,14 +137,12 @@ class AdaptedConfig:
 
     def _set(self, key: str, holder: Json, value: object) -> None:
         if key in self.changes and self.changes[key] != value:
-            raise _MisfitError(
-                tr(
-                    "config.json: {field} would have to be both {one} and {other}. Prune the units "
-                    "of one kind only.",
-                    field=key,
-                    one=self.changes[key],
-                    other=value,
-                )
+            raise RecipeError(
+                "config.json: {field} would have to be both {one} and {other}. Prune the units "
+                "of one kind only.",
+                field=key,
+                one=self.changes[key],
+                other=value,
             )
         self.changes[key] = holder[key] = value
 
@@ -159,11 +154,9 @@ def _new_value(
     size, units = groups[0][0].size, groups[0][1]
     alike = all(np.array_equal(units, others) for _, others in groups)
     if rule.value in ("list", "indices", "leading", "extra", "pattern") and not alike:
-        raise _MisfitError(
-            tr(
-                "config.json: {field} applies to all layers. Remove the same units in each.",
-                field=rule.field,
-            )
+        raise RecipeError(
+            "config.json: {field} applies to all layers. Remove the same units in each.",
+            field=rule.field,
         )
     kept = int((~units).sum())
     if rule.value in ("list", "indices"):
@@ -178,37 +171,31 @@ def _new_value(
     if rule.value == "forbids":
         if old is not True:
             return None
-        raise _MisfitError(
-            tr(
-                "config.json: {field} true needs all layers. Leave the layers as they are.",
-                field=rule.field,
-            )
+        raise RecipeError(
+            "config.json: {field} true needs all layers. Leave the layers as they are.",
+            field=rule.field,
         )
     if rule.value == "pin":
         return counts.get(rule.count)
     if rule.value == "fixed":
         if type(old) is int and 0 <= old < size and units[: old + 1].any():
-            raise _MisfitError(
-                tr(
-                    "config.json: {field} must stay {value:,}. Keep the units up to this one.",
-                    field=rule.field,
-                    value=old,
-                )
+            raise RecipeError(
+                "config.json: {field} must stay {value:,}. Keep the units up to this one.",
+                field=rule.field,
+                value=old,
             )
         return None
     value = kept
     if rule.value == "proportional":
         before = counts.get(rule.count, 0)
         if before * kept % size:
-            raise _MisfitError(
-                tr(
-                    "config.json: {field} {old} cannot be reduced to {kept} of {size}. Keep "
-                    "another number.",
-                    field=rule.field,
-                    old=before,
-                    kept=kept,
-                    size=size,
-                )
+            raise RecipeError(
+                "config.json: {field} {old} cannot be reduced to {kept} of {size}. Keep "
+                "another number.",
+                field=rule.field,
+                old=before,
+                kept=kept,
+                size=size,
             )
         value = before * kept // size
     return value
@@ -217,15 +204,13 @@ def _new_value(
 def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> None:
     for group, _ in groups:
         if type(old) is int and old != group.size:
-            raise _MisfitError(
-                tr(
-                    "config.json: {field} is {value:,}, but {group} has {size:,} units. Correct "
-                    "the file, or leave these units unpruned.",
-                    field=rule.field,
-                    value=old,
-                    group=group.label,
-                    size=group.size,
-                )
+            raise RecipeError(
+                "config.json: {field} is {value:,}, but {group} has {size:,} units. Correct "
+                "the file, or leave these units unpruned.",
+                field=rule.field,
+                value=old,
+                group=group.label,
+                size=group.size,
             )
 
 
@@ -234,14 +219,11 @@ def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
     if period is None:
         return rule
     if type(period) is not int or not 0 < period <= MAX_PERIOD:
-        raise _MisfitError(
-            tr(
-                "config.json: {field} {value!r} is no number of layers. Add a list {list} to "
-                "the file.",
-                field=rule.period,
-                value=period,
-                list=rule.field,
-            )
+        raise RecipeError(
+            "config.json: {field} {value!r} is no number of layers. Add a list {list} to the file.",
+            field=rule.period,
+            value=period,
+            list=rule.field,
         )
     cycle = (*(rule.cycle[0],) * (period - 1), rule.cycle[-1])
     return rule.model_copy(update={"cycle": cycle})
@@ -252,7 +234,7 @@ def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> in
     _, units = groups[0]
     kept = int((~units[:old]).sum())
     if not kept:
-        raise _MisfitError(tr("All {title} would be removed. Prune fewer.", title=tr(rule.title)))
+        raise RecipeError("All {title} would be removed. Prune fewer.", title=tr(rule.title))
     return kept
 
 
@@ -265,7 +247,7 @@ def _checked_pattern(rule: ConfigRule, old: object, units: Units) -> list[object
         return None
     kept = np.flatnonzero(~units)
     if ((kept - np.arange(len(kept))) % period).any():
-        raise _MisfitError(
+        raise RecipeError(
             tr(
                 "config.json: {field} {value} makes layers depend on their numbers. Remove only "
                 "the last layers.",
@@ -295,13 +277,11 @@ def _new_list(rule: ConfigRule, old: object, size: int, units: Units) -> list[ob
     if not isinstance(old, list):
         return None
     if len(old) != size:
-        raise _MisfitError(
-            tr(
-                "config.json: {field} has {count:,} values for {size:,} units. Correct the file.",
-                field=rule.field,
-                count=len(old),
-                size=size,
-            )
+        raise RecipeError(
+            "config.json: {field} has {count:,} values for {size:,} units. Correct the file.",
+            field=rule.field,
+            count=len(old),
+            size=size,
         )
     return [value for value, gone in zip(old, units, strict=True) if not gone]
 

@@ -23,7 +23,6 @@ from prune_gui.checkpoint.surroundings import (
 from prune_gui.checkpoint.tensor_info import TensorInfo, size_in_bytes
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.regular_files import read_regular
 
@@ -140,11 +139,9 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
     rules = spaces(checkpoint, table)
     if not rules:
         raise RecipeError(
-            tr(
-                "{file}: it is not known which slices of its tensors belong together. Specify a "
-                "table of its architecture.",
-                file=checkpoint.path.name,
-            )
+            "{file}: it is not known which slices of its tensors belong together. Specify a "
+            "table of its architecture.",
+            file=checkpoint.path.name,
         )
     known = analysis(checkpoint, table)
     groups = tuple(group for space in rules for group in coupled_groups(checkpoint, space, table))

@@ -159,20 +159,16 @@ def check_source(checkpoint: Checkpoint) -> None:
     for info in checkpoint.tensors.values():
         if info.scale is not None and math.prod(info.scale.shape) > 1:
             raise CheckpointError(
-                tr(
-                    "{name} has a scale for each row or block, and these would not fit the smaller "
-                    "parameter. Save {file} in the finalized form.",
-                    name=info.name,
-                    file=checkpoint.path.name,
-                )
+                "{name} has a scale for each row or block, and these would not fit the smaller "
+                "parameter. Save {file} in the finalized form.",
+                name=info.name,
+                file=checkpoint.path.name,
             )
     if checkpoint.has_moments():
         raise CheckpointError(
-            tr(
-                "{file} has optimizer states, which would not fit the smaller parameters. Save its "
-                "state dict alone in a file, and open that.",
-                file=checkpoint.path.name,
-            )
+            "{file} has optimizer states, which would not fit the smaller parameters. Save its "
+            "state dict alone in a file, and open that.",
+            file=checkpoint.path.name,
         )
 
 
@@ -300,11 +296,9 @@ def _check_unpruned(
 
 def _impossible(resolution: Resolution, problem: str) -> RecipeError:
     return RecipeError(
-        tr(
-            "{file} cannot be made compact: {problem}",
-            file=resolution.checkpoint.path.name,
-            problem=problem,
-        )
+        "{file} cannot be made compact: {problem}",
+        file=resolution.checkpoint.path.name,
+        problem=problem,
     )
 
 

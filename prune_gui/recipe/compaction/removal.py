@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.tensor_info import QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.pruning.methods.tokens import SPACE, Tokens
@@ -68,12 +67,10 @@ class PrunedChannels:
         info = checkpoint.tensors.get(name) or self._by_alias.get(name)
         if info is None:
             raise RecipeError(
-                tr(
-                    "{file} has no tensor {name}, which the table of the architecture names. "
-                    "Correct the table.",
-                    file=checkpoint.path.name,
-                    name=name,
-                )
+                "{file} has no tensor {name}, which the table of the architecture names. "
+                "Correct the table.",
+                file=checkpoint.path.name,
+                name=name,
             )
         return info
 
@@ -146,13 +143,10 @@ def _units(member: Member, size: int, channels: Units) -> Units:
 
 def _is_exempt(member: Member, info: TensorInfo) -> bool:
     """Return whether no step can prune a member, and its values do not keep a unit."""
-    is_buffer = member.dim is None and info.special is None and not _is_float(info)
+    is_float = info.dtype.startswith(("float", "bfloat"))
+    is_buffer = member.dim is None and info.special is None and not is_float
     is_spared = info.spared not in (None, QUANTIZED)
     return is_buffer or is_spared or not info.numel
-
-
-def _is_float(info: TensorInfo) -> bool:
-    return info.dtype.startswith(("float", "bfloat"))
 
 
 def _keep_shared(

@@ -25,7 +25,7 @@ def check_format(file_format: FileFormat, name: str) -> None:
     """Check that the compact form can be written in a format."""
     if file_format.name not in WRITABLE_FORMATS:
         raise CheckpointError(
-            tr("{name}: save the compact form as .safetensors or .pt instead.", name=name)
+            "{name}: save the compact form as .safetensors or .pt instead.", name=name
         )
 
 
@@ -107,9 +107,7 @@ def _shifted(
 
 def _special_error(name: str, special: str) -> RecipeError:
     return RecipeError(
-        tr(
-            "{name} ({special}) cannot be removed or renamed. Leave its layer unpruned.",
-            name=name,
-            special=tr(special),
-        )
+        "{name} ({special}) cannot be removed or renamed. Leave its layer unpruned.",
+        name=name,
+        special=tr(special),
     )

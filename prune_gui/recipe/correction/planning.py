@@ -68,11 +68,9 @@ class AppliedCorrection:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise RecipeError(
-                tr(
-                    "{path} cannot be read: {reason}.",
-                    path=str(self.file.path),
-                    reason=error.strerror or str(error),
-                )
+                "{path} cannot be read: {reason}.",
+                path=str(self.file.path),
+                reason=error.strerror or str(error),
             ) from error
 
 
@@ -80,11 +78,9 @@ def check_uncorrected(corrections: Sequence[AppliedCorrection]) -> None:
     """Check that there are no corrections, for outputs that cannot contain them."""
     if corrections:
         raise RecipeError(
-            tr(
-                "Step {number} corrects kept weights, which only the finalized and the compact "
-                "form contain. Save as one of these, or disable the step.",
-                number=corrections[0].step,
-            )
+            "Step {number} corrects kept weights, which only the finalized and the compact "
+            "form contain. Save as one of these, or disable the step.",
+            number=corrections[0].step,
         )
 
 
@@ -125,11 +121,9 @@ def plan_correction(
         sources[corrected or target.name] = source
     if not found:
         raise RecipeError(
-            tr(
-                "{path} has nothing about the targets of the step. Record the statistics of this "
-                "model, or change the targets.",
-                path=str(file.path),
-            )
+            "{path} has nothing about the targets of the step. Record the statistics of this "
+            "model, or change the targets.",
+            path=str(file.path),
         )
     return AppliedCorrection(step, method, file, sources, remarks)
 
@@ -138,12 +132,10 @@ def _recording(file: Checkpoint, statistic: str) -> RecordedScores:
     recorded = RecordedScores.of(file)
     if recorded is None or recorded.statistic != statistic:
         raise RecipeError(
-            tr(
-                "{path} is not a recording of {statistic}. Write one with "
-                'prune_gui.record(model, "{statistic}"); see prune-gui record --example.',
-                path=str(file.path),
-                statistic=statistic,
-            )
+            "{path} is not a recording of {statistic}. Write one with "
+            'prune_gui.record(model, "{statistic}"); see prune-gui record --example.',
+            path=str(file.path),
+            statistic=statistic,
         )
     return recorded
 
@@ -172,14 +164,12 @@ def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Check
         fits = shape == found
     if not fits or source.tensor.not_prunable:
         raise RecipeError(
-            tr(
-                "{path}: {name} has shape {found}, which does not fit a parameter of shape "
-                "{shape}. Record the statistics again.",
-                path=str(file.path),
-                name=source.tensor.name,
-                found=list(found),
-                shape=list(shape),
-            )
+            "{path}: {name} has shape {found}, which does not fit a parameter of shape "
+            "{shape}. Record the statistics again.",
+            path=str(file.path),
+            name=source.tensor.name,
+            found=list(found),
+            shape=list(shape),
         )
 
 

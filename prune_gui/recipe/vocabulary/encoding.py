@@ -45,12 +45,10 @@ def check_installed() -> None:
         import tokenizers  # noqa: F401
     except ImportError as error:
         raise RecipeError(
-            tr(
-                "Removing tokens needs the package {package}. Install prune-gui[{extra}] to encode "
-                "texts.",
-                package="tokenizers",
-                extra="tokens",
-            )
+            "Removing tokens needs the package {package}. Install prune-gui[{extra}] to encode "
+            "texts.",
+            package="tokenizers",
+            extra="tokens",
         ) from error
 
 
@@ -77,12 +75,10 @@ def _errors_in(name: str) -> Iterator[None]:
             raise
         reason = one_line(str(error)).rstrip(".")
         raise RecipeError(
-            tr(
-                "{file}: the tokenizers library cannot use it: {reason}. Put the tokenizer of this "
-                "checkpoint beside it.",
-                file=name,
-                reason=reason,
-            )
+            "{file}: the tokenizers library cannot use it: {reason}. Put the tokenizer of this "
+            "checkpoint beside it.",
+            file=name,
+            reason=reason,
         ) from error
 
 
@@ -153,12 +149,10 @@ def verify(
 
 def _differs(name: str, text: str) -> RecipeError:
     return RecipeError(
-        tr(
-            "{file}: without the pruned tokens, {text!r} would not be encoded as before. Leave the "
-            "vocabulary unpruned.",
-            file=name,
-            text=text[:60],
-        )
+        "{file}: without the pruned tokens, {text!r} would not be encoded as before. Leave the "
+        "vocabulary unpruned.",
+        file=name,
+        text=text[:60],
     )
 
 
@@ -220,14 +214,12 @@ def _listed(vocabulary: Vocabulary, path: Path) -> set[int]:
             continue
         if token not in vocabulary.ids:
             raise RecipeError(
-                tr(
-                    "{path}, line {line}: {token!r} is not in {vocabulary}. Write tokens as they "
-                    "are there.",
-                    path=path,
-                    line=line,
-                    token=token[:60],
-                    vocabulary=vocabulary.file_name,
-                )
+                "{path}, line {line}: {token!r} is not in {vocabulary}. Write tokens as they "
+                "are there.",
+                path=path,
+                line=line,
+                token=token[:60],
+                vocabulary=vocabulary.file_name,
             )
         wanted.add(vocabulary.ids[token])
     return wanted

@@ -113,27 +113,23 @@ def _read(folder: Path, size: int, _: FileStamps) -> Vocabulary:
         problem = error.errors(include_url=False)[0]
         field = ".".join(map(str, problem["loc"])) or "-"
         raise RecipeError(
-            tr(
-                "{path}: tokens cannot be removed from this tokenizer ({field}: {reason}). "
-                "WordPiece, Unigram and byte-level BPE are known. Leave the vocabulary unpruned.",
-                path=path,
-                field=field,
-                reason=validation_message(problem),
-            )
+            "{path}: tokens cannot be removed from this tokenizer ({field}: {reason}). "
+            "WordPiece, Unigram and byte-level BPE are known. Leave the vocabulary unpruned.",
+            path=path,
+            field=field,
+            reason=validation_message(problem),
         ) from error
     every = [*parsed.model.tokens(), *((token.content, token.id) for token in parsed.added_tokens)]
     ids = dict(every)
     outside = max(every, key=lambda entry: entry[1], default=("", 0))
     if outside[1] >= size:
         raise RecipeError(
-            tr(
-                "{path}: {token!r} has the id {number:,}, but the embedding has {count:,} rows. "
-                "Put the tokenizer of this checkpoint beside it.",
-                path=path,
-                token=outside[0],
-                number=outside[1],
-                count=size,
-            )
+            "{path}: {token!r} has the id {number:,}, but the embedding has {count:,} rows. "
+            "Put the tokenizer of this checkpoint beside it.",
+            path=path,
+            token=outside[0],
+            number=outside[1],
+            count=size,
         )
     try:
         required = frozenset(_required(folder, content, parsed, ids))
@@ -156,13 +152,11 @@ def _content(folder: Path) -> tuple[str, Json]:
     path = folder / VOCAB
     if not path.exists():
         raise RecipeError(
-            tr(
-                "{folder}: there is no {tokenizer} and no {vocab}, so tokens cannot be removed. "
-                "Put the files of the tokenizer beside the checkpoint.",
-                folder=folder,
-                tokenizer=TOKENIZER,
-                vocab=VOCAB,
-            )
+            "{folder}: there is no {tokenizer} and no {vocab}, so tokens cannot be removed. "
+            "Put the files of the tokenizer beside the checkpoint.",
+            folder=folder,
+            tokenizer=TOKENIZER,
+            vocab=VOCAB,
         )
     lines = read_lines(path, MAX_FILE_BYTES)
     vocab = {token: number for number, token in enumerate(lines)}
@@ -303,5 +297,5 @@ def _list(value: object) -> list[object]:
 
 def _unreadable(path: Path, reason: str | None) -> RecipeError:
     return RecipeError(
-        tr("{path}: the file cannot be read: {reason}. Correct it.", path=path, reason=reason)
+        "{path}: the file cannot be read: {reason}. Correct it.", path=path, reason=reason
     )

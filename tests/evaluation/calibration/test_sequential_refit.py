@@ -9,7 +9,7 @@ from torch.nn.utils import prune
 
 import prune_gui
 from prune_gui.errors import RecordingError
-from prune_gui.recipe.correction.values import refitted
+from prune_gui.recipe.correction.corrected_values import refitted
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, verify
 from prune_gui.recipe.compaction.folding import ACTIVATIONS, constants, unfolded_notes
-from prune_gui.recipe.compaction.note import constant_notes
 from prune_gui.recipe.compaction.plan import compact_plan
+from prune_gui.recipe.contents_note import constant_notes
 
 HIDDEN, SIZE, LAYERS = 6, 8, 2
 CONFIG = {"architectures": ["Opt"], "model_type": "opt", "ffn_dim": SIZE}

@@ -31,8 +31,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.compaction.network import Architecture, Shaped, figures
-from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import planned
+from prune_gui.recipe.contents_note import plan_note
 
 
 @pytest.fixture

@@ -76,12 +76,10 @@ class CorrectedValues:
         recording = last.file.read(source.tensor.name)
         if not recording.isfinite().all():
             raise RecipeError(
-                tr(
-                    "{path}: {name} has values that are not finite. Record the statistics again, "
-                    "with inputs that are finite and not too large for the dtype of the model.",
-                    path=str(last.file.path),
-                    name=source.tensor.name,
-                )
+                "{path}: {name} has values that are not finite. Record the statistics again, "
+                "with inputs that are finite and not too large for the dtype of the model.",
+                path=str(last.file.path),
+                name=source.tensor.name,
             )
         values, mask = checkpoint.view(name).detach(), masks.mask(name)
         if isinstance(last.method, Refit):

@@ -12,7 +12,6 @@ from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.sharded.index import has_several_files, index_with, is_index, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.patterns import match_recipe
@@ -125,12 +124,10 @@ def checkpoints_in(folder: Path) -> list[Path]:
     except OSError as error:
         reason = error.strerror or error
         raise CheckpointError(
-            tr("{path} cannot be read: {reason}.", path=folder, reason=reason)
+            "{path} cannot be read: {reason}.", path=folder, reason=reason
         ) from error
     if not checkpoints:
-        raise CheckpointError(
-            tr("{folder} and its subfolders contain no checkpoint.", folder=folder)
-        )
+        raise CheckpointError("{folder} and its subfolders contain no checkpoint.", folder=folder)
     return checkpoints
 
 

@@ -44,7 +44,7 @@ from prune_gui.audit.statistics.histogram import Histogram, bin_edges, histogram
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.norms.channels import channel_norms
+from prune_gui.pruning.norms.unit_norms import channel_norms
 from prune_gui.recipe import Recipe, Resolution, Step
 
 SHAPE = (4096, 11008)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 

@@ -89,7 +89,7 @@ def shared_text(file: str, start: str, end: str) -> str:
 def methods_page() -> str:
     """Return the reference of the built-in methods."""
     from prune_gui.pruning.methods import METHODS, Method
-    from prune_gui.pruning.methods.method_group import GROUPS
+    from prune_gui.pruning.methods.fields import GROUPS
 
     built_in = [method for method in METHODS.values() if method.source == Method.source]
     parts = [METHODS_INTRO]

@@ -11,7 +11,7 @@ from prune_gui.errors import one_line
 from prune_gui.language import join_clauses, merged, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.pruning.methods.correction import CorrectionMethod
-from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.fields import text_of
 from prune_gui.recipe.amounts import has_amount
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from prune_gui.pruning.decisions.base import Decision
+from prune_gui.pruning.decisions.target import Decision
 
 MAX_CACHED_STEPS: Final = 256
 """A cached step takes a few numbers per target."""

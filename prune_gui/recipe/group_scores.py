@@ -10,7 +10,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import GroupScores
+from prune_gui.pruning.decisions.target import GroupScores
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recorded_scores import scores_tensor
 

@@ -13,7 +13,7 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.moments import named_moments
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.decisions.base import Content
+from prune_gui.pruning.decisions.target import Content
 from prune_gui.pruning.methods.files import OPTIMIZER
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
 from prune_gui.pruning.weight_layout import WeightLayout

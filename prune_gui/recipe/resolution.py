@@ -19,7 +19,7 @@ from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import current_executor
 from prune_gui.language import tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
@@ -28,9 +28,8 @@ from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction

@@ -18,7 +18,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, join_items, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.coupled import CoupledMethod

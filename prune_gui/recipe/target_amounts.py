@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.methods import Method, ScoredMethod
-from prune_gui.pruning.methods.allocation import SHARED_RANKINGS, AllocatedMethod
-from prune_gui.pruning.methods.dragged_cut import UnitCounts
+from prune_gui.pruning.methods.base import SHARED_RANKINGS, AllocatedMethod, UnitCounts
 from prune_gui.pruning.methods.unstructured import L1Unstructured
 from prune_gui.recipe.patterns import exact_pattern, patterns_for
 from prune_gui.recipe.selector import Counts, ModuleTypes, Pattern, select

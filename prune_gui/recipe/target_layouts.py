@@ -8,12 +8,12 @@ from typing import Final
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.language import deferred
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.balanced import Balanced
 from prune_gui.pruning.methods.base import ScoredMethod
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.files import OPTIMIZER
+from prune_gui.pruning.methods.layer_adaptive import Balanced
 from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recorded_scores import RecordedScores

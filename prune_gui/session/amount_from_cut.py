@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import StepError
-from prune_gui.pruning.methods.allocation import AllocatedMethod
+from prune_gui.pruning.methods.base import AllocatedMethod, Setting, UnitCounts
 from prune_gui.pruning.methods.coupled import Coupled
-from prune_gui.pruning.methods.dragged_cut import Setting, UnitCounts
 from prune_gui.recipe.target_amounts import with_own_amount
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ class _ElementCounts:
     def standard_deviation(self) -> float:
         """Return the standard deviation of the scores of the parameter; NaN if it has none."""
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
-        from prune_gui.pruning.selection.standard_deviation import (
+        from prune_gui.pruning.selection.scores import (
             standard_deviation,  # torch: slow to import
         )
 

@@ -14,7 +14,7 @@ from prune_gui.pruning.methods.coupled import (
     ListingMethod,
     Space,
 )
-from prune_gui.pruning.methods.tokens import SPACE as TOKENS
+from prune_gui.pruning.methods.tokens import TOKENS
 from prune_gui.recipe import Step, patterns_for
 
 if TYPE_CHECKING:

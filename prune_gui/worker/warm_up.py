@@ -79,7 +79,7 @@ def loops() -> Iterator[Callable[[], object]]:
     from prune_gui.audit.raster import value_kernels
     from prune_gui.audit.statistics import score_histogram_kernels
     from prune_gui.pruning.kernels.keys import group_digits
-    from prune_gui.pruning.norms.channels import channel_norms
+    from prune_gui.pruning.norms.unit_norms import channel_norms
     from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS, smallest
 
     yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1), 1)

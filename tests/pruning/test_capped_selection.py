@@ -15,9 +15,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import RowCut
 from prune_gui.pruning.selection import rows as row_cuts
-from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import find_cuts, mark
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.norms import channels
-from prune_gui.pruning.norms.channels import channel_norms, score_norms
+from prune_gui.pruning.norms import unit_norms
+from prune_gui.pruning.norms.unit_norms import channel_norms, score_norms
 from prune_gui.pruning.selection.scores import TensorScores
 
 ORDERS = [0, 0.5, 1, 2, 3, -1, math.inf, -math.inf]
@@ -80,7 +80,7 @@ def test_norms_of_tiny_and_huge_weights_neither_underflow_nor_overflow(
 def test_the_size_of_the_spans_does_not_matter(t, n, span, data):
     dim = data.draw(st.integers(0, t.dim() - 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channels, "MIN_SPAN_ELEMENTS", span)
+        patch.setattr(unit_norms, "MIN_SPAN_ELEMENTS", span)
         found = channel_norms(t, n, dim)
     torch.testing.assert_close(found.double(), reference(t, n, dim), rtol=1e-5, atol=0)
 
@@ -89,7 +89,7 @@ def test_the_size_of_the_spans_does_not_matter(t, n, span, data):
 @pytest.mark.parametrize("chunk", [1, 1000, 1 << 20])
 def test_threads_and_chunks_do_not_change_any_bit(monkeypatch, threads, chunk):
     t = torch.randn(40, 3, 60, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(channels, "MIN_SPAN_ELEMENTS", 500)
+    monkeypatch.setattr(unit_norms, "MIN_SPAN_ELEMENTS", 500)
     cases = [(n, dim) for n in (*ORDERS, 2.5) for dim in range(3)]
     expected = [channel_norms(t, n, dim) for n, dim in cases]
     before = torch.get_num_threads()

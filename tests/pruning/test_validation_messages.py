@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticKnownError
 
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.fields import text_of
 from prune_gui.pruning.validation_messages import MESSAGES, validation_message
 
 CONTEXTS = {

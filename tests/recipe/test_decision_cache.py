@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from prune_gui.pruning.decisions.base import Decision
+from prune_gui.pruning.decisions.target import Decision
 from prune_gui.recipe import decision_cache
 from prune_gui.recipe.decision_cache import DecisionCache
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import CustomMask, ElementCut, Predicate
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe import stack
 from prune_gui.recipe.stack import AppliedStep

@@ -14,7 +14,7 @@ from prune_gui.audit.raster.code_index import CodeIndex
 from prune_gui.audit.statistics import values
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.norms.channels import channel_norms, score_norms
+from prune_gui.pruning.norms.unit_norms import channel_norms, score_norms
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import PrunedUnits
 from prune_gui.pruning.selection.scores import Scores, TensorScores

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.elements import decide_scored
+from prune_gui.pruning.decisions.elements import decide_scored, row_column_scores
 from prune_gui.pruning.decisions.lamp import decide_lamp
-from prune_gui.pruning.decisions.scores import row_column_scores
-from prune_gui.pruning.methods.balanced import Balanced
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.methods.layer_adaptive import Balanced
 from prune_gui.pruning.selection.row_column_scores import balanced
 
 

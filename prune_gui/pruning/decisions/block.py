@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target, dimension
-from prune_gui.pruning.decisions.scores import target_scores
+from prune_gui.pruning.decisions.elements import target_scores
+from prune_gui.pruning.decisions.target import Decision, Target, dimension
 from prune_gui.pruning.decisions.units import Units, select_units
 from prune_gui.pruning.methods.block import Block
-from prune_gui.pruning.norms.blocks import block_norms
+from prune_gui.pruning.norms.unit_norms import block_norms
 from prune_gui.pruning.predicates import BlockCut, Blocks
 
 FLAT: Final = deferred(

@@ -10,8 +10,8 @@ import numpy as np
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, trn
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target, dimension
-from prune_gui.pruning.decisions.channel_units import remaining_channels
+from prune_gui.pruning.decisions.target import Decision, Target, dimension
+from prune_gui.pruning.decisions.units import remaining_channels
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.predicates import ChannelCut, PrunedUnits

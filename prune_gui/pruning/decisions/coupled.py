@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import (
+from prune_gui.pruning.decisions.coupled_units import Members, decisions_for
+from prune_gui.pruning.decisions.target import (
     Decision,
     GroupScores,
     Target,
@@ -21,7 +22,6 @@ from prune_gui.pruning.decisions.base import (
     count_units,
     max_prunable,
 )
-from prune_gui.pruning.decisions.coupled_units import Members, decisions_for
 from prune_gui.pruning.decisions.unit_scores import (
     UnitScores,
     norms_of_units,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.channel_units import remaining_channels
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.decisions.units import remaining_channels
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut, UnitSlices
 

@@ -9,7 +9,7 @@ import torch
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods.custom_mask import CustomFromMask
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates import CustomMask

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from prune_gui.language import trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, MemberRole
-from prune_gui.pruning.decisions.base import Decision, GroupScores, Target
 from prune_gui.pruning.decisions.coupled_units import Members, by_unit, decisions_for
+from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
 from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.pruning.predicates import PrunedUnits
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.amount import AmountOf
-from prune_gui.pruning.decisions.base import (
+from prune_gui.pruning.decisions.target import (
     Decision,
     Target,
     all_targets,
@@ -20,14 +20,14 @@ from prune_gui.pruning.decisions.base import (
     max_prunable,
 )
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.methods.base import RankingScope
+from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
 from prune_gui.pruning.predicates import ElementCut, RowCut, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import KeySource, ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.row_column_scores import RIA, Formula, RowColumnScores, balanced
 from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
-from prune_gui.pruning.selection.scores import Scores
+from prune_gui.pruning.selection.scores import ScaledColumns, Scores, WeightDelta
 
 
 class ElementAmount(Protocol):
@@ -199,3 +199,30 @@ def _decision(
 def _find_cut(ranking: Ranking, k: int) -> Cut:
     [cut] = find_cuts([ranking], k, Monitor())
     return cut
+
+
+FORMULAS: Final = {"balanced": balanced(), "ria": RIA}
+"""The formulas of the field `score`; "magnitude" has none."""
+
+
+def target_scores(method: ScoredMethod, target: Target) -> Scores:
+    """Return the scores of a target, whose absolute values rank its elements."""
+    if method.score in FORMULAS:
+        return row_column_scores(target, FORMULAS[method.score])
+    if method.moved_from is not None:
+        return WeightDelta(target.weights, target.other(method.moved_from, "weights"))
+    if method.importance is None:
+        return target.weights
+    given = target.other(method.importance, "scores")
+    if given.shape == target.shape:
+        return given
+    return ScaledColumns(target.weights, given, target.layout.input_dim)
+
+
+def row_column_scores(target: Target, formula: Formula) -> Scores:
+    """Return weights relative to rows and columns; of fewer than two dimensions, the weights."""
+    if len(target.shape) < 2:  # there are no columns
+        return target.weights
+    return RowColumnScores(
+        target.weights, target.remaining_mask, formula, target.layout, target.histogram_cache
+    )

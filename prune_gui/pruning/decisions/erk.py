@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.decisions.elements import (
     count_batched,
     cut_lazily,
     prunable_count,
     rankings_of,
+    target_scores,
 )
-from prune_gui.pruning.decisions.scores import target_scores
-from prune_gui.pruning.methods.erk import Erk
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.methods.layer_adaptive import Erk
 from prune_gui.pruning.selection.keys import ScoreKeys
 
 

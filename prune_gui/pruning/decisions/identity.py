@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods.custom_mask import Identity
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.elements import decide_scored
-from prune_gui.pruning.decisions.scores import target_scores
+from prune_gui.pruning.decisions.elements import decide_scored, target_scores
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods.unstructured import L1Unstructured
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.decisions.elements import (
     ElementAmount,
     count_batched,
     cut_batched,
     rankings_of,
+    target_scores,
 )
-from prune_gui.pruning.decisions.scores import target_scores
-from prune_gui.pruning.methods.lamp import Lamp
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.methods.layer_adaptive import Lamp
 from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.lamp import find_lamp_cuts
+from prune_gui.pruning.selection.lamp_cuts import find_lamp_cuts
 from prune_gui.pruning.selection.scores import Scores
 
 

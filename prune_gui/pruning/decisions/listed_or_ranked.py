@@ -10,8 +10,8 @@ import numpy as np
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.decisions import listed_units
-from prune_gui.pruning.decisions.base import Decision, GroupScores, Target, count_units
 from prune_gui.pruning.decisions.coupled_units import Members, decisions_for
+from prune_gui.pruning.decisions.target import Decision, GroupScores, Target, count_units
 from prune_gui.pruning.decisions.unit_scores import scores_from_file
 from prune_gui.pruning.decisions.units import select_lowest
 from prune_gui.pruning.methods.coupled import ListedOrRanked

@@ -10,8 +10,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import Decision, GroupScores, Target
 from prune_gui.pruning.decisions.coupled_units import Members, decisions_for
+from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
 from prune_gui.pruning.methods.coupled import ListingMethod
 from prune_gui.pruning.predicates import PrunedUnits
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.channel_units import channel_dimension, channel_units
-from prune_gui.pruning.decisions.scores import target_scores
-from prune_gui.pruning.decisions.units import Units, select_units
+from prune_gui.pruning.decisions.elements import target_scores
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.decisions.units import Units, channel_dimension, channel_units, select_units
 from prune_gui.pruning.methods.structured import LnStructured
-from prune_gui.pruning.norms.channels import score_norms
+from prune_gui.pruning.norms.unit_norms import score_norms
 
 
 def decide(method: LnStructured, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:

@@ -10,13 +10,12 @@ from typing import Final
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target, dimension
-from prune_gui.pruning.decisions.scores import target_scores
+from prune_gui.pruning.decisions.elements import target_scores
+from prune_gui.pruning.decisions.target import Decision, Target, dimension
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.parallel import chunks, spread
 from prune_gui.pruning.predicates import NMCut, NMGroups
-from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning groups needs at least one dimension. Leave it out of the "

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.channel_units import channel_dimension, channel_units
-from prune_gui.pruning.decisions.units import Units, select_units
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.decisions.units import Units, channel_dimension, channel_units, select_units
 from prune_gui.pruning.methods.structured import RandomStructured
 from prune_gui.pruning.selection.keys import RandomKeys
 

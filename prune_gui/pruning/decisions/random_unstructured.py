@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.decisions.elements import decide_ranked
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods.unstructured import RandomUnstructured
 from prune_gui.pruning.selection.keys import RandomKeys
 

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.scores import target_scores
+from prune_gui.pruning.decisions.elements import target_scores
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.threshold import Threshold
 from prune_gui.pruning.predicates import ElementCut
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut, count_below, work
-from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.scores import Scores
-from prune_gui.pruning.selection.standard_deviation import standard_deviation
+from prune_gui.pruning.selection.scores import Scores, standard_deviation
 
 
 def decide(method: Threshold, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:

@@ -13,9 +13,9 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import GroupScores, Target
 from prune_gui.pruning.decisions.coupled_units import Members, by_unit
-from prune_gui.pruning.norms.channels import remaining_span, score_norms
+from prune_gui.pruning.decisions.target import GroupScores, Target
+from prune_gui.pruning.norms.unit_norms import remaining_span, score_norms
 from prune_gui.pruning.selection.scores import ScaledColumns, Scores
 
 UnitScores = NDArray[np.float64]

@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.amount import AmountOf
-from prune_gui.pruning.decisions.base import (
+from prune_gui.pruning.decisions.target import (
     Decision,
     Target,
     all_targets,
     cap_note,
     count_units,
+    dimension,
     max_prunable,
 )
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.predicates import Predicate, PrunedUnits
+from prune_gui.pruning.methods.structured import ChannelMethod
+from prune_gui.pruning.predicates import ChannelCut, Predicate, PrunedUnits, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import mark
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 
@@ -196,3 +197,43 @@ def select_lowest(
 
 def _span(mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
     return mask[start:stop]
+
+
+FLAT: Final = deferred(
+    "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
+    "targets, or use an unstructured method."
+)
+
+
+def channel_dimension(method: ChannelMethod, target: Target) -> int:
+    """Return the dimension whose channels a method prunes, not negative."""
+    return dimension(target, method.dim, min_dims=2, flat=FLAT)
+
+
+def channel_units(
+    target: Target,
+    dim: int,
+    rank: Callable[[Monitor], NDArray[np.floating[Any]]],
+    rank_bytes: int = 0,
+) -> Units:
+    """Return the channels of a target along a dimension.
+
+    Args:
+        rank_bytes: number of bytes that `rank` reads.
+    """
+    return Units(
+        target=target,
+        label=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),
+        remaining_elements=remaining_channels(target, dim),
+        rank=rank,
+        rank_bytes=rank_bytes,
+        predicate=partial(ChannelCut, target.shape, dim),
+    )
+
+
+def remaining_channels(target: Target, dim: int) -> NDArray[np.int64]:
+    """Return the number of remaining elements per channel along `dim` >= 0, int64."""
+    if target.remaining_mask is not None:
+        return count_per_channel(target.shape, dim, target.remaining_mask)
+    channels = target.shape[dim]
+    return np.full(channels, target.size // channels)

@@ -8,10 +8,9 @@ from types import MappingProxyType
 
 from prune_gui.errors import PluginError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.balanced import Balanced
 from prune_gui.pruning.methods.base import (
     LAMP_KINDS,
+    AllocatedMethod,
     Method,
     ScoredMethod,
     ScoreKind,
@@ -22,8 +21,7 @@ from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.correction import BatchNormStatistics, BiasCorrection, Refit
 from prune_gui.pruning.methods.coupled import Coupled, DeadUnits, Experts, Layers, ListedUnits
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
-from prune_gui.pruning.methods.erk import Erk
-from prune_gui.pruning.methods.lamp import Lamp
+from prune_gui.pruning.methods.layer_adaptive import Balanced, Erk, Lamp
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
 from prune_gui.pruning.methods.threshold import Threshold

@@ -12,21 +12,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from prune_gui.language import deferred, join_clauses, tr
-from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting, UnitCounts
-from prune_gui.pruning.methods.element_score import ElementScore
-from prune_gui.pruning.methods.field_text import FieldText, text_of
+from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.pruning.methods.fields import (
+    Amount,
+    ElementScore,
+    FieldText,
+    MethodGroup,
+    Unit,
+    text_of,
+)
 from prune_gui.pruning.methods.files import FileName, FilePath, ScoresName, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.base import Decision, Target
+    from prune_gui.pruning.decisions.target import Decision, Target
+
 
 ScoreKind = Literal["weights", "scores", "lamp", "lamp_of_scores", "random"]
 """Absolute weights; other scores; LAMP scores of absolute weights, or of other scores; random
@@ -220,3 +224,121 @@ class ScoredMethod(Method):
 def summary_of(method: type[Method]) -> str:
     """Return the first paragraph of the docstring of a method; a message for `tr`."""
     return (inspect.getdoc(method) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
+
+
+Setting = tuple[str, float]
+"""The name of a field of a method, and its value."""
+
+
+class UnitCounts(NamedTuple):
+    """Numbers of units.
+
+    Attributes:
+        below: units up to the cut that no earlier step pruned.
+        remaining: units that no earlier step pruned.
+        total: all units.
+    """
+
+    below: int
+    remaining: int
+    total: int
+
+
+class DraggedCut(Protocol):
+    """The cut of a draft through the weights or scores of one parameter, before the change."""
+
+    def up_to_weight(self, weight: float) -> UnitCounts | None:
+        """Count the elements with at most an absolute weight, in all that the cut ranks together.
+
+        None if the draft does not rank weights.
+        """
+
+    def up_to_score(self, score: float) -> UnitCounts:
+        """Count the elements with at most a score, in all that the cut ranks together.
+
+        The result is exact to one group of the score histogram.
+        """
+
+    def own_up_to_weight(self, weight: float) -> UnitCounts | None:
+        """Count as `up_to_weight` does, but in the parameter of the dragged cut alone."""
+
+    def of_targets(self) -> UnitCounts | None:
+        """Count the elements of all targets; 0 below. None if earlier steps changed."""
+
+    def own_pruned_with(self, **fields: object) -> int | None:
+        """Return how many elements of the parameter the draft prunes with other field values.
+
+        None if the draft is not applicable with them.
+        """
+
+    def score_of(self, weight: float) -> float | None:
+        """Return the score of an absolute weight; None if the draft ranks no elements."""
+
+    def standard_deviation(self) -> float:
+        """Return the standard deviation of the scores of the parameter; NaN if it has none."""
+
+
+SHARED_RANKINGS: Final = frozenset({"global", "lamp"})
+"""The values of `scope` and `over` with which all targets share one amount."""
+
+
+def _from_pairs(value: object) -> object:
+    """Return a list of pairs of a pattern and an amount as a mapping; other values unchanged."""
+    if isinstance(value, list) and all(map(_is_pair, value)):
+        return dict(value)
+    return value
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+Amounts = Annotated[
+    Annotated[dict[str, Amount], Field(min_length=1), BeforeValidator(_from_pairs)] | None,
+    Field(
+        description=deferred(
+            "Amounts of single targets, by pattern; the patterns are those of targets. Of several "
+            "patterns that match a target, the last one counts; a target that none matches has the "
+            "amount of the step."
+        ),
+        json_schema_extra={"format": "amounts"},
+    ),
+    FieldText(
+        label=deferred("Own amounts"),
+        placeholder=deferred("pattern = amount, one per line"),
+        folded=True,
+        show=lambda _, amounts: trn("{count:,} own amount", "{count:,} own amounts", len(amounts)),
+    ),
+]
+
+
+class AllocatedMethod(Method):
+    """A method that can rank each target by itself, and then prune each by its own amount."""
+
+    amount: Amount = 0.5
+    amounts: Amounts = None
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> Self:
+        field = "over" if "over" in type(self).model_fields else "scope"
+        value = getattr(self, field)
+        if self.amounts and value in SHARED_RANKINGS:
+            raise ValueError(
+                tr(
+                    "amounts cannot be combined with {field}: {value}, which ranks all targets "
+                    "together; set {field} to local, or remove amounts",
+                    field=field,
+                    value=value,
+                )
+            )
+        return self
+
+    @classmethod
+    def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
+        """Return `amounts` if all targets share one amount."""
+        shared = values.get("over", values.get("scope")) in SHARED_RANKINGS
+        return ("amounts",) if shared else ()
+
+    def with_one_amount(self, amount: int | float) -> Self:
+        """Return the method with the same amount for all targets."""
+        return self.model_copy(update={"amount": amount, "amounts": None})

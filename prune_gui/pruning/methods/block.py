@@ -7,12 +7,17 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StrictInt
 
 from prune_gui.language import deferred
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import MaxSparsity, Norm, Of, Scope, Tail
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.base import AllocatedMethod, RankingScope, ScoredMethod
+from prune_gui.pruning.methods.fields import (
+    FieldText,
+    MaxSparsity,
+    MethodGroup,
+    Norm,
+    Of,
+    Scope,
+    Tail,
+    Unit,
+)
 
 Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
 """Limited so that the number of elements of a block fits into 64 bits."""

@@ -4,17 +4,62 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import Dim, torch_dim
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
-from prune_gui.pruning.methods.unit import Unit, count_in_words
+from prune_gui.pruning.methods.fields import (
+    Dim,
+    FieldText,
+    MethodGroup,
+    Unit,
+    count_in_words,
+    torch_dim,
+)
+
+MAX_CHANNELS: Final = 1 << 20
+"""Maximum number of channels in a step; more are most likely a typing error."""
+MAX_DIGITS: Final = 18
+"""Maximum number of digits of a channel index."""
+
+
+def parse_ranges(given: object) -> object:
+    """Parse a text like "3, 7, 12-15" to a tuple of channels; return other values unchanged."""
+    if not isinstance(given, str):
+        return given
+    channels: list[int] = []
+    for part in filter(None, map(str.strip, given.split(","))):
+        first, dash, last = (word.strip() for word in part.partition("-"))
+        numbers = (first, last) if dash else (first,)
+        if not all(number.isascii() and number.isdigit() for number in numbers) or (
+            len(part) > 2 * MAX_DIGITS
+        ):
+            raise ValueError(
+                tr(
+                    "{part!r} is not a list of channels; write numbers and ranges: 3, 7, 12-15",
+                    part=part,
+                )
+            )
+        start, stop = int(first), int(numbers[-1]) + 1
+        if start >= stop:
+            raise ValueError(tr("the range {part} holds no channels", part=part))
+        if len(channels) + stop - start > MAX_CHANNELS:
+            raise ValueError(tr("the range {part} holds too many channels", part=part))
+        channels += range(start, stop)
+    return tuple(channels)
+
+
+def format_ranges(channels: Sequence[int]) -> str:
+    """Return a text of channels and ranges of channels: "3, 7, 12-15"."""
+    parts: list[str] = []
+    for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
+        chunk = [channel for _, channel in run]
+        parts += [f"{chunk[0]}-{chunk[-1]}"] if len(chunk) > 2 else map(str, chunk)
+    return ", ".join(parts)
+
 
 MAX_LIST_LENGTH: Final = 100
 """Maximum length of a list of channels in a recipe file; longer ones are written as ranges."""

@@ -21,22 +21,30 @@ from pydantic import (
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method, RankingScope
 from prune_gui.pruning.methods.channels import (
+    MAX_CHANNELS,
     MAX_LIST_LENGTH,
+    format_ranges,
     listing_text,
     optional_listing_text,
+    parse_ranges,
     validate_list,
 )
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import SCOPE_TEXT, Amount, MaxSparsity, Of, amount_text
+from prune_gui.pruning.methods.fields import (
+    SCOPE_TEXT,
+    Amount,
+    FieldText,
+    MaxSparsity,
+    MethodGroup,
+    Of,
+    Unit,
+    amount_text,
+)
 from prune_gui.pruning.methods.files import FileName, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
-from prune_gui.pruning.methods.unit import Unit
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.coupling import CoupledGroup
-    from prune_gui.pruning.decisions.base import Decision, GroupScores, Target
+    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
 
 Space = Literal[
     "ffn",

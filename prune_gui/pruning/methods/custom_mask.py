@@ -9,10 +9,8 @@ from pydantic import Field
 
 from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.fields import FieldText, MethodGroup, Unit
 from prune_gui.pruning.methods.files import FileName, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
 
 
 class Identity(Method):

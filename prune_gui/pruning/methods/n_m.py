@@ -8,10 +8,7 @@ from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import Dim, Tail
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.fields import Dim, FieldText, MethodGroup, Tail, Unit
 
 
 class NM(ScoredMethod):

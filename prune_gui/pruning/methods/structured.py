@@ -6,11 +6,18 @@ import math
 from typing import ClassVar
 
 from prune_gui.language import deferred
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import RankingScope, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed, torch_dim
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.base import AllocatedMethod, RankingScope, ScoredMethod, ScoreKind
+from prune_gui.pruning.methods.fields import (
+    Dim,
+    MaxSparsity,
+    MethodGroup,
+    Norm,
+    Of,
+    Scope,
+    Seed,
+    Unit,
+    torch_dim,
+)
 
 
 class ChannelMethod(AllocatedMethod):

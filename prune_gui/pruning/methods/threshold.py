@@ -7,11 +7,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.base import DraggedCut, ScoredMethod, Setting
+from prune_gui.pruning.methods.fields import FieldText, MethodGroup, Unit
 
 SIGNIFICANT_DIGITS: Final = 6
 """Digits of a threshold that was dragged."""

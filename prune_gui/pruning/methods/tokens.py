@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.coupled import CoupledMethod, ListingMethod
-from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.fields import FieldText
 from prune_gui.pruning.methods.files import FileName, file_name
 
-SPACE = "tokens"
+TOKENS = "tokens"
 """The name of the space in tables of architectures."""
 
 
@@ -65,7 +65,7 @@ class Tokens(CoupledMethod):
     @property
     def coupled_space(self) -> str:
         """The space of the groups."""
-        return SPACE
+        return TOKENS
 
 
 class TokenIds(ListingMethod):
@@ -79,7 +79,7 @@ class TokenIds(ListingMethod):
     @property
     def coupled_space(self) -> str:
         """The space of the groups."""
-        return SPACE
+        return TOKENS
 
     @property
     def listed_units(self) -> tuple[int, ...]:

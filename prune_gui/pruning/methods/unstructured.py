@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import ClassVar
 
 from prune_gui.language import deferred
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import Method, RankingScope, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RowScope, Seed
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.base import (
+    AllocatedMethod,
+    Method,
+    RankingScope,
+    ScoredMethod,
+    ScoreKind,
+)
+from prune_gui.pruning.methods.fields import (
+    Amount,
+    MaxSparsity,
+    MethodGroup,
+    Of,
+    RowScope,
+    Seed,
+    Unit,
+)
 
 
 class RankedMethod(AllocatedMethod):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.chunk_spans import blocks, chunk_spans
 from prune_gui.pruning.selection.histogram_cache import (
     EMPTY_HISTOGRAM,
     MAX_GROUPED_BYTES,
@@ -24,8 +23,7 @@ from prune_gui.pruning.selection.histogram_cache import (
     GroupedSpan,
     LRUCache,
 )
-from prune_gui.pruning.selection.keys import Bits
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.keys import Bits, Ranking, blocks, chunk_spans
 
 DIGIT_BITS: Final = 16
 MIN_GROUPED_ELEMENTS: Final = 1 << 20

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.scores import Scores, read_batched
+from prune_gui.pruning.selection.histogram_cache import HistogramCache
+from prune_gui.pruning.selection.scores import Scores, TensorScores, read_batched
 
 Bits = NDArray[np.unsignedinteger[Any]]
 RemainingMask = Callable[[int, int], NDArray[np.bool_]]
@@ -261,3 +263,53 @@ def with_equal_nans(keys: KeySource, key: int) -> KeySource:
     if first_nan is None or key < first_nan or isinstance(keys, _SingleNaNKeys):
         return keys
     return _SingleNaNKeys(keys, first_nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The elements of a tensor that a step may prune.
+
+    Attributes:
+        keys: the keys of the elements.
+        remaining_mask: True at the remaining elements; None if all are.
+        max_pruned: the maximum number of elements to prune; None: no limit.
+        histogram_cache: cache of digit histograms.
+    """
+
+    keys: KeySource
+    remaining_mask: RemainingMask | None = None
+    max_pruned: int | None = None
+    histogram_cache: HistogramCache | None = None
+
+
+BLOCK_ELEMENTS: Final = 1 << 18
+"""Keys that are computed are read in blocks of this many, which fit in the L2 cache."""
+MAX_CHUNKS_PER_SPAN, MIN_SPANS = 4, 8
+"""Spans that are read without a copy may have up to `MAX_CHUNKS_PER_SPAN` chunks, as long as there
+are at least `MIN_SPANS` spans. Fewer spans are faster: between two spans a thread needs the GIL,
+and waits for it while the GUI thread is busy.
+"""
+
+
+def chunk_spans(keys: KeySource) -> list[tuple[int, int]]:
+    """Return the (start, stop) of each span; the result depends on the keys alone."""
+    chunks = MAX_CHUNKS_PER_SPAN if _are_stored(keys) else 1
+    limit = chunks * parallel.CHUNK_ELEMENTS
+    span_elements = min(max(-(-keys.size // MIN_SPANS), parallel.CHUNK_ELEMENTS), limit)
+    return list(parallel.chunks(keys.size, span_elements))
+
+
+def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans in which to read the keys in [start, stop) on one thread."""
+    step = stop - start if _are_stored(keys) else BLOCK_ELEMENTS
+    for first in range(start, stop, max(step, 1)):
+        yield first, min(first + step, stop)
+
+
+def _are_stored(keys: KeySource) -> bool:
+    """Return whether keys are read without a copy."""
+    return (
+        isinstance(keys, ScoreKeys)
+        and isinstance(keys.scores, TensorScores)
+        and keys.scores.dtype == keys.dtype
+    )

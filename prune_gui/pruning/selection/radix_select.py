@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.chunk_spans import blocks, chunk_spans
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import (
     DigitHistogram,
@@ -29,10 +28,12 @@ from prune_gui.pruning.selection.histogram_cache import (
 from prune_gui.pruning.selection.keys import (
     Bits,
     KeySource,
+    Ranking,
     ScoreKeys,
+    blocks,
+    chunk_spans,
     with_equal_nans,
 )
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 MAX_SMALL_ELEMENTS: Final = 1 << 14

@@ -23,9 +23,8 @@ from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.kernels import row_column as kernels
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import spread
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.lamp_groups import largest_exponent
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import Scores, wide_dtype
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 

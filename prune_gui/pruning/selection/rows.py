@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.keys import Bits, with_equal_nans
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.keys import Bits, Ranking, with_equal_nans
 
 RowKeys = tuple[Bits, "NDArray[np.bool_] | None"]
 """The keys of some rows, and which of them remain; None if all do."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.methods.tokens import SPACE, Tokens
+from prune_gui.pruning.methods.tokens import TOKENS, Tokens
 from prune_gui.recipe.compaction.removal import Units
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution
@@ -28,7 +28,7 @@ def remove_tokens(
 ) -> RemovedTokens | None:
     """Return what changes with the removal of tokens; None if none is removed."""
     for group, units in zip(groups, removed, strict=True):
-        if group.space == SPACE and units.any():
+        if group.space == TOKENS and units.any():
             vocabulary = read_vocabulary(resolution.checkpoint.model_files_folder, group.size)
             removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))
             units[:] = False

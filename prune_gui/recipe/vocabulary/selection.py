@@ -12,7 +12,7 @@ from prune_gui.architecture.groups import coupled_groups
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr, trn
-from prune_gui.pruning.methods.tokens import SPACE, Tokens
+from prune_gui.pruning.methods.tokens import TOKENS, Tokens
 from prune_gui.recipe.vocabulary.encoding import encoded, load_tokenizer
 from prune_gui.recipe.vocabulary.vocabulary import (
     MAX_FILE_BYTES,
@@ -55,7 +55,7 @@ def selected_tokens(
     method: Tokens, checkpoint: Checkpoint, table: Path | None = None
 ) -> TokenSelection:
     """Return the tokens that a method prunes; cached while the files are unchanged."""
-    (group,) = coupled_groups(checkpoint, SPACE, table)
+    (group,) = coupled_groups(checkpoint, TOKENS, table)
     vocabulary = read_vocabulary(checkpoint.model_files_folder, group.size)
     path = Path(method.listed or method.corpus or "")
     return _selected(vocabulary, path, method.listed is not None, stamps([path]))

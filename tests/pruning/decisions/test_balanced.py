@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from targets import target
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.kernels.row_column import LANES
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection import row_column_scores

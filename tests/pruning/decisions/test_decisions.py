@@ -15,7 +15,7 @@ from torch.nn.utils import prune as torch_prune
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods import METHODS
 
 SHAPES = [(7,), (6, 5), (4, 3, 2), (5, 2, 3, 3)]

@@ -14,7 +14,7 @@ from targets import target
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 

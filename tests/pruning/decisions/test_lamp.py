@@ -16,11 +16,11 @@ from targets import target
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
-from prune_gui.pruning.selection.lamp_batched import PASSES
+from prune_gui.pruning.selection.lamp_groups import PASSES
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 # Squares and sums of these are exact, so that the result is unique, including ties.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.methods.dragged_cut import UnitCounts
+from prune_gui.pruning.methods.base import UnitCounts
 
 
 @dataclass

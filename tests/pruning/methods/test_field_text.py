@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
-from prune_gui.pruning.methods.field_text import FieldText, text_of
+from prune_gui.pruning.methods.fields import FieldText, text_of
 
 Inner = Annotated[int, FieldText(label="inner", values={"1": "one"})]
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from prune_gui.pruning.methods import METHODS, Method
-from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.fields import text_of
 
 
 @pytest.mark.parametrize("amount", [True, math.nan, -0.1, 1.5, -1, "half", None])

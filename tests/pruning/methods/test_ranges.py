@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
+from prune_gui.pruning.methods.channels import MAX_CHANNELS, format_ranges, parse_ranges
 
 
 @given(st.lists(st.integers(0, 40), unique=True))

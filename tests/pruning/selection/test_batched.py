@@ -15,9 +15,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import batched
 from prune_gui.pruning.selection.batched import find_cuts_batched, mark_batched
-from prune_gui.pruning.selection.keys import KeySource, RandomKeys, ScoreKeys
+from prune_gui.pruning.selection.keys import KeySource, RandomKeys, Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import find_cuts, mark
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 # Few distinct values, so that ties are common; NaN among them.

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.selection.batched import concatenate
-from prune_gui.pruning.selection.batched_sort import SortedKeys
-from prune_gui.pruning.selection.keys import RandomKeys, ScoreKeys
+from prune_gui.pruning.selection.batched import SortedKeys, concatenate
+from prune_gui.pruning.selection.keys import RandomKeys, Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import find_cuts, mark
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.float8_e4m3fn]

@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.pruning import parallel
-from prune_gui.pruning.selection.chunk_spans import MAX_CHUNKS_PER_SPAN, MIN_SPANS, chunk_spans
-from prune_gui.pruning.selection.keys import RandomKeys, ScoreKeys
+from prune_gui.pruning.selection.keys import (
+    MAX_CHUNKS_PER_SPAN,
+    MIN_SPANS,
+    RandomKeys,
+    ScoreKeys,
+    chunk_spans,
+)
 from prune_gui.pruning.selection.scores import ScaledColumns, TensorScores
 
 

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import digit_histograms, radix_select
-from prune_gui.pruning.selection.chunk_spans import chunk_spans
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, chunk_spans
 from prune_gui.pruning.selection.radix_select import find_cuts
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 FEW = [0.0, -0.0, 0.5, -0.5, 1.0, 1.0000001, -1.0000001, 1e-40, np.inf, -np.inf, np.nan]

@@ -12,10 +12,9 @@ from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import batched
-from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.lamp import find_lamp_cuts
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
+from prune_gui.pruning.selection.lamp_cuts import find_lamp_cuts
 from prune_gui.pruning.selection.radix_select import Cut, mark
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2]

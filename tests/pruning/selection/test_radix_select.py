@@ -20,6 +20,7 @@ from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import (
     KeySource,
     RandomKeys,
+    Ranking,
     ScoreKeys,
     ranking_dtype,
     raw_bits,
@@ -31,7 +32,6 @@ from prune_gui.pruning.selection.radix_select import (
     mark,
     smallest,
 )
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 

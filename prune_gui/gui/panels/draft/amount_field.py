@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QSlider
 from prune_gui.gui.panels.draft.fields import Field
 from prune_gui.gui.panels.draft.number_box import NumberBox, share_error
 from prune_gui.language import tr
-from prune_gui.pruning.methods.unit import UNITS, Unit
+from prune_gui.pruning.methods.fields import UNITS, Unit
 
 SLIDER_STEPS: Final = 1000
 """Positions of the slider: tenths of a percent."""

@@ -14,7 +14,7 @@ from prune_gui.gui.widgets.fonts import bold
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import tr
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.methods.method_group import GROUPS
+from prune_gui.pruning.methods.fields import GROUPS
 from prune_gui.resources import resource
 
 if TYPE_CHECKING:

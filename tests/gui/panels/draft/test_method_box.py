@@ -8,7 +8,7 @@ from PySide6.QtGui import QIcon
 
 from prune_gui.gui.panels.draft.method_box import MethodBox, method_icon
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.methods.method_group import GROUPS
+from prune_gui.pruning.methods.fields import GROUPS
 
 
 @pytest.fixture

@@ -1,18 +1,49 @@
-"""Magnitude pruning relative to the sizes of rows and columns."""
+"""LAMP: magnitude pruning with layer-adaptive sparsity."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import RankingScope, ScoreKind
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import MaxSparsity, Of
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.base import (
+    AllocatedMethod,
+    DraggedCut,
+    RankingScope,
+    ScoredMethod,
+    ScoreKind,
+    Setting,
+)
+from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, MethodGroup, Of, Unit
+from prune_gui.pruning.methods.unstructured import OverallMethod
+
+
+class Lamp(ScoredMethod, OverallMethod):
+    """Prune the weights with the lowest LAMP scores of all targets; each layer gets its own share.
+
+    An entry scores w^2 / (sum of v^2 over the entries v with |v| >= |w| that its target still has):
+    Lee et al., "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021. Zeros score 0, the
+    one largest entry of a target 1 (n equal ones 1/n), and all others at most 1/2: so a target
+    keeps its largest entry until all targets are down to theirs. Of equal scores those of an
+    earlier target go first, then the lowest flat index. Infinity ranks above every finite entry,
+    NaN above infinity, and neither has a part in the sums.
+    """
+
+    name: ClassVar[str] = "lamp"
+    title: ClassVar[str] = deferred("LAMP")
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """LAMP scores."""
+        return "lamp" if self.ranks_weights else "lamp_of_scores"
+
+    def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
+        """Return the amount for all targets whose cut is the score of an absolute weight."""
+        score = cut.score_of(weight)
+        return None if score is None else self.setting_for_score(cut, score)
+
 
 Power = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -92,3 +123,35 @@ class Balanced(AllocatedMethod):
     def score_kind(self) -> ScoreKind:
         """Balanced scores, or their LAMP scores."""
         return "lamp_of_scores" if self.over == "lamp" else "scores"
+
+
+class Erk(ScoredMethod, OverallMethod):
+    """Prune the smallest weights of each target by absolute value; larger targets are pruned more.
+
+    The density of a target is f * (sum of dimensions) / (product of dimensions), at most what is
+    left of it, with one f for all, so that the step prunes exactly the amount asked of all targets
+    together: Evci et al., "Rigging the Lottery: Making All Tickets Winners", 2020, after Mocanu et
+    al., 2018. Numbers of entries are rounded by largest remainder. A target of one dimension has
+    ratio 1 and stays dense in all but extreme steps. Equal values go lowest index first;
+    infinity ranks above every finite one, and NaN above infinity.
+    """
+
+    name: ClassVar[str] = "erk"
+    title: ClassVar[str] = deferred("ERK")
+
+    def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
+        """Return the amount for all targets that prunes the elements of one up to a weight.
+
+        The amount is found by bisection over the number of elements.
+        """
+        own, all_targets = cut.own_up_to_weight(weight), cut.of_targets()
+        if own is None or all_targets is None:
+            return None
+        remaining = all_targets.remaining
+
+        def pruned(units: int) -> int:
+            count = cut.own_pruned_with(amount=units, amount_of="remaining")
+            return remaining + 1 if count is None else count  # None: too many units for the step
+
+        units = max(0, bisect_right(range(remaining + 1), own.below, key=pruned) - 1)
+        return "amount", self.amount_for(all_targets._replace(below=units))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.predicates import PackedMask, PluginMask, plugin_mask
+from prune_gui.pruning.predicates import PackedMask, PluginMask, masks
 
 
 class Maker:
@@ -42,18 +42,18 @@ def test_each_span_of_each_parameter_equals_the_computed_mask(sizes, data):
 
 
 def test_the_least_recently_used_mask_is_evicted_and_computed_again(monkeypatch):
-    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 200)  # two masks of 100 bytes
+    monkeypatch.setattr(masks, "MAX_CACHED_BYTES", 200)  # two masks of 100 bytes
     makers = [Maker(seed) for seed in range(3)]
-    masks = [PackedMask(maker, "a test") for maker in makers]
+    packed = [PackedMask(maker, "a test") for maker in makers]
     for i in (0, 1, 0, 2, 0):  # 2 evicts 1
-        masks[i].bits()
+        packed[i].bits()
     assert [maker.calls for maker in makers] == [1, 1, 1]
-    assert np.array_equal(PluginMask(masks[1]).prunes(0, 800), makers[1].mask)
+    assert np.array_equal(PluginMask(packed[1]).prunes(0, 800), makers[1].mask)
     assert [maker.calls for maker in makers] == [1, 2, 1]
 
 
 def test_a_mask_above_the_limit_is_cached_while_it_is_in_use(monkeypatch):
-    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 10)
+    monkeypatch.setattr(masks, "MAX_CACHED_BYTES", 10)
     maker = Maker(0)
     mask = PackedMask(maker, "a test")
     mask.bits()
@@ -62,17 +62,17 @@ def test_a_mask_above_the_limit_is_cached_while_it_is_in_use(monkeypatch):
 
 
 def test_a_mask_without_references_leaves_the_cache():
-    before = len(plugin_mask._kept)
+    before = len(masks._kept)
     mask = PackedMask(Maker(0), "a test")
     mask.bits()
-    assert len(plugin_mask._kept) == before + 1
+    assert len(masks._kept) == before + 1
     del mask
     gc.collect()
-    assert len(plugin_mask._kept) == before
+    assert len(masks._kept) == before
 
 
 def test_a_mask_that_differs_when_computed_again_is_rejected(monkeypatch):
-    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 0)
+    monkeypatch.setattr(masks, "MAX_CACHED_BYTES", 0)
     maker = Maker(0)
     mask = PackedMask(maker, "Coin (coin.py)")
     mask.bits()

@@ -14,12 +14,12 @@ from prune_gui.pruning.amount import (
     _validate_pruning_amount,
     _validate_pruning_amount_init,
 )
-from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.magnitudes import magnitudes
+from prune_gui.pruning.modules.element_methods import magnitudes
 from prune_gui.pruning.modules.masking import mask_product
+from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
-from prune_gui.pruning.norms.channels import channel_norms
 from prune_gui.pruning.norms.orders import Order
+from prune_gui.pruning.norms.unit_norms import channel_norms
 from prune_gui.pruning.selection.scores import wide_dtype
 
 

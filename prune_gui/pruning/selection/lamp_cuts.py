@@ -9,7 +9,7 @@ The groups of all tensors then bound the k-th lowest score, and only groups that
 bounds are split further. In a 16-bit type the first pass resolves every single key. In a 32-bit
 type it leaves about one group per tensor, and the second pass resolves each key of that group. A
 third pass reads few tensors, if any. For small tensors, see
-`prune_gui.pruning.selection.lamp_batched`.
+`prune_gui.pruning.selection.lamp_groups`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection.batched import batches_of_small
-from prune_gui.pruning.selection.lamp_batched import BatchedGroups
-from prune_gui.pruning.selection.lamp_groups import Part, ScoreGroups, TensorGroups
+from prune_gui.pruning.selection.keys import Ranking
+from prune_gui.pruning.selection.lamp_groups import BatchedGroups, Part, ScoreGroups, TensorGroups
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.ranking import Ranking
 
 
 def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
@@ -18,20 +19,20 @@ from prune_gui.pruning.amount import (
     _validate_pruning_amount,
     _validate_pruning_amount_init,
 )
-from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.magnitudes import (
-    joint_keys,
-    k_smallest,
-    kept_by_cut,
-    magnitudes,
-    remaining_mask,
-)
-from prune_gui.pruning.modules.masking import is_plain, mask_product
+from prune_gui.pruning.modules.masking import is_binary, is_plain, mask_product
+from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
+from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import ranking_dtype
-from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.scores import wide_dtype
+from prune_gui.pruning.selection.keys import (
+    KeySource,
+    Ranking,
+    RemainingMask,
+    ScoreKeys,
+    ranking_dtype,
+)
+from prune_gui.pruning.selection.radix_select import Cut, mark, smallest
+from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
 
 
 @reference.Identity.register
@@ -195,3 +196,112 @@ def ranks_elements(method: BasePruningMethod) -> TypeGuard[ElementPruning]:
     """Return whether the mask of a method follows from `element_scores` and `units` alone."""
     own = getattr(method.compute_mask, "__func__", None)
     return own is ElementPruning.compute_mask
+
+
+@reference.CustomFromMask.register
+class CustomFromMask(BasePruningMethod):
+    """Prune where a custom mask is 0. The new mask is the product of the old and the custom mask.
+
+    Args:
+        mask: of the parameter's shape, any dtype; only 0 and 1, while torch accepts any values. It
+            is copied as boolean, so that a slice of a larger mask does not keep that in memory, as
+            a slice of the mask of a global step does in torch.
+
+    Raises:
+        TypeError: `mask` is not a tensor.
+        ValueError: `mask` holds values other than 0 and 1.
+    """
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        if not isinstance(mask, Tensor):
+            raise TypeError(f"The mask is a {type(mask).__name__}; it must be a torch.Tensor.")
+        if not is_binary(mask):
+            raise ValueError(
+                "The mask holds values other than 0 and 1. Make it boolean first, for example "
+                "with `mask != 0`."
+            )
+        self.mask = mask != 0
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask` times the custom mask, in the dtype of `default_mask`.
+
+        Raises:
+            AssertionError: the shapes differ.
+        """
+        return mask_product(default_mask, self._mask_like(default_mask))
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """See `BasePruningMethod.mask_for`."""
+        return tensor.mask_without(self._mask_like(values))
+
+    def _mask_like(self, t: Tensor) -> Tensor:
+        """Return the custom mask on the device of a tensor, of whose shape it must be."""
+        if self.mask.shape != t.shape:
+            raise AssertionError(
+                f"The mask has shape {tuple(self.mask.shape)}; the parameter has {tuple(t.shape)}."
+            )
+        if has_values(self.mask) and not has_values(t):
+            raise ValueError(
+                f"The mask has values, but the parameter on {t.device} has none. Load its weights "
+                "first."
+            )
+        return self.mask.to(t.device)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: nn.Module, name: str, mask: Tensor
+    ) -> BasePruningMethod:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, mask=mask)
+
+
+def magnitudes(t: Tensor) -> Tensor:
+    """Return floating point numbers whose absolute values rank like those of `t`.
+
+    The result is `t` itself, with signs, unless it is complex or integer.
+    """
+    t = t.detach()
+    if t.is_complex():
+        return t.abs()
+    return t if t.is_floating_point() else t.double()
+
+
+def k_smallest(scores: Tensor, k: int) -> Tensor:
+    """Return a mask of the `k` smallest absolute scores; of equal ones, the lowest flat indices.
+
+    Returns:
+        Boolean, True for the k smallest, of the shape and on the device of `scores`. The result is
+        the same on all devices. Of scores without values, it has no values that mean anything.
+    """
+    if not has_values(scores):
+        return torch.zeros_like(scores, dtype=torch.bool)
+    on_cpu = magnitudes(scores).to("cpu").contiguous()
+    return smallest(on_cpu, k).to(scores.device)
+
+
+def joint_keys(scores: Sequence[Tensor]) -> list[ScoreKeys]:
+    """Return keys that rank the elements of several tensors by absolute value, without a copy."""
+    dtype = ranking_dtype({t.dtype for t in scores})
+    return [ScoreKeys(TensorScores.of(t), dtype) for t in scores]
+
+
+def remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
+    """Return a contiguous boolean tensor on the CPU as the engine reads it."""
+    if remaining is None:
+        return None
+    flat = remaining.view(-1).numpy()
+    return lambda start, stop: flat[start:stop]
+
+
+def kept_by_cut(keys: KeySource, cut: Cut) -> Tensor:
+    """Return a flat boolean tensor, False where a cut prunes."""
+    kept = np.empty(keys.size, np.bool_)
+
+    def write(span: tuple[int, int]) -> None:
+        np.logical_not(mark(keys, cut, *span), out=kept[slice(*span)])
+
+    for _ in run(write, chunks(keys.size)):
+        pass
+    return torch.from_numpy(kept)

@@ -23,8 +23,7 @@ from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
-from prune_gui.pruning.methods.coupled import CoupledMethod
-from prune_gui.pruning.methods.tokens import Tokens
+from prune_gui.pruning.methods.listed_units import Tokens
 from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -332,7 +331,7 @@ class Resolution:
         if isinstance(method, Tokens):
             return selected_tokens(method, self.checkpoint, table), *_stamps_of(table)
         files = map(self._auxiliary_files.file, method.files.values())
-        return *files, *(_stamps_of(table) if isinstance(method, CoupledMethod) else ())
+        return *files, *(_stamps_of(table) if method.is_coupled else ())
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(applied.predicate for applied in self.layers.get(name, ()))

@@ -49,12 +49,12 @@ def amounts_by_target(
 
 
 def grouped_by_amount(
-    method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
-) -> list[tuple[AllocatedMethod, list[str]]]:
+    method: Method, names: Iterable[str], amounts: Mapping[str, Amount]
+) -> list[tuple[Method, list[str]]]:
     """Return methods with one amount each, and the names of the targets that each is for."""
     groups: dict[str, tuple[Amount, list[str]]] = {}
     for name in names:
-        amount = amounts.get(name, method.amount)
+        amount = amounts.get(name, dict(method)["amount"])
         groups.setdefault(repr(amount), (amount, []))[1].append(name)  # `repr`: 1 is not 1.0
     return [(method.with_one_amount(amount), members) for amount, members in groups.values()]
 
@@ -78,7 +78,7 @@ def takes_own_amount(resolution: Resolution, number: int, name: str) -> bool:
     """Return whether a step ranks a target by itself, so that it may have its own amount."""
     method = resolution.recipe.steps[number - 1].method
     return (
-        isinstance(method, AllocatedMethod)
+        method.takes_own_amounts
         and method.ranking_scope != "global"
         and name in resolution.outcomes[number - 1].pruned
     )
@@ -101,7 +101,6 @@ def amount_for_share(resolution: Resolution, number: int, name: str, share: floa
         share: the share of all elements of the target that the step alone is to prune.
     """
     method = resolution.recipe.steps[number - 1].method
-    assert isinstance(method, AllocatedMethod)
     remaining, total = remaining_before(resolution, number, name), resolution.counts[name][1]
     pruned, amount_for = round(max(share, 0.0) * total), method.with_one_amount(0.0).amount_for
     limit = amount_for(UnitCounts(remaining, remaining, total))

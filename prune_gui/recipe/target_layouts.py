@@ -10,10 +10,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.files import OPTIMIZER
-from prune_gui.pruning.methods.layer_adaptive import Balanced
 from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recorded_scores import RecordedScores
@@ -37,18 +34,7 @@ def target_layout(
 
 def layout_notes(method: Method, targets: Sequence[Target]) -> dict[str, str]:
     """Return a note on each target that is not (out, in), if the step depends on it."""
-    if not _depends_on_layout(method):
+    if not method.depends_on_layout:
         return {}
     unusual = (target for target in targets if not target.layout.is_usual)
     return {target.name: target.layout.describe(target.shape) for target in unusual}
-
-
-def _depends_on_layout(method: Method) -> bool:
-    """Return whether a method speaks of rows and columns, or of output and input channels."""
-    if method.ranking_scope == "row" or isinstance(method, (Balanced, Block)):
-        return True
-    if isinstance(getattr(method, "dim", None), str):
-        return True
-    return isinstance(method, ScoredMethod) and (
-        method.score != "magnitude" or method.importance is not None
-    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import StepError
-from prune_gui.pruning.methods.base import AllocatedMethod, Setting, UnitCounts
+from prune_gui.pruning.methods.base import Setting, UnitCounts
 from prune_gui.pruning.methods.coupled import Coupled
 from prune_gui.recipe.target_amounts import with_own_amount
 
@@ -43,9 +43,7 @@ class DraggedAmount:
     def method(self) -> Method:
         """The method of the draft, with the amount of the parameter if it has its own."""
         method, own = self.step.method, self._own_amount
-        if own is None or not isinstance(method, AllocatedMethod):
-            return method
-        return method.with_one_amount(own)
+        return method if own is None else method.with_one_amount(own)
 
     @property
     def names(self) -> tuple[str, ...]:

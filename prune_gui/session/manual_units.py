@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, get_args
 
 from prune_gui.language import join_items, tr
-from prune_gui.pruning.methods.coupled import (
-    CoupledMethod,
-    DeadUnits,
+from prune_gui.pruning.methods.coupled import Space
+from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.listed_units import (
+    TOKENS,
     Experts,
     Layers,
     ListedUnits,
     ListingMethod,
-    Space,
 )
-from prune_gui.pruning.methods.tokens import TOKENS
 from prune_gui.recipe import Step, patterns_for
 
 if TYPE_CHECKING:
@@ -101,9 +100,9 @@ def drafted_units(
         checkpoint: the open checkpoint.
     """
     method = draft.method
-    if not isinstance(method, CoupledMethod) or method.coupled_space != group.space:
+    if method.coupled_space != group.space:
         return None
-    if isinstance(method, ListingMethod) and method.listed_units:
+    if method.listed_units:
         units = frozenset(method.listed_units)
         return units if draft == listed_units(units, group, checkpoint) else None
     if preview is None or number is None:

@@ -29,17 +29,16 @@ from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import WrittenFile
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
-from prune_gui.pruning import methods
-from prune_gui.pruning.decisions.target import Decision
+from prune_gui.pruning import decisions, methods
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.fields import Amount, MethodGroup, Unit
+from prune_gui.pruning.methods.fields import Amount
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.recipe.condition_fields import CONDITION_FIELDS, NumberField
 
 REPORT = "report.json"
 
 
-# A pruning method: a schema, and what it decides.
+# A pruning method: its parameters, and what it decides.
 
 
 class FirstWeights(Method):
@@ -47,19 +46,17 @@ class FirstWeights(Method):
 
     name: ClassVar[str] = "first_weights"
     title: ClassVar[str] = deferred("First weights")
-    unit: ClassVar[Unit] = "entry"
-    method_group: ClassVar[MethodGroup] = "elements"
     source: ClassVar[str] = "toy"
 
     amount: Amount = 2
 
     def decide(self, targets, monitor):
-        decisions = []
+        decided = []
         for target in targets:
             end, remaining = min(target.size, self.amount), target.remaining_mask
             pruned = end if remaining is None else int(remaining(0, end).sum())
-            decisions.append(Decision(FirstElements(end), pruned))
-        return decisions
+            decided.append(decisions.Decision(FirstElements(end), pruned))
+        return decided
 
 
 class FirstElements(Predicate):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from prune_gui.audit.statistics.score_histogram import ScoreHistogram
-from prune_gui.pruning.methods import LAMP_KINDS, ScoredMethod
+from prune_gui.pruning.methods import LAMP_KINDS
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.pruned_by_codes import IN_FILE
@@ -39,7 +39,7 @@ def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
         if applied.step == IN_FILE:
             continue
         method = resolution.recipe.steps[applied.step - 1].method
-        if isinstance(method, ScoredMethod) and method.ranks_weights:
+        if method.ranks_weights:
             cut = _cut(resolution, name, applied, None)
             if cut is not None:
                 cuts[applied.step] = cut

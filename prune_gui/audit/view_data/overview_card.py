@@ -13,7 +13,7 @@ from prune_gui.audit.view_data.layer_columns import UNDEFINED_TEXT, warnings
 from prune_gui.byte_counts import short_bytes
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_count, sparsity
-from prune_gui.pruning.methods.coupled import CoupledMethod, DeadUnits
+from prune_gui.pruning.methods.dead_units import DeadUnits
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
     coupled = {
         number
         for number, step in enumerate(resolution.recipe.steps, start=1)
-        if isinstance(step.method, CoupledMethod)
+        if step.method.is_coupled
     }
     dead = np.flatnonzero(rows.dead > rows.dead_in_file).tolist()
     return any(

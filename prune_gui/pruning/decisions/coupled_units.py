@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.coupling import CoupledGroup, Member, MemberRole
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.decisions.units import remaining_channels
 from prune_gui.pruning.parallel import chunks
@@ -54,6 +54,33 @@ class Members:
                 channels = self.remaining_channels(member.name, member.dim)
                 total += by_unit(channels, member, group.size).sum(1)
         return total
+
+    def without_effect(self, group: CoupledGroup) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which units of a sliced group have no effect, and which emit a constant."""
+        remaining: dict[MemberRole, NDArray[np.int64]] = {}
+        for member in group.members:
+            channels = self.remaining_channels(member.name, member.dim or 0)
+            elements = by_unit(channels, member, group.size).sum(1)
+            remaining[member.role] = remaining.get(member.role, 0) + elements
+        return without_effect(remaining, group.size)
+
+
+def without_effect(
+    remaining: Mapping[MemberRole, NDArray[np.int64]], size: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which units have no effect, and which emit a constant.
+
+    Args:
+        remaining: by role, int64 (size,), number of remaining elements of each unit in the tensors
+            of that role.
+        size: number of units.
+    """
+    nothing = np.zeros(size, np.int64)
+    unread = remaining["consumes"] == 0 if "consumes" in remaining else np.zeros(size, np.bool_)
+    weightless = remaining["produces"] == 0 if "produces" in remaining else np.zeros(size, np.bool_)
+    shift = remaining.get("bias", nothing) + remaining.get("norm", nothing)
+    dead = unread | (weightless & (shift == 0))
+    return dead, weightless & ~dead
 
 
 def by_unit(channels: NDArray[np.generic], member: Member, size: int) -> NDArray[np.generic]:

@@ -1,7 +1,4 @@
-"""What a decision is computed from, its result, and the arithmetic that decisions share.
-
-This module does not import torch, because the schema classes of the methods refer to it.
-"""
+"""What a decision is computed from, its result, and the arithmetic that decisions share."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr, trn
@@ -17,7 +14,7 @@ from prune_gui.pruning.amount import AmountOf, units_wanted
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 if TYPE_CHECKING:
-    from prune_gui.pruning.methods.fields import ChannelDim
+    from prune_gui.pruning.methods.fields import ChannelDim, RankingScope
     from prune_gui.pruning.predicates import Predicate
     from prune_gui.pruning.selection.histogram_cache import HistogramCache
     from prune_gui.pruning.selection.keys import RemainingMask
@@ -86,6 +83,18 @@ class Decision:
     predicate: Predicate | None
     pruned: int
     note: str = ""
+
+
+class AmountMethod(Protocol):
+    """A method that prunes an amount of the units with the lowest scores."""
+
+    amount: int | float
+    amount_of: AmountOf
+    max_sparsity: float
+
+    @property
+    def ranking_scope(self) -> RankingScope:
+        """See `Method.ranking_scope`."""
 
 
 def count_units(

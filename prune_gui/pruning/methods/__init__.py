@@ -1,7 +1,4 @@
-"""The methods of recipes, one class each.
-
-A new method is a class listed here, and a module of its name in `prune_gui.pruning.decisions`.
-"""
+"""The methods of recipes, one class each: its parameters, and what it decides to prune."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,13 +16,14 @@ from prune_gui.pruning.methods.base import (
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.correction import BatchNormStatistics, BiasCorrection, Refit
-from prune_gui.pruning.methods.coupled import Coupled, DeadUnits, Experts, Layers, ListedUnits
+from prune_gui.pruning.methods.coupled import Coupled
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
+from prune_gui.pruning.methods.dead_units import DeadUnits
 from prune_gui.pruning.methods.layer_adaptive import Balanced, Erk, Lamp
+from prune_gui.pruning.methods.listed_units import Experts, Layers, ListedUnits, Tokens
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
 from prune_gui.pruning.methods.threshold import Threshold
-from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
 
 __all__ = [

@@ -1,15 +1,18 @@
-"""Pruning of a given list of channels."""
+"""Pruning of a given list of channels, and lists as texts of numbers and ranges: "3, 7, 12-15"."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
-from prune_gui.language import deferred, tr
+from prune_gui.errors import RecipeError
+from prune_gui.language import deferred, tr, trn
+from prune_gui.pruning import decisions, predicates
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import (
     Dim,
@@ -20,6 +23,14 @@ from prune_gui.pruning.methods.fields import (
     torch_dim,
 )
 
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
+
+FLAT: Final = deferred(
+    "{name} has shape {shape}; pruning channels needs at least one dimension. Leave it out of the "
+    "targets, or use an unstructured method."
+)
 MAX_CHANNELS: Final = 1 << 20
 """Maximum number of channels in a step; more are most likely a typing error."""
 MAX_DIGITS: Final = 18
@@ -120,6 +131,36 @@ class Channels(Method):
     @field_serializer("channels", when_used="json")
     def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
         return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune the listed channels of each target."""
+        decided = []
+        for target in targets:
+            monitor.advance()
+            decided.append(self._decide(target))
+        return decided
+
+    def _decide(self, target: Target) -> Decision:
+        dim = decisions.dimension(target, self.dim, min_dims=1, flat=FLAT)
+        size, last = target.shape[dim], max(self.channels)
+        if last >= size:
+            raise RecipeError(
+                trn(
+                    "{name} has {count:,} channel along dimension {dim}; channel {channel} does "
+                    "not exist. Use 0 to {last}, or leave it out of the targets.",
+                    "{name} has {count:,} channels along dimension {dim}; channel {channel} does "
+                    "not exist. Use 0 to {last}, or leave it out of the targets.",
+                    size,
+                    name=target.name,
+                    dim=dim,
+                    channel=last,
+                    last=size - 1,
+                )
+            )
+        remaining = decisions.remaining_channels(target, dim)
+        units = predicates.PrunedUnits.listed(self.channels, remaining)
+        cut = predicates.ChannelCut(target.shape, dim, Lazy.of_value(units))
+        return decisions.Decision(cut, int(remaining[units.pruned].sum()))
 
     @property
     def listed_channels(self) -> tuple[int, ...]:

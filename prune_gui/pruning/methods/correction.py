@@ -9,7 +9,7 @@ from pydantic import Field
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import FieldText, MethodGroup, Unit
+from prune_gui.pruning.methods.fields import FieldText, MethodGroup
 from prune_gui.pruning.methods.files import FileName, FilePath, file_name
 
 
@@ -20,8 +20,8 @@ class CorrectionMethod(Method):
     steps, also of those after them; `prune_gui.recipe.correction` computes them on demand.
     """
 
-    unit: ClassVar[Unit] = "entry"
     method_group: ClassVar[MethodGroup] = "correction"
+    corrects: ClassVar[bool] = True
     statistic: ClassVar[str]
     """The recorded statistic that the method needs."""
 

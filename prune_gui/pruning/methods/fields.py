@@ -1,4 +1,4 @@
-"""The types of the fields that several methods have, with their texts."""
+"""The texts of methods and their fields, and the types of the fields that several methods have."""
 
 from __future__ import annotations
 
@@ -55,6 +55,49 @@ def text_of(field_info: FieldInfo) -> FieldText:
     return texts[-1] if texts else FieldText()
 
 
+Unit = Literal["entry", "channel", "block", "unit"]
+"""What a method prunes as a whole."""
+
+UNITS: Final[dict[Unit, str]] = {
+    "entry": deferred("weights"),
+    "channel": deferred("channels"),
+    "block": deferred("blocks"),
+    "unit": deferred("units"),
+}
+"""Names of the units; messages for `tr`."""
+
+
+def count_in_words(unit: Unit, count: int) -> str:
+    """Return a number of units: "1,200 weights"."""
+    match unit:
+        case "channel":
+            return trn("{count:,} channel", "{count:,} channels", count)
+        case "block":
+            return trn("{count:,} block", "{count:,} blocks", count)
+        case "unit":
+            return trn("{count:,} unit", "{count:,} units", count)
+        case "entry":
+            return trn("{count:,} weight", "{count:,} weights", count)
+
+
+MethodGroup = Literal[
+    "elements", "channels", "coupled", "patterns", "manual", "correction", "plugins"
+]
+"""What a method prunes, who selects it, or where the method comes from."""
+
+GROUPS: Final[dict[MethodGroup, str]] = {
+    "elements": deferred("Elements"),
+    "channels": deferred("Channels"),
+    "coupled": deferred("Coupled units"),
+    "patterns": deferred("Patterns"),
+    "manual": deferred("By hand"),
+    "correction": deferred("Correction"),
+    "plugins": deferred("Plug-ins"),
+}
+"""Titles of the groups in their order in the window; messages for `tr`."""
+
+RankingScope = Literal["local", "global", "row", "group"]
+"""The units that are ranked together: those of a target, of all targets, of a row, of a group."""
 ChannelDim = int | Literal["output", "input"]
 """A dimension, or the one of the output or input channels; which it is depends on the layer."""
 
@@ -204,50 +247,6 @@ Tail = Annotated[
         values={"keep": deferred("tail keep")},
     ),
 ]
-
-
-Unit = Literal["entry", "channel", "block", "unit"]
-"""What a method prunes as a whole."""
-
-UNITS: Final[dict[Unit, str]] = {
-    "entry": deferred("weights"),
-    "channel": deferred("channels"),
-    "block": deferred("blocks"),
-    "unit": deferred("units"),
-}
-"""Names of the units; messages for `tr`."""
-
-
-def count_in_words(unit: Unit, count: int) -> str:
-    """Return a number of units: "1,200 weights"."""
-    match unit:
-        case "channel":
-            return trn("{count:,} channel", "{count:,} channels", count)
-        case "block":
-            return trn("{count:,} block", "{count:,} blocks", count)
-        case "unit":
-            return trn("{count:,} unit", "{count:,} units", count)
-        case "entry":
-            return trn("{count:,} weight", "{count:,} weights", count)
-
-
-MethodGroup = Literal[
-    "elements", "channels", "coupled", "patterns", "manual", "correction", "plugins"
-]
-"""What a method prunes, who selects it, or where the method comes from."""
-
-GROUPS: Final[dict[MethodGroup, str]] = {
-    "elements": deferred("Elements"),
-    "channels": deferred("Channels"),
-    "coupled": deferred("Coupled units"),
-    "patterns": deferred("Patterns"),
-    "manual": deferred("By hand"),
-    "correction": deferred("Correction"),
-    "plugins": deferred("Plug-ins"),
-}
-"""Titles of the groups in their order in the window; messages for `tr`."""
-
-
 ElementScore = Annotated[
     Literal["magnitude", "balanced", "ria"],
     Field(

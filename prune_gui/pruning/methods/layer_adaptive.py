@@ -1,23 +1,31 @@
-"""LAMP: magnitude pruning with layer-adaptive sparsity."""
+"""Methods that give each layer a share of its own: LAMP, balanced scores and ERK."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from typing import Annotated, ClassVar, Literal
+import math
+from bisect import bisect_left, bisect_right
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from prune_gui.language import deferred, tr
+from prune_gui.pruning import decisions, selection
 from prune_gui.pruning.methods.base import (
     AllocatedMethod,
     DraggedCut,
-    RankingScope,
     ScoredMethod,
     ScoreKind,
     Setting,
 )
-from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, MethodGroup, Of, Unit
+from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, Of, RankingScope
 from prune_gui.pruning.methods.unstructured import OverallMethod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
 
 
 class Lamp(ScoredMethod, OverallMethod):
@@ -33,6 +41,11 @@ class Lamp(ScoredMethod, OverallMethod):
 
     name: ClassVar[str] = "lamp"
     title: ClassVar[str] = deferred("LAMP")
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Rank the elements by the LAMP scores of their weights, or of other scores."""
+        scores = [decisions.target_scores(self, target) for target in targets]
+        return decisions.decide_lamp(self, targets, scores, monitor)
 
     @property
     def score_kind(self) -> ScoreKind:
@@ -64,8 +77,6 @@ class Balanced(AllocatedMethod):
 
     name: ClassVar[str] = "balanced"
     title: ClassVar[str] = deferred("Balanced")
-    unit: ClassVar[Unit] = "entry"
-    method_group: ClassVar[MethodGroup] = "elements"
 
     over: Annotated[
         Literal["lamp", "global", "local", "row"],
@@ -124,6 +135,19 @@ class Balanced(AllocatedMethod):
         """Balanced scores, or their LAMP scores."""
         return "lamp_of_scores" if self.over == "lamp" else "scores"
 
+    @property
+    def depends_on_layout(self) -> bool:
+        """Always: scores are relative to rows and columns."""
+        return True
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Rank the elements by balanced score, or by the LAMP scores of these."""
+        formula = selection.balanced(self.row_power, self.column_power)
+        scores = [decisions.row_column_scores(target, formula) for target in targets]
+        if self.over == "lamp":
+            return decisions.decide_lamp(self, targets, scores, monitor)
+        return decisions.decide_scored(self, targets, scores, monitor)
+
 
 class Erk(ScoredMethod, OverallMethod):
     """Prune the smallest weights of each target by absolute value; larger targets are pruned more.
@@ -138,6 +162,34 @@ class Erk(ScoredMethod, OverallMethod):
 
     name: ClassVar[str] = "erk"
     title: ClassVar[str] = deferred("ERK")
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Compute the counts from the shapes alone; cuts are computed on first use."""
+        keys = [selection.ScoreKeys.of(decisions.target_scores(self, target)) for target in targets]
+        rankings = decisions.rankings_of(targets, keys, self.max_sparsity)
+        k = decisions.count_batched(targets, self.amount, self.amount_of)
+        max_pruned = [
+            decisions.prunable_count(*pair) for pair in zip(targets, rankings, strict=True)
+        ]
+        possible = min(k, sum(max_pruned))
+        remaining = [target.remaining for target in targets]
+        kept = _proportional_counts(
+            # density * size, since the size is the product of the dimensions
+            [sum(target.shape) or 1 for target in targets],
+            [count - prunable for count, prunable in zip(remaining, max_pruned, strict=True)],
+            remaining,
+            sum(remaining) - possible,
+        )
+        decided = []
+        for target, ranking, n_kept in zip(targets, rankings, kept, strict=True):
+            monitor.advance()
+            pruned = target.remaining - n_kept
+            decided.append(
+                decisions.cut_lazily(
+                    target, ranking, pruned, self.max_sparsity, missing=k - possible
+                )
+            )
+        return decided
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
         """Return the amount for all targets that prunes the elements of one up to a weight.
@@ -155,3 +207,38 @@ class Erk(ScoredMethod, OverallMethod):
 
         units = max(0, bisect_right(range(remaining + 1), own.below, key=pruned) - 1)
         return "amount", self.amount_for(all_targets._replace(below=units))
+
+
+def _proportional_counts(
+    rates: Sequence[int], min_counts: Sequence[int], max_counts: Sequence[int], total: int
+) -> list[int]:
+    """Return integers in proportion to `rates`, within bounds, that sum to `total`.
+
+    Integer i is ``f * rates[i]`` clamped to ``[min_counts[i], max_counts[i]]`` and rounded; f is
+    exact. Rounding is by largest remainder; of equal remainders, the earlier is rounded up.
+    """
+
+    def shares(f: Fraction) -> list[Fraction]:
+        return [
+            min(max(f * rate, Fraction(low)), Fraction(high))
+            for rate, low, high in zip(rates, min_counts, max_counts, strict=True)
+        ]
+
+    def sum_at(f: Fraction) -> Fraction:
+        return sum(shares(f), Fraction())
+
+    # The sum is a linear function of f between two neighbours of these values.
+    breakpoints = sorted(
+        {Fraction(), *map(Fraction, min_counts, rates), *map(Fraction, max_counts, rates)}
+    )
+    index = bisect_left(breakpoints, Fraction(total), key=sum_at)
+    f = breakpoints[index]
+    if excess := sum_at(f) - total:
+        before = breakpoints[index - 1]
+        f -= (f - before) * excess / (sum_at(f) - sum_at(before))
+    exact_shares = shares(f)
+    counts = [math.floor(share) for share in exact_shares]
+    by_remainder = sorted(range(len(exact_shares)), key=lambda i: counts[i] - exact_shares[i])
+    for i in by_remainder[: total - sum(counts)]:
+        counts[i] += 1
+    return counts

@@ -20,8 +20,8 @@ from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Decision, Target, all_targets
-from prune_gui.pruning.methods.base import Method, RankingScope
-from prune_gui.pruning.methods.fields import MethodGroup, Scope, Seed, Unit
+from prune_gui.pruning.methods.base import Method
+from prune_gui.pruning.methods.fields import MethodGroup, RankingScope, Scope, Seed, Unit
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.fields import field_of

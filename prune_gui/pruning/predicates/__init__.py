@@ -3,36 +3,6 @@
 A predicate holds a few numbers and a way to read the scores, whatever the size of the parameter.
 """
 
-from prune_gui.pruning.predicates.element_cuts import ElementCut, NMCut, NMGroups, RowCut
-from prune_gui.pruning.predicates.masks import CustomMask, PackedMask, PluginMask
-from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
-from prune_gui.pruning.predicates.unit_cuts import (
-    AnyCut,
-    BlockCut,
-    Blocks,
-    ChannelCut,
-    PrunedUnits,
-    UnitCut,
-    UnitSlices,
-    count_per_channel,
-)
+import lazy_loader
 
-__all__ = [
-    "AnyCut",
-    "BlockCut",
-    "Blocks",
-    "ChannelCut",
-    "CustomMask",
-    "ElementCut",
-    "ElementRank",
-    "NMCut",
-    "NMGroups",
-    "PackedMask",
-    "PluginMask",
-    "Predicate",
-    "PrunedUnits",
-    "RowCut",
-    "UnitCut",
-    "UnitSlices",
-    "count_per_channel",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.kernels import groups as group_kernels
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import (
@@ -253,14 +254,23 @@ class NMCut(Predicate):
         lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
         key_kernels.mark_where(lowest, np.uint8(step), codes)
 
-    def count(self, start: int, stop: int) -> int:
-        """Return the number of remaining elements in [start, stop) to prune if all keys were equal.
+    def total(self, size: int, monitor: Monitor) -> int:
+        """Return the number of remaining elements to prune of all `size` elements."""
+        groups = self.groups
+        if self.ranking.remaining_mask is None:
+            slabs = size // groups.slab
+            return slabs * (groups.slab // groups.block) * groups.inner * self.going
+        return sum(spread(self._count, chunks(size), monitor))
 
-        The sum over all elements is the number that is pruned with any keys.
+    def _count(self, span: tuple[int, int], monitor: Monitor) -> int:
+        """Return the number of remaining elements in a span to prune if all keys were equal.
+
+        The sum over all spans is the number that is pruned with any keys.
         """
-        pruned = self._lowest(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, start, stop)
+        pruned = self._lowest(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, *span)
         if self.ranking.remaining_mask is not None:
-            pruned &= self.ranking.remaining_mask(start, stop)
+            pruned &= self.ranking.remaining_mask(*span)
+        monitor.advance(span[1] - span[0])
         return int(np.count_nonzero(pruned))
 
     def element_rank(self, flat: int) -> ElementRank:

@@ -1,8 +1,9 @@
-"""The predicate of masks that the user provides."""
+"""Predicates of masks: of those that the user provides, and of those that a plug-in computes."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,11 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
+from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.pruning.selection.scores import Scores
 
 
@@ -38,17 +42,35 @@ class CustomMask(Predicate):
             values = values.to(torch.float64)
         key_kernels.mark_where((values == 0).numpy(), np.uint8(step), codes)
 
+    def count(
+        self, remaining_mask: RemainingMask | None, monitor: Monitor, *, check: bool
+    ) -> int | None:
+        """Return the number of remaining elements to prune; this reads the whole mask.
+
+        With `check`, None if a value is neither 0 nor 1.
+        """
+        pruned = 0
+        for start, stop in chunks(math.prod(self.mask.shape)):
+            if check:
+                chunk = self.mask.part(start, stop).to(torch.float64)
+                if not bool(((chunk == 0) | (chunk == 1)).all()):
+                    return None
+            zeros = self.prunes(start, stop)
+            if remaining_mask is not None:
+                zeros &= remaining_mask(start, stop)
+            pruned += int(zeros.sum())
+            monitor.advance((stop - start) * self.mask.dtype.itemsize)
+        return pruned
+
     def element_rank(self, flat: int) -> ElementRank:
         """Return whether the mask prunes the element at a flat index; it has no score."""
         return ElementRank(bool(self.prunes(flat, flat + 1)[0]))
 
 
-_COMPARABLE_DTYPES = frozenset(
+_COMPARABLE_DTYPES: Final = frozenset(
     {torch.bool, torch.uint8, torch.int8, torch.float16, torch.bfloat16, torch.float32}
 )
 """Dtypes that are compared without conversion; torch does not compare fp8 at all."""
-
-
 MAX_CACHED_BYTES: Final = 1 << 28
 """Limit in bytes of all cached masks: two billion elements. The mask in use is always kept."""
 

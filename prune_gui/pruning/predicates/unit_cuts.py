@@ -37,6 +37,13 @@ class PrunedUnits:
     remaining: NDArray[np.int64]
     source: str = ""
 
+    @classmethod
+    def listed(cls, units: Sequence[int], remaining: NDArray[np.int64]) -> PrunedUnits:
+        """Return units that are not ranked, by their indices."""
+        pruned = np.zeros(len(remaining), np.bool_)
+        pruned[list(units)] = True
+        return cls(pruned, None, remaining)
+
     @property
     def non_finite(self) -> int:
         """The number of non-finite scores."""
@@ -259,8 +266,10 @@ class Blocks:
         """Number of whole blocks along the columns' dimension."""
         return self.columns // self.width
 
-    def count(self, marked: RemainingMask) -> NDArray[np.int64]:
-        """Return the number of marked elements of each block."""
+    def count(self, marked: RemainingMask | None) -> NDArray[np.int64]:
+        """Return the number of marked elements of each block; None marks all."""
+        if marked is None:
+            return np.broadcast_to(np.int64(self.height * self.width), self.down * self.across)
         counts = np.zeros((self.down, self.across), np.int64)
         for start, stop in chunks(self.rows * self.columns):
             flags = marked(start, stop)

@@ -12,7 +12,7 @@ from prune_gui.architecture.groups import coupled_groups
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr, trn
-from prune_gui.pruning.methods.tokens import TOKENS, Tokens
+from prune_gui.pruning.methods.listed_units import TOKENS, Tokens
 from prune_gui.recipe.vocabulary.encoding import encoded, load_tokenizer
 from prune_gui.recipe.vocabulary.vocabulary import (
     MAX_FILE_BYTES,

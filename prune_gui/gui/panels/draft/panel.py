@@ -31,7 +31,7 @@ from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method
+from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.recipe import Step
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
@@ -203,8 +203,8 @@ class DraftPanel(QWidget):
         """Change the amount of one target; the draft ranks each target by itself."""
         self._load(request.step)
         method = self.form.method()
-        if isinstance(method, AllocatedMethod):
-            amounts = with_own_amount(method.amounts, request.name, request.amount)
+        if method is not None and method.takes_own_amounts:
+            amounts = with_own_amount(method.own_amounts, request.name, request.amount)
             self.form.set_value("amounts", amounts)
 
     def take_shares(self, number: int | None) -> None:

@@ -107,7 +107,7 @@ def test_numba_reads_no_file_of_the_working_folder_however_often_it_compiles(tmp
     (tmp_path / ".numba_config.yaml").write_text("debug: 1\nopt: 0\n")
     program = """
 from prune_gui.pruning.kernels.loop import compiled_within, interpret_up_to
-from prune_gui.pruning.kernels.numba_api import numba
+from prune_gui.pruning.kernels.compilation import numba
 interpret_up_to(0)
 compiled_within(lambda number: number)(1)
 print(numba.config.DEBUG, int(numba.config.OPT), numba.config.FUNCTION_CACHE_SIZE)

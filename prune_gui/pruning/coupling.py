@@ -21,12 +21,10 @@ class Member:
     """A tensor of a group, and the slice of it that belongs to each unit.
 
     Attributes:
-        name: the name of the tensor in the checkpoint.
         dim: the dimension that is divided into units, not negative; None if the whole tensor
             belongs to one unit.
         offset: the first channel of the first unit; if `dim` is None, the index of the unit.
         width: number of adjacent channels of each unit.
-        role: what the tensor does with the units.
         number_at: if `dim` is None, the dot-separated component of `name` that is the number of the
             unit, counted from 0; it changes if earlier units are removed.
     """
@@ -46,7 +44,6 @@ class CoupledGroup:
     Attributes:
         space: the kind of the units, such as "ffn".
         label: the path of the layer, or another name that is unique in the space.
-        size: number of units.
         members: their slices; a tensor may occur several times, with different channels.
     """
 
@@ -74,17 +71,7 @@ class CoupledGroup:
     def channels(
         self, name: str, dim: int, length: int, units: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return which channels of a tensor belong to some units.
-
-        Args:
-            name: the name of the tensor.
-            dim: the dimension of it.
-            length: number of channels along `dim`.
-            units: bool (size,), the units.
-
-        Returns:
-            bool (length,).
-        """
+        """Return which channels of a tensor belong to some units."""
         marked = np.zeros(length, np.bool_)
         for member in self.members:
             if (member.name, member.dim) == (name, dim):

@@ -12,8 +12,6 @@ class WeightLayout(NamedTuple):
     """Which dimensions of a weight have the output and the input channels of its layer.
 
     Attributes:
-        output_dim: the dimension of the output channels; each of them is a row of the weight.
-        input_dim: the dimension of the input channels; each of them is a column.
         reason: how this is known, if the dimensions are not 0 and 1; a message for `tr`.
     """
 

@@ -60,8 +60,6 @@ class FirstWeights(Method):
 
 
 class FirstElements(Predicate):
-    note = ""
-
     def __init__(self, end):
         self._end = end
 

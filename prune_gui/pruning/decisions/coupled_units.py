@@ -20,11 +20,7 @@ from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The tensors of coupled groups, with the numbers of remaining elements of their channels.
-
-    Attributes:
-        targets: the tensors by name.
-    """
+    """The tensors of coupled groups, with the numbers of remaining elements of their channels."""
 
     targets: Mapping[str, Target]
     _remaining: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)

@@ -29,15 +29,10 @@ class Target:
     """One parameter that a step targets, with the state that earlier steps left.
 
     Attributes:
-        name: name in the checkpoint.
-        shape: shape of the parameter.
         remaining: number of elements that no earlier step pruned.
-        weights: the elements.
         other: reads the tensor of this name from another file; it has the same shape, except for
             scores, see `Content`.
         remaining_mask: returns which elements of a span remain; None if all remain.
-        histogram_cache: cache of histograms of its elements.
-        layout: which dimensions have the output and the input channels.
     """
 
     name: str
@@ -60,7 +55,6 @@ class GroupScores:
     """The scores that a file has for the units of a coupled group.
 
     Attributes:
-        path: the file, for messages.
         units: one score per unit; None if the file has scores of weights.
         weights: else the scores of at least one member, by its name, as `Target.other` reads them.
     """
@@ -105,11 +99,7 @@ def count_units(
     total: int,
     of: Callable[[], str],
 ) -> int:
-    """Return the number of units to prune.
-
-    Args:
-        amount: a share in [0, 1], or a number of units.
-    """
+    """Return the number of units to prune."""
     units = units_wanted(amount, amount_of, remaining=remaining, total=total)
     if units > remaining:
         raise RecipeError(
@@ -135,11 +125,7 @@ def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
 
 
 def cap_note(max_sparsity: float, missing: int) -> str:
-    """Return the note on a target that reached `max_sparsity`.
-
-    Args:
-        max_sparsity: the limit, in [0, 1].
-    """
+    """Return the note on a target that reached `max_sparsity`."""
     percent = 100 * max_sparsity
     if not missing:
         return tr("limited to {percent:.6g} % by max sparsity", percent=percent)

@@ -36,13 +36,11 @@ class Units:
     """The units of one target.
 
     Attributes:
-        target: the parameter.
         label: returns the name of the units for messages, with the name of the target.
         remaining_elements: int64, number of remaining elements per unit; units of 0 are not ranked.
         rank: returns a number >= 0 per unit, of which the smallest are pruned first and NaN last;
             or raises `ValueError`.
         rank_bytes: number of bytes that `rank` reads.
-        predicate: returns the predicate that prunes the selected units.
     """
 
     target: Target
@@ -191,11 +189,7 @@ def channel_units(
     rank: Callable[[Monitor], NDArray[np.floating[Any]]],
     rank_bytes: int = 0,
 ) -> Units:
-    """Return the channels of a target along a dimension.
-
-    Args:
-        rank_bytes: number of bytes that `rank` reads.
-    """
+    """Return the channels of a target along a dimension."""
     return Units(
         target=target,
         label=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),

@@ -49,7 +49,6 @@ class UnitCounts(NamedTuple):
     Attributes:
         below: units up to the cut that no earlier step pruned.
         remaining: units that no earlier step pruned.
-        total: all units.
     """
 
     below: int

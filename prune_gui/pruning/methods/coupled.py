@@ -122,9 +122,7 @@ class CoupledMethod(Method):
         """Decide what to prune of each target; a pure function of the arguments.
 
         Args:
-            groups: the groups.
             targets: every tensor of the groups.
-            monitor: receives the progress.
             given: the scores of each group in the file `importance`; () if the method names none.
 
         Raises:

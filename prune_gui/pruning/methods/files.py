@@ -16,11 +16,7 @@ from prune_gui.language import tr
 
 
 class FilePath(str):
-    """The path of a file, absolute within a recipe; `written` does not affect equality.
-
-    Attributes:
-        written: the path as written by the user.
-    """
+    """The path of a file, absolute within a recipe; `written` does not affect equality."""
 
     __slots__ = ("written",)
 

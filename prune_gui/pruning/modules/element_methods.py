@@ -100,10 +100,6 @@ class ElementPruning(BasePruningMethod):
 
         Of equal scores, those of earlier tensors are pruned first, then those of lower flat index.
         Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
-
-        Args:
-            remaining: boolean, contiguous, of the tensor's shape, False where already pruned; None
-                if no element is.
         """
         shapes = [t.shape for t in values]
         values = [magnitudes(t) for t in values]
@@ -269,12 +265,7 @@ def magnitudes(t: Tensor) -> Tensor:
 
 
 def k_smallest(scores: Tensor, k: int) -> Tensor:
-    """Return a mask of the `k` smallest absolute scores; of equal ones, the lowest flat indices.
-
-    Returns:
-        Boolean, True for the k smallest, of the shape and on the device of `scores`. The result is
-        the same on all devices. Of scores without values, it has no values that mean anything.
-    """
+    """Return a mask of the `k` smallest absolute scores; of equal ones, the lowest flat indices."""
     if not has_values(scores):
         return torch.zeros_like(scores, dtype=torch.bool)
     on_cpu = magnitudes(scores).to("cpu").contiguous()

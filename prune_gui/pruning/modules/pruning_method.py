@@ -112,10 +112,6 @@ class BasePruningMethod(ABC):
         """Return the mask of a parameter after this method, on top of its present mask.
 
         A subclass may override this with a faster way to the result of `compute_mask`.
-
-        Args:
-            tensor: the parameter; not changed.
-            values: its weights or importance scores, see `PrunedTensor.values`.
         """
         scores = tensor.scores(values)
         if tensor.hook is None:
@@ -250,14 +246,7 @@ class Method(Protocol):
 
 
 def mask_on_top(method: Method, t: Tensor, default_mask: Tensor) -> Tensor:
-    """Compute the mask of a method on top of the mask of earlier methods.
-
-    Args:
-        default_mask: of the same shape, the mask of the earlier methods; it is not changed.
-
-    Returns:
-        In the dtype of `t`.
-    """
+    """Compute the mask of a method on top of the mask of earlier methods."""
     index = _prunable_index(method, default_mask)
     prunable = t[index]
     prunable_mask = method.compute_mask(prunable, default_mask=default_mask[index])

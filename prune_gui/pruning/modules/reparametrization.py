@@ -31,8 +31,6 @@ class PrunedTensor:
     """One parameter of a module before a pruning step, already pruned or not.
 
     Attributes:
-        module: the module that has the parameter itself, not in a submodule.
-        name: name without `_orig`.
         orig: the unpruned weights.
         hook: the hook that applies the current mask; None if the parameter is not pruned.
     """
@@ -74,11 +72,7 @@ class PrunedTensor:
         return None if self.hook is None else self.stored_mask().bool().contiguous()
 
     def mask_without(self, kept: Tensor) -> Tensor:
-        """Return the mask, set to 0 where `kept` is False; the result is not shared.
-
-        Args:
-            kept: boolean, on the parameter's device; of its shape, or to be broadcast.
-        """
+        """Return the mask, set to 0 where `kept` is False; the result is not shared."""
         if self.hook is None:
             return mask_like(self.orig, kept)
         return mask_product(self.stored_mask(), kept)

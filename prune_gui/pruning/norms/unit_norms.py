@@ -84,10 +84,6 @@ def score_norms(
 
     Args:
         scores: two dimensions or more; read span by span, as a whole only for "nuc".
-        remaining_mask: True at the remaining elements; None if all are.
-        n: as in `channel_norms`.
-        dim: in [0, number of dimensions).
-        monitor: gets the number of bytes read.
 
     Raises:
         ValueError: the norm is not defined for this shape, or memory is short.
@@ -214,13 +210,7 @@ def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> T
 
 
 class _Span(NamedTuple):
-    """A range of flat indices of a tensor.
-
-    Attributes:
-        start: the first flat index.
-        channel: the channel of the first element.
-        layout: of the elements.
-    """
+    """A range of flat indices of a tensor."""
 
     start: int
     channel: int
@@ -282,9 +272,6 @@ def block_norms(
     scores: Scores, remaining_mask: RemainingMask | None, n: Order, blocks: Blocks, monitor: Monitor
 ) -> Tensor:
     """Return the norm of each block, with pruned elements as zeros; see `channel_norms`.
-
-    Args:
-        monitor: gets the number of bytes read.
 
     Returns:
         Shape (blocks,); float32, or float64 if the scores are.

@@ -33,12 +33,7 @@ from prune_gui.pruning.selection.rows import RowCuts, RowShape, gathered_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementCut(Predicate):
-    """Prunes the elements whose keys are below a cut.
-
-    Attributes:
-        ranking: the ranked elements.
-        cut: computed on first use.
-    """
+    """Prunes the elements whose keys are below a cut."""
 
     ranking: Ranking
     cut: Lazy[Cut]
@@ -101,18 +96,11 @@ class ElementCut(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowCut(Predicate):
-    """Prunes the elements of each row whose keys are below the cut of the row.
-
-    Attributes:
-        ranking: the ranked elements.
-        shape: where the elements of a row are.
-        cuts: computed on first use.
-    """
+    """Prunes the elements of each row whose keys are below the cut of the row."""
 
     ranking: Ranking
     shape: RowShape
     cuts: Lazy[RowCuts]
-    note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
@@ -204,7 +192,6 @@ class NMGroups:
     whole group are in no group.
 
     Attributes:
-        m: members of a group.
         length: size of the dimension along which groups lie.
         inner: distance between members, in elements.
     """
@@ -238,15 +225,12 @@ class NMCut(Predicate):
     Nothing is cached: each call of `mark` ranks the groups of its span.
 
     Attributes:
-        ranking: the ranked elements.
-        groups: the groups in which they are ranked.
         going: number of elements to prune per group; of equal keys the lower index first.
     """
 
     ranking: Ranking
     groups: NMGroups
     going: int
-    note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""

@@ -26,14 +26,9 @@ from prune_gui.pruning.selection.scores import Scores
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomMask(Predicate):
-    """Prunes where a given mask is 0.
-
-    Attributes:
-        mask: any dtype, every value 0 or 1.
-    """
+    """Prunes where a given mask is 0."""
 
     mask: Scores
-    note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
@@ -153,7 +148,6 @@ class PluginMask(Predicate):
 
     mask: PackedMask
     first: int = 0
-    note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""

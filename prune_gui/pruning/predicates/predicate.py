@@ -50,9 +50,9 @@ class Predicate(ABC):
     __slots__ = ()
 
     @property
-    @abstractmethod
     def note(self) -> str:
         """A message for the user about the scores computed so far; "" for none."""
+        return ""
 
     @property
     def lazy(self) -> Lazy[Any] | None:
@@ -66,7 +66,6 @@ class Predicate(ABC):
         Args:
             start: flat (row-major) index of the first code's element.
             step: any code except 0.
-            codes: the codes of consecutive elements.
         """
 
     @staticmethod
@@ -76,10 +75,7 @@ class Predicate(ABC):
         """Apply `mark` to whole concatenated parameters.
 
         Args:
-            every: the predicate of each parameter, all of this class.
             bounds: the start of each parameter, and the end of the last one.
-            step: any code except 0.
-            codes: the codes of all elements.
         """
         for predicate, start, stop in zip(every, bounds, bounds[1:], strict=False):
             predicate.mark(0, step, codes[start:stop])

@@ -24,7 +24,6 @@ class PrunedUnits:
     """The pruned units of a parameter (channels or blocks), and the scores that rank them.
 
     Attributes:
-        pruned: shape (units,), boolean.
         ranks: shape (units,), float scores; the lowest are pruned first, NaN last. None if the
             units were not ranked.
         remaining: shape (units,), the number of remaining elements of each unit; units without any
@@ -69,13 +68,7 @@ class PrunedUnits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelCut(Predicate):
-    """Prunes whole channels along one dimension.
-
-    Attributes:
-        shape: of the parameter.
-        dim: in [0, len(shape)).
-        chosen: the pruned channels, computed on first use.
-    """
+    """Prunes whole channels along one dimension."""
 
     shape: tuple[int, ...]
     dim: int
@@ -125,8 +118,6 @@ class UnitSlices:
     """The channels of the units of a group along one dimension of a tensor.
 
     Attributes:
-        label: the name of the group.
-        units: which units are pruned, and their scores.
         offset: the first channel of the first unit.
         width: number of channels of each unit.
         owner: the unit that all channels of the tensor belong to; None if they are divided.
@@ -167,11 +158,7 @@ class UnitSlices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitCut(ChannelCut):
-    """Prunes the channels that belong to pruned units along one dimension.
-
-    Attributes:
-        slices: the units of the channels, of one or several groups.
-    """
+    """Prunes the channels that belong to pruned units along one dimension."""
 
     slices: tuple[UnitSlices, ...]
 
@@ -186,9 +173,6 @@ class UnitCut(ChannelCut):
         """Return the predicate for the slices of a tensor.
 
         Args:
-            shape: of the tensor.
-            dim: in [0, len(shape)).
-            slices: the units along `dim`.
             remaining: int64 (channels,), number of remaining elements of each channel.
         """
         pruned = np.zeros(shape[dim], np.bool_)
@@ -214,18 +198,9 @@ class UnitCut(ChannelCut):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyCut(Predicate):
-    """Prunes what at least one of several predicates prunes.
-
-    Attributes:
-        cuts: the predicates; at least one.
-    """
+    """Prunes what at least one of several predicates prunes."""
 
     cuts: tuple[UnitCut, ...]
-
-    @property
-    def note(self) -> str:
-        """The scores are known when the step is resolved; there is nothing to add."""
-        return ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
@@ -245,8 +220,6 @@ class Blocks:
     Blocks are numbered row by row. Elements beyond the last whole block of a side are in no block.
 
     Attributes:
-        rows: of the matrix.
-        columns: of the matrix.
         height: rows of a block.
         width: columns of a block.
     """
@@ -279,12 +252,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCut(Predicate):
-    """Prunes whole blocks.
-
-    Attributes:
-        blocks: of the parameter.
-        chosen: the pruned blocks, computed on first use.
-    """
+    """Prunes whole blocks."""
 
     blocks: Blocks
     chosen: Lazy[PrunedUnits]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,6 +21,7 @@ from prune_gui.pruning.kernels import batched as batched_kernels
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.selection.keys import (
     Bits,
+    KeysLike,
     KeySource,
     Ranking,
     RemainingMask,
@@ -62,7 +63,7 @@ def mark_batched(
 ) -> None:
     """Apply `mark_codes` to whole concatenated tensors."""
     if all(are_compatible(keys, every[0]) for keys in every):
-        _mark_each(_ConcatenatedKeys(tuple(every), bounds), cuts, bounds, step, codes)
+        _mark_each(_ConcatenatedKeys(every[0], tuple(every), bounds), cuts, bounds, step, codes)
         return
     for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
         mark_codes(keys, cut, 0, step, codes[start:stop])
@@ -96,7 +97,7 @@ def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
     bounds = np.cumsum([0, *(own.size for own in keys)])
     masks = tuple(ranking.remaining_mask for ranking in batch)
     remaining_mask = None if masks.count(None) == len(masks) else _ConcatenatedMasks(masks, bounds)
-    return Ranking(_ConcatenatedKeys(keys, bounds), remaining_mask), bounds
+    return Ranking(_ConcatenatedKeys(keys[0], keys, bounds), remaining_mask), bounds
 
 
 def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -112,7 +113,6 @@ class _Group:
     """A batch of rankings that are cut as one.
 
     Attributes:
-        ranking: all of them as one.
         bounds: the start of each, and the end of the last one; None for a single ranking.
         limits: the cut of each that prunes its `most` elements; None if no ranking has a limit.
     """
@@ -148,49 +148,22 @@ def _extra_bytes(batch: Sequence[Ranking]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _ConcatenatedKeys:
-    """The concatenated keys of tensors whose keys are compatible.
-
-    Attributes:
-        members: the keys of each tensor.
-        bounds: int64, the start of each tensor, and the end of the last one.
-    """
+class _ConcatenatedKeys(KeysLike):
+    """The concatenated keys of tensors whose keys are compatible."""
 
     members: tuple[KeySource, ...]
     bounds: NDArray[np.int64]
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return int(self.bounds[-1])
 
     @property
-    def width(self) -> int:
-        """Bytes per key."""
-        return self.members[0].width
-
-    @property
-    def magnitude(self) -> int:
-        """Bit mask of the bits that make the key."""
-        return self.members[0].magnitude
-
-    @cached_property
-    def first_non_finite(self) -> int | None:
-        """The lowest key of a non-finite number; None if there is none."""
-        return self.members[0].first_non_finite
-
-    @cached_property
     def first_nan(self) -> int | None:
-        """The lowest key of a NaN; None if NaN has at most one key."""
-        return self.members[0].first_nan
+        return self.model.first_nan
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat indices [start, stop)."""
         return concatenated_bits(self.members)[start:stop]
-
-    def value(self, key: int) -> float:
-        """Return the number of a key."""
-        return self.members[0].value(key)
 
 
 @runtime_checkable
@@ -310,10 +283,7 @@ class SortedKeys:
 
     Attributes:
         keys: in the order of the elements; all NaNs have the same key.
-        remaining_mask: True at the remaining elements; None if all are.
-        bounds: int64, the start of each tensor, and the end of the last one.
         ranked: the keys of each tensor ascending; those of remaining elements first.
-        remaining: int64, the number of remaining elements of each tensor.
         non_finite: int64, the number of those with a non-finite score.
     """
 

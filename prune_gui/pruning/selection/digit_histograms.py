@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -43,9 +43,7 @@ def digit_histograms(
     """Return the histograms of the digit below bit `above`, and whether all were cached.
 
     Args:
-        above: the bit above the digit.
         prefixes: the leading bits of the keys to count, by index of the ranking.
-        monitor: gets the number of bytes read.
         group: whether to group the last digits of 32-bit keys, or to use them if they are grouped.
     """
     width = rankings[0].keys.width
@@ -61,12 +59,12 @@ def digit_histograms(
         grouped = []  # they would evict each other
 
     tasks = [
-        _SpanCount(index, rankings[index], shift, above, prefixes[index], *span)
+        (index, rankings[index], shift, above, prefixes[index], *span)
         for index in sorted(set(to_count) - set(grouped))
         for span in chunk_spans(rankings[index].keys)
     ]
     histograms = [histogram or EMPTY_HISTOGRAM for histogram in cached]
-    counted = parallel.spread(_SpanCount.run, tasks, monitor)
+    counted = parallel.spread(_count_span, tasks, monitor)
     for index, parts in groupby(counted, key=itemgetter(0)):
         histograms[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
     for index in grouped:
@@ -80,35 +78,14 @@ def digit_histograms(
     return histograms, not to_count
 
 
-@dataclass(frozen=True, slots=True)
-class _SpanCount:
-    """The task to count a digit in one span of a ranking.
-
-    Attributes:
-        index: of the ranking.
-        ranking: the elements.
-        shift: the lowest bit of the digit.
-        above: the bit above the digit.
-        prefix: the leading bits of the keys to count.
-        start: the first flat index.
-        stop: the flat index after the last.
-    """
-
-    index: int
-    ranking: Ranking
-    shift: int
-    above: int
-    prefix: int
-    start: int
-    stop: int
-
-    def run(self, monitor: Monitor) -> tuple[int, DigitHistogram]:
-        """Return the index of the ranking, and the histogram."""
-        histogram = _span_histogram(
-            self.ranking, self.shift, self.above, self.prefix, self.start, self.stop
-        )
-        monitor.advance((self.stop - self.start) * self.ranking.keys.width)
-        return self.index, histogram
+def _count_span(
+    task: tuple[int, Ranking, int, int, int, int, int], monitor: Monitor
+) -> tuple[int, DigitHistogram]:
+    """Return the index of a ranking, and the histogram of one span; see `_span_histogram`."""
+    index, ranking, shift, above, prefix, start, stop = task
+    histogram = _span_histogram(ranking, shift, above, prefix, start, stop)
+    monitor.advance((stop - start) * ranking.keys.width)
+    return index, histogram
 
 
 def _can_group(ranking: Ranking) -> bool:

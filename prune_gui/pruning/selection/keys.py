@@ -102,7 +102,6 @@ class ScoreKeys:
     """Keys that rank elements by the absolute value of their scores.
 
     Attributes:
-        scores: any real dtype.
         dtype: the dtype in which the scores are compared; see `ranking_dtype`.
     """
 
@@ -167,9 +166,7 @@ class RandomKeys:
     depends on its index by at most 2^-32.
 
     Attributes:
-        seed: any integer.
         label: the name of the tensor, which makes its keys differ from those of others.
-        size: number of elements.
     """
 
     seed: int
@@ -216,42 +213,46 @@ def concatenated_bits(every: Sequence[KeySource]) -> Bits:
 
 
 @dataclass(frozen=True)
-class _SingleNaNKeys:
-    """Other keys, with a single key for all NaNs."""
+class KeysLike:
+    """Keys of the same type as other keys."""
 
-    keys: KeySource
-    first_nan: int
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.keys.size
+    model: KeySource
 
     @property
     def width(self) -> int:
         """Bytes per key."""
-        return self.keys.width
+        return self.model.width
 
     @property
     def magnitude(self) -> int:
         """Bit mask of the bits that make the key."""
-        return self.keys.magnitude
+        return self.model.magnitude
 
     @property
     def first_non_finite(self) -> int | None:
         """The lowest key of a non-finite number; None if there is none."""
-        return self.keys.first_non_finite
-
-    def bits(self, start: int, stop: int) -> Bits:
-        """Return the keys of the flat indices [start, stop)."""
-        bits = self.keys.bits(start, stop)
-        as_key = bits.dtype.type
-        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
-        return keys
+        return self.model.first_non_finite
 
     def value(self, key: int) -> float:
         """Return the number of a key."""
-        return self.keys.value(key)
+        return self.model.value(key)
+
+
+@dataclass(frozen=True)
+class _SingleNaNKeys(KeysLike):
+    """The same keys, with a single key for all NaNs."""
+
+    first_nan: int
+
+    @property
+    def size(self) -> int:
+        return self.model.size
+
+    def bits(self, start: int, stop: int) -> Bits:
+        bits = self.model.bits(start, stop)
+        as_key = bits.dtype.type
+        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
+        return keys
 
 
 def with_equal_nans(keys: KeySource, key: int) -> KeySource:
@@ -270,10 +271,8 @@ class Ranking:
     """The elements of a tensor that a step may prune.
 
     Attributes:
-        keys: the keys of the elements.
         remaining_mask: True at the remaining elements; None if all are.
         max_pruned: the maximum number of elements to prune; None: no limit.
-        histogram_cache: cache of digit histograms.
     """
 
     keys: KeySource

@@ -40,7 +40,6 @@ def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> lis
 
     Args:
         rankings: with `ScoreKeys` of any dtypes, and at least `k` prunable elements in all.
-        monitor: gets the number of bytes read.
     """
     groups = [_groups(batch) for batch in batches_of_small(rankings)]
     with monitor.plan(sum(own.work for own in groups)):
@@ -69,8 +68,6 @@ class _GroupTable:
         owners: index of the owner.
         indices: index within the owner's groups.
         single: whether the group has a single score.
-        min_scores: lower bound of the scores of its elements.
-        max_scores: upper bound of the scores of its elements.
         units: number of its prunable elements.
     """
 

@@ -64,7 +64,6 @@ class TensorGroups:
     """Groups of the keys of one ranking, by their leading bits, ascending.
 
     Attributes:
-        ranking: the elements.
         first: int64, the lowest key of each group.
         bits: int64, number of unknown trailing bits; a group of 0 bits is a single key.
         counts: int64, number of remaining elements of each group.
@@ -214,11 +213,7 @@ def _count_parts(
 def squares_of(
     keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | NDArray[np.int64] = 0
 ) -> NDArray[np.float64]:
-    """Return the squares of the numbers of keys.
-
-    Args:
-        dtype: of the numbers.
-    """
+    """Return the squares of the numbers of keys."""
     values = numbers_of(keys, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.ldexp(values, -exponents) if dtype == torch.float64 else values

@@ -48,9 +48,7 @@ class Cut:
     to the flat index `last_tie`.
 
     Attributes:
-        threshold: a key.
         last_tie: a flat index; -1 if no tie is pruned.
-        pruned: number of remaining elements that the cut prunes.
         non_finite: number of remaining elements with a non-finite score; they rank highest.
     """
 
@@ -66,7 +64,6 @@ class _Search:
 
     Attributes:
         members: their indices in the list of all rankings.
-        k: number of elements to prune in all members together.
         prefix: the leading bits of the threshold, as far as they are known.
     """
 
@@ -81,9 +78,6 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     Of equal keys, those of earlier rankings are pruned first, then those of lower flat index. A
     ranking that would lose more than its `max_pruned` gets a cut of its own that prunes
     `max_pruned` elements, and the cut of the others moves up.
-
-    Args:
-        monitor: gets the number of bytes read.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
@@ -157,13 +151,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
 
 @dataclass(frozen=True, slots=True)
 class CountBelow:
-    """The number of elements of a ranking below a key.
-
-    Attributes:
-        below: remaining elements with a lower key.
-        remaining: all remaining elements.
-        non_finite: remaining elements with a non-finite score.
-    """
+    """The number of elements of a ranking below a key."""
 
     below: int
     remaining: int
@@ -176,9 +164,7 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
     With a histogram cache, a later `find_cuts` with its cut at this key reads no elements again.
 
     Args:
-        rankings: all of the same key width.
         key: at most the lowest key of a non-finite number.
-        monitor: gets the number of bytes read.
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
     leading: list[DigitHistogram] = []
@@ -249,10 +235,6 @@ def work(keys: KeySource) -> int:
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     """Mark the `k` elements of lowest absolute value.
 
-    Args:
-        scores: any real floating type, shape and strides, on the CPU.
-        k: between 0 and the number of elements.
-
     Returns:
         A boolean tensor of the same shape, True at the k lowest. Of equal scores the lower flat
         index is marked first; NaN ranks above infinity, infinity above every number.
@@ -277,11 +259,7 @@ def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
 
 
 def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-    """Set the codes of the elements that `cut` prunes to `step`, where they are 0.
-
-    Args:
-        start: flat index of the first code's element.
-    """
+    """Set the codes of the elements that `cut` prunes to `step`, where they are 0."""
     keys = with_equal_nans(keys, cut.threshold)
     for first, stop in blocks(keys, start, start + codes.size):
         bits = keys.bits(first, stop)

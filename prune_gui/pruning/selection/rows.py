@@ -60,7 +60,6 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -
 
     Args:
         units: shape (rows,), at most the number of remaining elements of each row.
-        shape: where the elements of a row are.
     """
     thresholds = np.zeros(shape.rows, ranking.keys.bits(0, 0).dtype)
     last_ties = np.full(shape.rows, -1, np.int64)
@@ -88,11 +87,7 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -
 
 
 def gathered_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
-    """Return the keys of some rows that are not consecutive, and which of them remain.
-
-    Returns:
-        Arrays of shape (rows, columns), contiguous; the second is None if all elements remain.
-    """
+    """Return the keys of some rows that are not consecutive, and which of them remain."""
     sides = rows.stop - rows.start, shape.before, shape.after
     bits = np.empty(sides, ranking.keys.bits(0, 0).dtype)
     mask = None if ranking.remaining_mask is None else np.empty(sides, np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,8 +56,6 @@ class TensorScores:
     Attributes:
         read: returns the tensor (any strides, on the CPU). It is called for each span, so it should
             load nothing twice.
-        shape: of the tensor.
-        dtype: of the tensor.
     """
 
     read: Callable[[], torch.Tensor]
@@ -121,21 +120,10 @@ def read_batched(every: Sequence[Scores]) -> list[torch.Tensor]:
 
 
 @dataclass(frozen=True)
-class ScaledColumns:
-    """Absolute weights times one number per input column, as Wanda ranks them.
-
-    |W_ij| * c_j, in float32 or wider (Sun et al., "A Simple and Effective Pruning Approach for
-    Large Language Models", 2023, where c_j is the norm of the input activations).
-
-    Attributes:
-        weights: of two dimensions or more.
-        factors: c, of shape (columns,).
-        dim: the dimension of the columns.
-    """
+class WeightScores(ABC):
+    """Scores that are computed from weights, in float32 or wider."""
 
     weights: Scores
-    factors: Scores
-    dim: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -144,13 +132,30 @@ class ScaledColumns:
 
     @property
     def dtype(self) -> torch.dtype:
-        """float32 or wider."""
+        """float64 for float64 weights, else float32."""
         return wide_dtype(self.weights.dtype)
 
     @property
     def nbytes(self) -> int:
         """Number of bytes to read for all elements."""
         return self.weights.nbytes
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        """Return the scores of the flat indices [start, stop)."""
+
+
+@dataclass(frozen=True)
+class ScaledColumns(WeightScores):
+    """Absolute weights times one number per input column, as Wanda ranks them.
+
+    |W_ij| * c_j (Sun et al., "A Simple and Effective Pruning Approach for Large Language Models",
+    2023, where c_j is the norm of the input activations). `factors` are c, of shape (columns,), and
+    `dim` is the dimension of the columns.
+    """
+
+    factors: Scores
+    dim: int = 1
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
@@ -161,30 +166,19 @@ class ScaledColumns:
 
 
 @dataclass(frozen=True)
-class WeightDelta:
-    """The weights minus those of another checkpoint, in float32 or wider.
+class WeightDelta(WeightScores):
+    """The weights minus those of another checkpoint."""
 
-    Attributes:
-        weights: of this checkpoint.
-        origin: of the other checkpoint; of the same shape.
-    """
-
-    weights: Scores
     origin: Scores
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.weights.shape
-
-    @property
     def dtype(self) -> torch.dtype:
-        """float32 or wider."""
+        """The wider dtype of both."""
         return torch.promote_types(wide_dtype(self.weights.dtype), wide_dtype(self.origin.dtype))
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
+        """Number of bytes to read of both."""
         return self.weights.nbytes + self.origin.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -21,9 +21,6 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.cli.printing import print_line
-
-if TYPE_CHECKING:
-    from prune_gui.recipe import Form
 
 
 def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
@@ -73,13 +70,10 @@ def part(
     checkpoint: Path,
     out: str,
     work: Path,
-    form: Form,
-    shard_size: int | None,
     state: str | None,
     *,
-    overwrite: bool,
-    tensors_only: bool | None,
     wait: bool,
+    **options: Any,  # noqa: ANN401 - fields of `OutputOptions`
 ) -> None:
     """Do part I of N of the work of apply, for arrays of a batch system such as SLURM.
 
@@ -87,6 +81,7 @@ def part(
     them. Without it, a part does one stage and ends; run all parts again for the next stage, until
     they say that they are done. A part that was killed is run again. Then run merge.
     """
+    from prune_gui.recipe.output import OutputOptions  # slow to import
     from prune_gui.recipe.shares import (  # torch: slow to import
         PartsMissingError,
         SharedJob,
@@ -102,10 +97,7 @@ def part(
             digest=opened.files_digest().hex(),
             state=state,
             out=out if is_url(out) else str(Path(out).absolute()),
-            form=form,
-            overwrite=overwrite,
-            shard_size=shard_size,
-            tensors_only=tensors_only,
+            options=OutputOptions(**options),
         )
     work.mkdir(parents=True, exist_ok=True)
     with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):
@@ -127,4 +119,4 @@ def merge(work: Path) -> None:
         job, resolution = merge_parts(work, progress, stop)
     print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
-    print_line(f"Wrote {job.out} ({job.form}): {pruned:,} of {total:,} weights are pruned")
+    print_line(f"Wrote {job.out} ({job.options.form}): {pruned:,} of {total:,} weights are pruned")

@@ -52,7 +52,7 @@ from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
 if TYPE_CHECKING:
     from prune_gui.cluster import Client
-    from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
+    from prune_gui.recipe.compaction.plan import CompactPlan
 
 Tile = tuple[slice, ...]
 NEARLY_EMPTY: Final = 0.99
@@ -89,7 +89,7 @@ class Resolution:
     _counts_of_targets: dict[int, tuple[int, int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    compact_plans: dict[CompactOptions, CompactPlan] = field(
+    compact_plans: dict[bool, CompactPlan] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 

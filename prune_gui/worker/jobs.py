@@ -23,13 +23,12 @@ from prune_gui.worker.engine import Job
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, OutputPath, Resolution, Step
-    from prune_gui.recipe.model_files import Copying
+    from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
+    from prune_gui.statistics.file_zeros import FileZeros
 
 MAX_PAINT_S: Final = 0.3
 """Limit of the wait until the window has painted the file that it opened."""
@@ -180,7 +179,7 @@ def zeros_job(session: Session) -> Job:
     """
 
     def work(monitor: Monitor) -> FileZeros | None:
-        from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
+        from prune_gui.statistics.zero_scan import ZeroScan  # torch: slow to import
 
         if not session.checkpoint.is_fetched:
             return None
@@ -256,42 +255,16 @@ def table_job(session: Session, path: Path) -> Job:
     return Job(deferred("Reading the table {name}", name=path.name), work)
 
 
-def export_job(
-    session: Session,
-    out: Path,
-    form: Form,
-    *,
-    overwrite: bool,
-    shard_size: int | None = None,
-    compressed: bool = False,
-    zero_moments: bool = False,
-    tensors_only: bool | None = None,
-    copying: Copying | None = None,
-) -> Job:
-    """Resolve the session's current recipe and export it to `out`; the result is `out`.
-
-    The arguments are those of `write`.
-    """
+def export_job(session: Session, out: Path, options: OutputOptions) -> Job:
+    """Resolve the session's current recipe and export it to `out`; the result is `out`."""
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
-        from prune_gui.recipe.model_files import WITHOUT_CODE  # torch: slow to import
 
         session.checkpoint.check_fetch(session.checkpoint.tensors)  # before its parts are fetched
         resolution = session.resolver.copy().resolve(recipe, monitor)
-        write(
-            resolution,
-            out,
-            form,
-            overwrite=overwrite,
-            monitor=monitor,
-            shard_size=shard_size,
-            compressed=compressed,
-            zero_moments=zero_moments,
-            tensors_only=tensors_only,
-            copying=copying or WITHOUT_CODE,
-        )
+        write(resolution, out, options, monitor)
         return out
 
     title = deferred("Saving {name}", name=out.name)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from prune_gui.pruning.decisions.target import Target
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.selection.scores import TensorScores
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 
 def target(

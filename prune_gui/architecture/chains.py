@@ -23,7 +23,7 @@ from prune_gui.architecture.conv_windows import Windows
 from prune_gui.architecture.natural_order import natural_key, numbers, runs_before
 from prune_gui.architecture.projections import projection
 from prune_gui.architecture.unit_values import Reading
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 
 Shapes = Mapping[str, tuple[int, ...]]
 

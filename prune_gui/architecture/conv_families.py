@@ -17,7 +17,7 @@ from prune_gui.architecture.conv_activations import RELU, activation_functions
 from prune_gui.architecture.conv_windows import Windows, convolution_windows
 from prune_gui.architecture.natural_order import natural_key
 from prune_gui.architecture.unit_values import Product, Reading
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 
 RESNET_START: Final = re.compile(r"(|.*\.)layer1\.0\.conv1\.weight")
 RESNET_BLOCK: Final = re.compile(r"(layer\d+\.\d+)\..*")

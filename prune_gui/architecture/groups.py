@@ -37,7 +37,7 @@ from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, join_items, tr
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 
 CHANNELS: Final = "channels"

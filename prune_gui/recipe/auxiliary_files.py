@@ -15,8 +15,8 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.target import Content
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe.recorded_scores import scores_tensor
 
 _Stamps = dict[Path, tuple[int, int, int] | None]

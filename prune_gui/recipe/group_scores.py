@@ -9,8 +9,8 @@ from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.decisions.target import GroupScores
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recorded_scores import scores_tensor
 

@@ -14,9 +14,9 @@ from prune_gui.checkpoint.torch.moments import named_moments
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.target import Content
-from prune_gui.pruning.methods.files import OPTIMIZER
+from prune_gui.pruning.layouts import WeightLayout
+from prune_gui.pruning.methods.fields import OPTIMIZER
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
-from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
 
 SQUARES: Final = "exp_avg_sq"

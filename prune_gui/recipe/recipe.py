@@ -19,7 +19,7 @@ from pydantic import (
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.files import FileName, FilePath
+from prune_gui.pruning.methods.fields import FileName, FilePath
 from prune_gui.pruning.validation_messages import telling, validation_message
 from prune_gui.recipe.step import PatternText, Step
 from prune_gui.regular_files import read_regular

@@ -17,8 +17,8 @@ from prune_gui.checkpoint.tensor_info import PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, join_items, tr, trn
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.listed_units import TokenIds, Tokens

@@ -9,9 +9,9 @@ from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import Target
+from prune_gui.pruning.layouts import WeightLayout
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.files import OPTIMIZER
-from prune_gui.pruning.weight_layout import WeightLayout
+from prune_gui.pruning.methods.fields import OPTIMIZER
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recorded_scores import RecordedScores
 

@@ -18,7 +18,7 @@ from prune_gui.recipe import Step, patterns_for
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.recipe import Resolution
 
 LAYER_STACKS: Final = {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prune_gui.architecture.heads import Heads
 from prune_gui.pruning import parallel
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.statistics.patterns import PATTERNS
 from prune_gui.statistics.zero_patterns import ZeroPatterns
 

@@ -10,7 +10,7 @@ from small_bert import write_bert
 from prune_gui import Recipe, open_checkpoint, resolve
 from prune_gui.errors import StepError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions import unit_scores
+from prune_gui.pruning.decisions import coupled_units
 from prune_gui.recipe import Step
 from prune_gui.recipe.resolution import initial_resolution
 
@@ -37,7 +37,7 @@ def test_a_step_prunes_the_group_of_the_tensor_that_it_names_and_no_other(bert):
 def test_another_amount_reads_no_weights_again(bert, monkeypatch):
     start = initial_resolution(Recipe(), bert, Monitor())
     first = start.with_step(step(amount=0.25), Monitor())
-    monkeypatch.setattr(unit_scores, "score_norms", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(coupled_units, "score_norms", lambda *_, **__: pytest.fail("read again"))
     second = start.with_step(step(amount=0.75), Monitor())
     assert second.total[0] == 3 * first.total[0]
 

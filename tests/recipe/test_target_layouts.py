@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import prune_gui
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.recipe.recorded_scores import RECORDING_KEY
 from prune_gui.recipe.script import python_script
 from prune_gui.statistics.layers import channels_of, compute, empty_statistics

@@ -17,7 +17,7 @@ from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:

@@ -1,5 +1,7 @@
 from .coupled_units import Members as Members
 from .coupled_units import decisions_for as decisions_for
+from .coupled_units import norms_of_units as norms_of_units
+from .coupled_units import scores_from_file as scores_from_file
 from .elements import count_batched as count_batched
 from .elements import cut_lazily as cut_lazily
 from .elements import decide_lamp as decide_lamp
@@ -15,8 +17,6 @@ from .target import cap_note as cap_note
 from .target import count_units as count_units
 from .target import dimension as dimension
 from .target import max_prunable as max_prunable
-from .unit_scores import norms_of_units as norms_of_units
-from .unit_scores import scores_from_file as scores_from_file
 from .units import Units as Units
 from .units import channel_units as channel_units
 from .units import lowest_units as lowest_units

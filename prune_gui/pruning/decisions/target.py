@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr, trn
 from prune_gui.pruning.amount import AmountOf, units_wanted
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 
 if TYPE_CHECKING:
     from prune_gui.pruning.methods.fields import ChannelDim, RankingScope

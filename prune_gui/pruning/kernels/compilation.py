@@ -20,8 +20,12 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from prune_gui.pruning.kernels import powers
-from prune_gui.pruning.kernels.compiling import COMPILATIONS, NotCompiledError, only_loads
-from prune_gui.pruning.kernels.numba_config import ignore_config_file
+from prune_gui.pruning.kernels.numba_control import (
+    COMPILATIONS,
+    NotCompiledError,
+    ignore_config_file,
+    only_loads,
+)
 
 ignore_config_file()
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache, only_loads
+from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache, only_loads
 from prune_gui.pruning.lazy import Lazy
 
 F = TypeVar("F", bound="Callable[..., Any]")

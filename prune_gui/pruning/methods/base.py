@@ -20,12 +20,15 @@ from prune_gui.pruning.methods.fields import (
     Amount,
     ElementScore,
     FieldText,
+    FileName,
+    FilePath,
     MethodGroup,
     RankingScope,
+    ScoresName,
     Unit,
+    file_name,
     text_of,
 )
-from prune_gui.pruning.methods.files import FileName, FilePath, ScoresName, file_name
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor

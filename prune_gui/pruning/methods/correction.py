@@ -9,8 +9,7 @@ from pydantic import Field
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import FieldText, MethodGroup
-from prune_gui.pruning.methods.files import FileName, FilePath, file_name
+from prune_gui.pruning.methods.fields import FieldText, FileName, FilePath, MethodGroup, file_name
 
 
 class CorrectionMethod(Method):

@@ -15,12 +15,13 @@ from prune_gui.pruning.methods.fields import (
     SCOPE_TEXT,
     Amount,
     FieldText,
+    FileName,
     MaxSparsity,
     MethodGroup,
     Of,
     Unit,
+    file_name,
 )
-from prune_gui.pruning.methods.files import FileName, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.decisions.coupled_units import UnitScores
     from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
-    from prune_gui.pruning.decisions.unit_scores import UnitScores
+    from prune_gui.pruning.layouts import CoupledGroup
 
 Space = Literal[
     "ffn",

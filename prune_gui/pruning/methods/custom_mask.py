@@ -11,8 +11,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import FieldText, MethodGroup
-from prune_gui.pruning.methods.files import FileName, file_name
+from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

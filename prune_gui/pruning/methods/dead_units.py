@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+    from prune_gui.pruning.layouts import CoupledGroup
 
 
 class DeadUnits(CoupledMethod):

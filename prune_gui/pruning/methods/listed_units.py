@@ -26,15 +26,14 @@ from prune_gui.pruning.methods.channels import (
     validate_list,
 )
 from prune_gui.pruning.methods.coupled import CoupledMethod, ReductionField, SpaceField
-from prune_gui.pruning.methods.fields import Amount, FieldText, amount_text
-from prune_gui.pruning.methods.files import FileName, file_name
+from prune_gui.pruning.methods.fields import Amount, FieldText, FileName, amount_text, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+    from prune_gui.pruning.layouts import CoupledGroup
 
 TOKENS = "tokens"
 """The name of the space of tokens in tables of architectures."""

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.kernels import row_column as kernels
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.lamp_groups import largest_exponent
 from prune_gui.pruning.selection.scores import Scores, WeightScores, wide_dtype
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 if TYPE_CHECKING:
     from prune_gui.pruning.selection.histogram_cache import HistogramCache

@@ -14,7 +14,7 @@ import numpy as np
 from prune_gui.architecture.tables import ConfigRule, SpaceRule
 from prune_gui.checkpoint.surroundings import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.language import tr
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.compaction.removal import Units
 from prune_gui.recipe.compaction.source import Json
 from prune_gui.recipe.vocabulary.files import RemovedTokens

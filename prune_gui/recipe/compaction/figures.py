@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.checkpoint.tensor_info import TensorInfo, size_in_bytes
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.compaction.source import EXPERTS_PER_TOKEN
 
 EXPERTS = "experts"

@@ -14,7 +14,7 @@ from prune_gui.checkpoint.tensor_info import QUANTIZED
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.predicates import ChannelCut, count_per_channel
 from prune_gui.recipe import stack
 from prune_gui.recipe.resolution import Resolution

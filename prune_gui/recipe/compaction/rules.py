@@ -11,7 +11,7 @@ import numpy as np
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import join_items, tr
-from prune_gui.pruning.coupling import Member
+from prune_gui.pruning.layouts import Member
 from prune_gui.recipe.compaction.config import GroupUnits
 from prune_gui.recipe.compaction.removal import Units
 

@@ -29,7 +29,7 @@ from prune_gui.checkpoint.surroundings import (
 )
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.regular_files import read_regular
 
 Json = dict[str, object]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.methods.listed_units import TOKENS, Tokens
 from prune_gui.recipe.compaction.removal import Units
 from prune_gui.recipe.recipe import Recipe

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.pruning.decisions.target import GroupScores
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 

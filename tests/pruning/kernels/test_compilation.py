@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
-from prune_gui.pruning.kernels.compiling import only_from_cache
 from prune_gui.pruning.kernels.loop import compiled
-from prune_gui.pruning.kernels.numba_config import _Loader
+from prune_gui.pruning.kernels.numba_control import _Loader, only_from_cache
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prune_gui.pruning.kernels.compiling import COMPILATIONS
 from prune_gui.pruning.kernels.loop import compiled_within
+from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 
 
 def test_a_compilation_is_counted_while_it_runs_and_a_call_is_not(monkeypatch):

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, Recipe, export, sizes, verify
 from prune_gui.recipe.compaction.source import Architecture
 from prune_gui.recipe.contents_note import contents_note

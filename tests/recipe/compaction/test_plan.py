@@ -23,7 +23,7 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import planned

@@ -1,16 +1,20 @@
-"""Coupled groups: units of a network that go as a whole, each a slice of several tensors.
+"""Where the channels of a layer, and the units of coupled groups, lie in tensors.
 
-A unit is, for example, a neuron of a feed-forward layer: a row of one matrix, an element of its
-bias, and a column of the next matrix. All units of one kind in one layer are a group.
+A unit goes as a whole, with a slice of each of several tensors. It is, for example, a neuron of a
+feed-forward layer: a row of one matrix, an element of its bias, and a column of the next matrix.
+All units of one kind in one layer are a group.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from prune_gui.language import tr
 
 MemberRole = Literal["produces", "consumes", "bias", "norm"]
 """What a tensor does with a unit: computes it, reads it, or shifts or scales it per channel."""
@@ -78,3 +82,33 @@ class CoupledGroup:
                 end = member.offset + self.size * member.width
                 marked[member.offset : end] |= np.repeat(units, member.width)
         return marked
+
+
+class WeightLayout(NamedTuple):
+    """Which dimensions of a weight have the output and the input channels of its layer.
+
+    Attributes:
+        reason: how this is known, if the dimensions are not 0 and 1; a message for `tr`.
+    """
+
+    output_dim: int = 0
+    input_dim: int = 1
+    reason: str = ""
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the weight is (out, in, ...), as those of `Linear` and `Conv` of torch."""
+        return self.output_dim == 0
+
+    def around(self, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """Return the elements before, along and after a dimension; the product is their number."""
+        return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+    def describe(self, shape: tuple[int, ...]) -> str:
+        """Return the layout in words: "(in, out), as Conv1D of GPT-2"."""
+        names = {self.output_dim: tr("out"), self.input_dim: tr("in")}
+        dims = ", ".join(names.get(dim, tr("kernel")) for dim in range(len(shape)))
+        return tr("({dims}), {reason}", dims=dims, reason=tr(self.reason))
+
+
+USUAL = WeightLayout()

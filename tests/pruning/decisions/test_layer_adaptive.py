@@ -1,9 +1,10 @@
-"""LAMP against its definition by sorting, and its laws."""
+"""LAMP against its definition by sorting, and its laws; ERK: densities from shapes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,13 +12,10 @@ import torch
 from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import target
+from targets import decide, marked, target
 
-from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.decisions.target import Decision, Target
-from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
 from prune_gui.pruning.selection.lamp_groups import PASSES
@@ -41,14 +39,7 @@ def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[tuple]:
     return made
 
 
-def lamp(*targets: Target, monitor: Monitor | None = None, **parameters: object) -> list[Decision]:
-    method = METHODS["lamp"].model_validate(parameters)
-    return method.decide(targets, monitor or Monitor())
-
-
-def pruned_mask(decision: Decision, tensor: torch.Tensor) -> np.ndarray:
-    assert decision.predicate is not None
-    return decision.predicate.prunes(0, tensor.numel())
+lamp = partial(decide, "lamp")
 
 
 def scores(tensor: torch.Tensor, remaining: np.ndarray) -> np.ndarray:
@@ -94,7 +85,7 @@ def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> N
     )
     masks, score = expected(parts, k, cap)
     found = [
-        pruned_mask(decision, t) & remaining
+        marked(decision, t) & remaining
         for decision, (t, remaining) in zip(decisions, parts, strict=True)
     ]
     assert [int(one.sum()) for one in found] == [decision.pruned for decision in decisions]
@@ -115,7 +106,7 @@ def test_lamp_agrees_with_its_definition_including_ties(made, share, cap):
 def test_of_several_nans_the_first_are_pruned(dtype):
     tensor = torch.tensor([0.0] * 12 + [math.nan] * 3).to(dtype)
     [decision] = lamp(target(tensor), amount=13)
-    assert pruned_mask(decision, tensor).tolist() == [True] * 13 + [False] * 2
+    assert marked(decision, tensor).tolist() == [True] * 13 + [False] * 2
 
 
 @given(targets(anything), st.floats(0, 1), st.sampled_from([1.0, 1.0, 0.5]))
@@ -158,7 +149,7 @@ def test_the_largest_element_of_a_target_is_pruned_last(sizes, seed, data):
     others = sum(sizes) - len(sizes)
     k = data.draw(st.integers(0, sum(sizes)))
     decisions = lamp(*map(target, tensors), amount=k)
-    kept = [(~pruned_mask(d, t))[int(t.argmax())] for d, t in zip(decisions, tensors, strict=True)]
+    kept = [(~marked(d, t))[int(t.argmax())] for d, t in zip(decisions, tensors, strict=True)]
     assert sum(kept) == len(sizes) - max(0, k - others)
 
 
@@ -174,7 +165,7 @@ def test_lamp_is_invariant_to_the_scale_of_a_layer(made, share, powers):
         made,
         strict=True,
     ):
-        assert np.array_equal(pruned_mask(one, tensor), pruned_mask(other, tensor))
+        assert np.array_equal(marked(one, tensor), marked(other, tensor))
 
 
 @pytest.mark.filterwarnings("error")
@@ -201,9 +192,7 @@ def test_overflow_and_underflow_of_squares_do_not_affect_scores(monkeypatch, pow
     assert 0 < found[0].pruned < 699
     for one, other, tensor in zip(found, wanted, tensors, strict=True):
         remaining = remaining_mask if tensor is tensors[0] else slice(None)
-        assert np.array_equal(
-            pruned_mask(one, tensor)[remaining], pruned_mask(other, tensor)[remaining]
-        )
+        assert np.array_equal(marked(one, tensor)[remaining], marked(other, tensor)[remaining])
 
 
 @given(targets(anything), st.floats(0, 1))
@@ -213,9 +202,7 @@ def test_a_cut_is_the_largest_pruned_value(made, share):
     ):
         assert isinstance(decision.predicate, ElementCut)
         if decision.pruned:
-            going = pruned_mask(decision, tensor) & (
-                True if remaining_mask is None else remaining_mask
-            )
+            going = marked(decision, tensor) & (True if remaining_mask is None else remaining_mask)
             largest = tensor.double().abs().numpy()[going].max()
             assert decision.predicate.element_rank(0).cut == largest
 
@@ -225,14 +212,12 @@ def test_a_cut_is_the_largest_pruned_value(made, share):
 def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randint(-99, 99, (n,), generator=generator).float() for n in (500, 1, 321)]
-    whole = [pruned_mask(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
+    whole = [marked(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
     before = torch.get_num_threads()
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
     torch.set_num_threads(threads)
     try:
-        found = [
-            pruned_mask(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)
-        ]
+        found = [marked(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
     finally:
         torch.set_num_threads(before)
     assert sum(one.sum() for one in whole) == 411
@@ -242,9 +227,8 @@ def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
 def test_non_finite_values_are_pruned_last_and_excluded_from_sums():
     odd = torch.tensor([np.nan, 1.0, np.inf, 2.0, -np.inf])
     first, second = lamp(target(odd), target(torch.tensor([1.0, 3.0])), amount=2)
-    assert pruned_mask(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
-    assert pruned_mask(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
-    assert first.predicate is not None
+    assert marked(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
+    assert marked(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
     assert "3 NaN" in first.predicate.note
 
 
@@ -258,29 +242,73 @@ def test_the_count_is_exact_although_squares_overflow(scale):
         assert sum(decision.pruned for decision in decisions) == k
 
 
-def test_a_capped_target_has_a_note_and_others_are_pruned_more():
-    small, large = torch.arange(1.0, 101), torch.arange(1.0, 201)
-    decisions = lamp(target(small), target(large), amount=250, max_sparsity=0.6)
-    assert [decision.pruned for decision in decisions] == [60, 120]
-    assert "limited to 60 %" in decisions[0].note
-    assert "70 fewer" in decisions[0].note
+shapes = st.lists(st.integers(1, 12), min_size=0, max_size=4).map(tuple)
 
 
-def test_scores_from_a_file_replace_the_weights():
-    weights, given_scores = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-9.0, 0.5, 0.1])
-    [decision] = lamp(target(weights, file=given_scores), amount=2, importance="file")
-    assert pruned_mask(decision, weights).tolist() == [False, True, True]
+erk = partial(decide, "erk")
 
 
-def test_more_than_remain_are_refused():
-    with pytest.raises(RecipeError, match=r"All targets.*6.*5"):
-        lamp(target(torch.ones(3)), target(torch.ones(2)), amount=6)
+def densities(shapes: Sequence[tuple[int, ...]], caps: Sequence[float], kept: int) -> list[float]:
+    """Return the densities by bisection in floats; a scalar has ratio 1."""
+    ratios = [sum(shape) / math.prod(shape) if shape else 1.0 for shape in shapes]
+    sizes = [math.prod(shape) for shape in shapes]
+    low, high = 0.0, float(max(sizes))
+    for _ in range(200):
+        f = (low + high) / 2
+        found = [min(f * ratio, cap) for ratio, cap in zip(ratios, caps, strict=True)]
+        if sum(d * size for d, size in zip(found, sizes, strict=True)) < kept:
+            low = f
+        else:
+            high = f
+    return found
 
 
-def test_the_search_can_be_cancelled():
-    class Stop:
-        def is_set(self) -> bool:
-            return True
+@given(st.lists(shapes, min_size=1, max_size=6), st.floats(0, 1), st.integers(0, 99))
+def test_densities_are_proportional_to_the_shape_ratio_and_the_total_is_exact(shapes, amount, seed):
+    rng = np.random.default_rng(seed)
+    sizes = [math.prod(shape) for shape in shapes]
+    there = [rng.random(size) < rng.choice([0.5, 1.0]) for size in sizes]
+    remaining = [int(one.sum()) for one in there]
+    decisions = erk(
+        *[target(torch.rand(s), remaining_mask=a) for s, a in zip(shapes, there, strict=True)],
+        amount=amount,
+    )
+    kept = [left - d.pruned for left, d in zip(remaining, decisions, strict=True)]
+    total = sum(remaining) - round(amount * sum(remaining))
+    assert sum(kept) == total
+    caps = [left / size for left, size in zip(remaining, sizes, strict=True)]
+    wanted = densities(shapes, caps, total)
+    for count, size, left, density in zip(kept, sizes, remaining, wanted, strict=True):
+        assert 0 <= count <= left
+        assert abs(count - density * size) < 1 + 1e-6
 
-    with pytest.raises(Cancelled):
-        lamp(target(torch.rand(10)), monitor=Monitor(cancel=Stop()))
+
+def test_densities_agree_with_a_calculation_by_hand():
+    # The sums of dimensions are 20, 110, 7; the last target has only 7 elements.
+    layers = [torch.rand(10, 10), torch.rand(100, 10), torch.rand(7)]
+    decisions = erk(*map(target, layers), amount=1107 - 397)
+    # 390 = f * (20 + 110), so f = 3: 60 of 100, 330 of 1000, and all 7.
+    assert [decision.pruned for decision in decisions] == [40, 670, 0]
+
+
+def test_of_equal_elements_in_a_target_the_lowest_index_is_pruned_first():
+    first = torch.tensor([[3.0, -1.0], [1.0, 5.0]])
+    decisions = erk(target(first), target(first * 100), amount=4)
+    for decision in decisions:
+        assert decision.pruned == 2
+        assert decision.predicate.prunes(0, 4).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("amount_of", ["remaining", "total", "reach"])
+def test_earlier_pruning_counts_according_to_amount_of(amount_of):
+    remaining_mask = np.arange(100) < 80
+    decisions = erk(
+        target(torch.rand(10, 10), remaining_mask=remaining_mask),
+        target(torch.rand(10, 10)),
+        amount=0.5,
+        amount_of=amount_of,
+    )
+    pruned = {"remaining": 90, "total": 100, "reach": 80}[amount_of]
+    assert sum(decision.pruned for decision in decisions) == pruned
+    kept = [80 - decisions[0].pruned, 100 - decisions[1].pruned]
+    assert abs(kept[0] - kept[1]) <= 1

@@ -162,15 +162,6 @@ def test_long_adjacent_channels():
         torch.testing.assert_close(channel_norms(t, 2, dim), reference(t, 2, dim).float())
 
 
-def test_half_precision_norms_neither_overflow_nor_coincide():
-    t = torch.full((2, 256), 6e4, dtype=torch.float16)
-    assert torch.norm(t, 2, dim=1).isinf().all()
-    assert channel_norms(t, 2, 0).tolist() == pytest.approx([9.6e5] * 2, rel=1e-2)
-    b = torch.randn(1000, 64).bfloat16()
-    assert torch.norm(b, 2, dim=1).unique().numel() < 200
-    assert channel_norms(b, 2, 0).unique().numel() > 950
-
-
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
 def test_float8_is_widened(dtype):
     t = torch.tensor([[3.0, -4.0], [6.0, 8.0]]).to(dtype)

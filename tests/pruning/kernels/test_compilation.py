@@ -1,4 +1,4 @@
-"""Tests of the cache folders of compiled loops, and of errors in writing to them."""
+"""Compilations and their count, the cache folders of compiled loops, and errors in writing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
-from prune_gui.pruning.kernels.loop import compiled
-from prune_gui.pruning.kernels.numba_control import _Loader, only_from_cache
+from prune_gui.pruning.kernels.loop import compiled, compiled_within
+from prune_gui.pruning.kernels.numba_control import COMPILATIONS, _Loader, only_from_cache
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
 
@@ -124,3 +124,23 @@ def test_a_numba_without_the_known_config_file_name_is_rejected(tmp_path):
     loader = _Loader("numba.core.config", str(tmp_path / "config.py"))
     with pytest.raises(ImportError, match="Install another version of numba"):
         loader.get_code("numba.core.config")
+
+
+def test_a_compilation_is_counted_while_it_runs_and_a_call_is_not(monkeypatch):
+    changes = []
+    monkeypatch.setattr(COMPILATIONS, "add", changes.append)
+    increased = compiled_within(lambda number: number + 1)
+    assert increased(1) == 2
+    assert changes == [1, -1]
+    assert increased(2) == 3
+    assert changes == [1, -1]
+    assert increased(0.5) == 1.5
+    assert changes == [1, -1, 1, -1]
+
+
+def test_the_counter_is_true_until_the_last_compilation_ends():
+    states = []
+    for change in (1, 1, -1, -1):
+        COMPILATIONS.add(change)
+        states.append(bool(COMPILATIONS))
+    assert states == [True, True, True, False]

@@ -27,6 +27,7 @@ from prune_gui.pruning.methods.fields import (
     ScoresName,
     Unit,
     file_name,
+    path_field,
     text_of,
 )
 
@@ -256,24 +257,22 @@ class ScoredMethod(Method):
     score: ElementScore = "magnitude"
     importance: Annotated[
         ScoresName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A file of scores by parameter name, ranked by absolute value in place of the "
                 "weights; one number per input column is multiplied with the weights instead "
                 "(Wanda). The word optimizer: exp_avg_sq of Adam in this training checkpoint, "
                 "times the squared weight (OBD)."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(label=deferred("Scores"), folded=True, show=lambda _, path: file_name(path)),
     ] = None
     moved_from: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "An earlier checkpoint; weights are ranked by how much they changed since then."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(
             label=deferred("Moved from"),

@@ -21,6 +21,7 @@ from prune_gui.pruning.methods.fields import (
     Of,
     Unit,
     file_name,
+    path_field,
 )
 
 if TYPE_CHECKING:
@@ -218,12 +219,11 @@ class Coupled(CoupledMethod):
     max_sparsity: MaxSparsity = 1.0
     importance: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A file of scores that rank the units: one number per unit under the name of the "
                 "group, such as encoder.layer.0.ffn, or scores of weights by parameter name."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(
             label=deferred("Scores"),

@@ -11,7 +11,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name
+from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name, path_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,10 +48,7 @@ class CustomFromMask(Method):
 
     mask: Annotated[
         FileName,
-        Field(
-            description=deferred("A file of masks, one tensor of 0 and 1 per parameter name."),
-            json_schema_extra={"format": "path"},
-        ),
+        path_field(deferred("A file of masks, one tensor of 0 and 1 per parameter name.")),
         FieldText(label=deferred("Mas&ks"), show=lambda _, path: file_name(path)),
     ]
 

@@ -342,6 +342,11 @@ FileName = Annotated[
 """The type of a field that names a file: a `FilePath`; JSON has its `written` form."""
 
 
+def path_field(description: str, kind: str = "path") -> Any:  # noqa: ANN401 - as of pydantic
+    """Return the metadata of a field that names a file; the form has a button to choose it."""
+    return Field(description=description, json_schema_extra={"format": kind})
+
+
 OPTIMIZER: Final = "optimizer"
 """In place of a file of scores: those of the optimizer in the checkpoint."""
 

@@ -26,7 +26,14 @@ from prune_gui.pruning.methods.channels import (
     validate_list,
 )
 from prune_gui.pruning.methods.coupled import CoupledMethod, ReductionField, SpaceField
-from prune_gui.pruning.methods.fields import Amount, FieldText, FileName, amount_text, file_name
+from prune_gui.pruning.methods.fields import (
+    Amount,
+    FieldText,
+    FileName,
+    amount_text,
+    file_name,
+    path_field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -110,13 +117,12 @@ class ListedOrRanked(ListingMethod):
     ] = None
     importance: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A file of scores that rank the units: one number per layer under the name of the "
                 "stack, such as encoder.layer, or one per expert, such as model.layers.0.experts; "
                 "or scores of weights by parameter name."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(
             label=deferred("Scores"),
@@ -276,12 +282,12 @@ class Tokens(CoupledMethod):
 
     listed: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A text file with one token to remove on each line, as it is written in "
                 "tokenizer.json or vocab.txt."
             ),
-            json_schema_extra={"format": "text-path"},
+            "text-path",
         ),
         FieldText(
             label=deferred("List"),
@@ -290,12 +296,12 @@ class Tokens(CoupledMethod):
     ] = None
     corpus: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A text file; tokens that are absent from it are removed. Its lines are tokenized "
                 "one by one and joined."
             ),
-            json_schema_extra={"format": "text-path"},
+            "text-path",
         ),
         FieldText(
             label=deferred("Corpus"),

@@ -102,10 +102,7 @@ def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
 
 def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of prunable elements of each ranking, given those of remaining ones."""
-    limits = [
-        ranking.keys.size if ranking.max_pruned is None else ranking.max_pruned for ranking in batch
-    ]
-    return np.minimum(np.array(limits, np.int64), remaining)
+    return np.minimum(np.array([ranking.limit for ranking in batch], np.int64), remaining)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -129,7 +126,7 @@ def _group(batch: Sequence[Ranking], monitor: Monitor) -> _Group:
     ranking, bounds = concatenate(batch)
     if not _has_limits(batch):
         return _Group(ranking, bounds)
-    monitor.advance(ranking.keys.size * ranking.keys.width)
+    monitor.advance(ranking.nbytes)
     sorted_keys = SortedKeys.of(ranking.keys, ranking.remaining_mask, bounds)
     limits = tuple(sorted_keys.cut(prunable_counts(batch, sorted_keys.remaining)))
     remaining_mask = _MaskWithinLimits(ranking, bounds, limits)
@@ -143,7 +140,7 @@ def _has_limits(batch: Sequence[Ranking]) -> bool:
 
 def _extra_bytes(batch: Sequence[Ranking]) -> int:
     """Return the number of bytes that are read in addition to those of `find_cuts`."""
-    nbytes = sum(ranking.keys.size * ranking.keys.width for ranking in batch)
+    nbytes = sum(ranking.nbytes for ranking in batch)
     return (len(batch) > 1) * (1 + _has_limits(batch)) * nbytes
 
 
@@ -243,7 +240,7 @@ def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
     ranking, bounds = group.ranking, group.bounds
     if bounds is None:
         return [cut]
-    monitor.advance(ranking.keys.size * ranking.keys.width)
+    monitor.advance(ranking.nbytes)
     keys = with_equal_nans(ranking.keys, cut.threshold)
     bits = keys.bits(0, keys.size)
     key, first = bits.dtype.type, ranking.keys.first_non_finite
@@ -251,7 +248,7 @@ def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
     key_kernels.count_cut_of_each(
         bits,
         key(keys.magnitude),
-        None if ranking.remaining_mask is None else ranking.remaining_mask(0, keys.size),
+        ranking.mask(0, keys.size),
         bounds,
         key(cut.threshold),
         cut.last_tie,

@@ -46,7 +46,6 @@ def digit_histograms(
         prefixes: the leading bits of the keys to count, by index of the ranking.
         group: whether to group the last digits of 32-bit keys, or to use them if they are grouped.
     """
-    width = rankings[0].keys.width
     cache_keys = [
         (own.keys, own.remaining_mask, above, prefixes[i]) for i, own in enumerate(rankings)
     ]
@@ -69,10 +68,10 @@ def digit_histograms(
         histograms[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
     for index in grouped:
         histograms[index] = _grouped_histogram(rankings[index], prefixes[index])
-        monitor.advance(rankings[index].keys.size * width)
+        monitor.advance(rankings[index].nbytes)
     for i, cache in enumerate(caches):
         if cached[i] is not None:
-            monitor.advance(rankings[i].keys.size * width)
+            monitor.advance(rankings[i].nbytes)
         elif cache is not None:
             cache.put(cache_keys[i], histograms[i])
     return histograms, not to_count
@@ -143,10 +142,9 @@ def _grouped_histogram(ranking: Ranking, prefix: int) -> DigitHistogram:
 def _group_span(ranking: Ranking, span: tuple[int, int]) -> GroupedSpan:
     counts = _leading_counts(ranking, DIGIT_BITS, *span)
     bits = ranking.keys.bits(*span)
-    mask = None if ranking.remaining_mask is None else ranking.remaining_mask(*span)
     ends = np.cumsum(counts, dtype=np.uint32) - counts
     digits = np.empty(counts.sum(), np.uint16)
-    key_kernels.group_digits(bits, mask, ends, digits)
+    key_kernels.group_digits(bits, ranking.mask(*span), ends, digits)
     check_cancelled()
     return GroupedSpan(digits, ends)
 
@@ -201,5 +199,4 @@ def _parts(
 ) -> Iterator[tuple[Bits, NDArray[np.bool_] | None]]:
     """Yield the bits of the elements in [start, stop), and which of them remain, in parts."""
     for span in blocks(ranking.keys, start, stop):
-        mask = None if ranking.remaining_mask is None else ranking.remaining_mask(*span)
-        yield ranking.keys.bits(*span), mask
+        yield ranking.keys.bits(*span), ranking.mask(*span)

@@ -280,6 +280,20 @@ class Ranking:
     max_pruned: int | None = None
     histogram_cache: HistogramCache | None = None
 
+    @property
+    def limit(self) -> int:
+        """The maximum number of elements to prune."""
+        return self.keys.size if self.max_pruned is None else self.max_pruned
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes of all keys."""
+        return self.keys.size * self.keys.width
+
+    def mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
+        """Return which of the flat indices [start, stop) remain; None if all do."""
+        return None if self.remaining_mask is None else self.remaining_mask(start, stop)
+
 
 BLOCK_ELEMENTS: Final = 1 << 18
 """Keys that are computed are read in blocks of this many, which fit in the L2 cache."""

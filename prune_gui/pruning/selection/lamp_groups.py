@@ -89,11 +89,8 @@ class TensorGroups:
     @property
     def units(self) -> NDArray[np.int64]:
         """Number of prunable elements of each group."""
-        limit = (
-            self.ranking.keys.size if self.ranking.max_pruned is None else self.ranking.max_pruned
-        )
         before = np.cumsum(self.counts) - self.counts
-        units: NDArray[np.int64] = np.clip(limit - before, 0, self.counts)
+        units: NDArray[np.int64] = np.clip(self.ranking.limit - before, 0, self.counts)
         return units
 
     @property
@@ -195,7 +192,7 @@ def _count_parts(
         bits,
         bits.view(f"f{ranking.keys.width}") if shift else None,
         key(ranking.keys.magnitude),
-        None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop),
+        ranking.mask(start, stop),
         key(shift),
         key(len(counts) - 1),
         key(above),
@@ -303,7 +300,7 @@ class BatchedGroups:
     @property
     def nbytes(self) -> int:
         """Number of bytes of all keys."""
-        return sum(ranking.keys.size * ranking.keys.width for ranking in self.batch)
+        return sum(ranking.nbytes for ranking in self.batch)
 
     @property
     def work(self) -> int:

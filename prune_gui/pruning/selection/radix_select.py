@@ -101,7 +101,7 @@ def _cut_small(ranking: Ranking, k: int) -> Cut:
     size, first = ranking.keys.size, ranking.keys.first_non_finite
     bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
     keys = bits & bits.dtype.type(ranking.keys.magnitude)
-    remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(0, size)
+    remaining_mask = ranking.mask(0, size)
     remaining = keys if remaining_mask is None else keys[remaining_mask]
     non_finite = 0 if first is None else int(np.count_nonzero(remaining >= first))
     if k == 0:
@@ -136,7 +136,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
         for i in search.members:
             digit = search.prefix & ((1 << min(DIGIT_BITS, above)) - 1)
             ties = histograms[i].at(digit)
-            pruned_ties = min(wanted_ties, ties, _max_pruned(rankings[i]) - below[i])
+            pruned_ties = min(wanted_ties, ties, rankings[i].limit - below[i])
             wanted_ties -= pruned_ties
             if pruned_ties == 0:
                 last = -1
@@ -175,7 +175,7 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
         prefixes = dict.fromkeys(range(len(rankings)), key >> above)
         histograms, cached = digit_histograms(rankings, above, prefixes, monitor, group=cached)
         leading = leading or histograms
-        unread_bytes -= sum(ranking.keys.size * width for ranking in rankings)
+        unread_bytes -= sum(ranking.nbytes for ranking in rankings)
         shift = max(above - DIGIT_BITS, 0)
         digit = key >> shift & ((1 << (above - shift)) - 1)
         below = [count + own.below(digit) for count, own in zip(below, histograms, strict=True)]
@@ -199,17 +199,17 @@ def _narrow(
 
     Members that reach their `max_pruned` below it continue in searches of their own.
     """
-    uncapped = [below[i] + histograms[i].total <= _max_pruned(rankings[i]) for i in search.members]
+    uncapped = [below[i] + histograms[i].total <= rankings[i].limit for i in search.members]
     digits, totals = _sum([histograms[i] for i in search.members], uncapped)
     cumulative = np.cumsum(totals) + sum(below[i] for i in compress(search.members, uncapped))
     capped = list(compress(search.members, map(not_, uncapped)))
     for i in capped:
-        cumulative += np.minimum(_max_pruned(rankings[i]), below[i] + histograms[i].up_to(digits))
+        cumulative += np.minimum(rankings[i].limit, below[i] + histograms[i].up_to(digits))
     index = int(np.searchsorted(cumulative, max(search.k, 1)))
     digit = int(digits[index]) if index < len(digits) else 0
-    full = [i for i in capped if below[i] + histograms[i].below(digit) >= _max_pruned(rankings[i])]
+    full = [i for i in capped if below[i] + histograms[i].below(digit) >= rankings[i].limit]
     if len(search.members) > 1 and full:
-        single = [_Search([i], _max_pruned(rankings[i]), search.prefix) for i in full]
+        single = [_Search([i], rankings[i].limit, search.prefix) for i in full]
         others = sorted(set(search.members) - set(full))
         common = _Search(others, search.k - sum(own.k for own in single), search.prefix)
         return [
@@ -220,11 +220,6 @@ def _narrow(
     for i in search.members:
         below[i] += histograms[i].below(digit)
     return [_Search(search.members, search.k, search.prefix << bits | digit)]
-
-
-def _max_pruned(ranking: Ranking) -> int:
-    """Return the maximum number of elements to prune of a ranking."""
-    return ranking.keys.size if ranking.max_pruned is None else ranking.max_pruned
 
 
 def work(keys: KeySource) -> int:
@@ -329,6 +324,5 @@ def _tie_arguments(
 ) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
     """Return the arguments of the loops over ties."""
     bits = ranking.keys.bits(start, stop)
-    remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
     key = bits.dtype.type
-    return bits, key(ranking.keys.magnitude), remaining_mask, key(threshold)
+    return bits, key(ranking.keys.magnitude), ranking.mask(start, stop), key(threshold)

@@ -110,9 +110,8 @@ def gathered_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
 
 
 def _consecutive_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
-    start, stop = rows.start * shape.columns, rows.stop * shape.columns
-    mask = ranking.remaining_mask
-    return ranking.keys.bits(start, stop), None if mask is None else mask(start, stop)
+    span = rows.start * shape.columns, rows.stop * shape.columns
+    return ranking.keys.bits(*span), ranking.mask(*span)
 
 
 def _rows_of(gathered: RowKeys, first: int, rows: slice) -> RowKeys:

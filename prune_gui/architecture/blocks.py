@@ -20,7 +20,7 @@ from prune_gui.architecture.projections import (
     Projection,
     projection,
 )
-from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
 NUMBERED: Final = re.compile(r"\D*\d+")
@@ -35,9 +35,11 @@ ATTENTION_PROJECTIONS: Final = frozenset(
     {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
 )
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
+NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
+"""For each component of a path the words, with "*" for numbers, and the numbers."""
 
 
-class Role(NamedTuple):
+class BlockRole(NamedTuple):
     """A column of a section.
 
     Attributes:
@@ -50,7 +52,7 @@ class Role(NamedTuple):
     label: str
 
 
-class Row(NamedTuple):
+class BlockRow(NamedTuple):
     """A row of a section.
 
     Attributes:
@@ -71,12 +73,11 @@ class Section:
     Attributes:
         title: the path of the blocks with "*" for numbers, "encoder.layer.*"; "" outside of blocks.
         roles: one per column; empty outside of blocks.
-        rows: the blocks in the order of their numbers.
     """
 
     title: str
-    roles: tuple[Role, ...]
-    rows: tuple[Row, ...]
+    roles: tuple[BlockRole, ...]
+    rows: tuple[BlockRow, ...]
 
 
 @gc_paused()
@@ -86,7 +87,6 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
     Takes time linear in the number of parameters. Only matrices decide what a block is.
 
     Args:
-        shapes: the shape of each parameter by name, in the order of the file.
         vectors: whether to include parameters with less than two dimensions (biases, norms).
     """
     matrices = [name for name, shape in shapes.items() if len(shape) > 1]
@@ -162,13 +162,13 @@ def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
         blocks[block][name[len(block) + 1 :]] = name
     roles = _ordered({path: name for block in blocks.values() for path, name in block.items()})
     rows = [
-        Row(".".join(map(str, _numbers(block))), tuple(map(blocks[block].get, roles)))
+        BlockRow(".".join(map(str, _numbers(block))), tuple(map(blocks[block].get, roles)))
         for block in sorted(blocks, key=_numbers)
     ]
     return Section(pattern, tuple(roles.values()), tuple(rows))
 
 
-def _ordered(examples: Mapping[str, str]) -> dict[str, Role]:
+def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
     """Return the role of each path in a block, in the order of the columns.
 
     Attention comes first, then the other projections, then the rest in the order of the file.
@@ -191,7 +191,7 @@ def _ordered(examples: Mapping[str, str]) -> dict[str, Role]:
     return {path: roles[path] for path in sorted(roles, key=key)}
 
 
-def _role(path: str, name: str) -> Role:
+def _role(path: str, name: str) -> BlockRole:
     module, _, leaf = path.rpartition(".")
     group, _, last = module.rpartition(".")
     kind = projection(name)
@@ -204,8 +204,8 @@ def _role(path: str, name: str) -> Role:
         leaf = leaf.rpartition("_")[2]
     label = kind.value if kind else last
     if leaf == "weight" and label:
-        return Role(group, label)
-    return Role(group, f"{label}.{leaf}" if label else leaf)
+        return BlockRole(group, label)
+    return BlockRole(group, f"{label}.{leaf}" if label else leaf)
 
 
 def _rank(name: str) -> int:
@@ -217,7 +217,7 @@ def _module(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
+def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
     """Yield a row per module that has several of the parameters, then one for all others."""
     depth = _common_depth(names)
     by_stage: dict[str, list[str]] = defaultdict(list)
@@ -232,14 +232,14 @@ def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
     yield from _wrapped("", singles, len(".".join(names[0].split(".")[:depth])) + bool(depth))
 
 
-def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[Row]:
+def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
     """Yield rows of about equal length; only the first has the label."""
     lines = math.ceil(len(names) / LOOSE_COLUMNS)
     columns = math.ceil(len(names) / max(1, lines))
     for start in range(0, len(names), max(1, columns)):
         of_row = tuple(names[start : start + columns])
         captions = tuple(name[skip:].removesuffix(".weight") for name in of_row)
-        yield Row("" if start else label, of_row, captions)
+        yield BlockRow("" if start else label, of_row, captions)
 
 
 def _common_depth(names: Iterable[str]) -> int:
@@ -251,3 +251,25 @@ def _common_depth(names: Iterable[str]) -> int:
             break
         shared += 1
     return min(shared, min(map(len, modules)) - 1) if shared else 0
+
+
+def natural_key(path: str) -> NaturalKey:
+    """Return a key that sorts "conv2" before "conv10", component by component."""
+    return tuple((NUMBER.sub("*", part), numbers(part)) for part in path.split("."))
+
+
+def numbers(component: str) -> tuple[tuple[int, str], ...]:
+    """Return keys that sort the numbers in a component of a path; they may have any length."""
+    digits = (found.lstrip("0") for found in NUMBER.findall(component))
+    return tuple((len(number), number) for number in digits)
+
+
+def runs_before(first: NaturalKey, second: NaturalKey) -> bool:
+    """Return whether the numbers in two paths say that one module runs before the other.
+
+    They do if the first components that differ have the same words and different numbers.
+    """
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            return one[0] == other[0] and one[1] < other[1]
+    return False

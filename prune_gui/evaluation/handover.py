@@ -15,8 +15,8 @@ import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.safetensors.writing import write_safetensors
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
@@ -62,7 +62,7 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
     writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
     with _anonymous_file(size_of(resolution)) as descriptor:
         with monitor.in_charge():  # corrections are computed here
-            write_safetensors(Path(f"/dev/fd/{descriptor}"), writers, {}, monitor)
+            SAFETENSORS.write(Path(f"/dev/fd/{descriptor}"), writers, None, {}, monitor)
         yield descriptor
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.predicates import Predicate
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session.session import Session
-    from prune_gui.statistics.scores import Scored
+    from prune_gui.statistics.element_scores import Scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,14 +99,14 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
     None if the draft does not rank channels.
     """
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
-    from prune_gui.statistics.norms import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
 
     monitor.advance()
     predicates = map(moved.predicate, moved.names)
     chosen = [predicate.chosen() for predicate in predicates if isinstance(predicate, ChannelCut)]
     if any(one.ranks is None for one in chosen):
         return None
-    return "amount", moved.method.amount_for(UnitCounts(*channels_up_to(chosen, value)))
+    return "amount", moved.method.amount_for(channels_up_to(chosen, value))
 
 
 def field_for_unit_score(
@@ -116,17 +116,17 @@ def field_for_unit_score(
 
     None if the draft does not rank the units of the group.
     """
-    from prune_gui.statistics.coupled_units import ranked_groups  # torch: slow to import
-    from prune_gui.statistics.norms import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.unit_statistics import ranked_groups  # torch: slow to import
 
     monitor.advance()
     method, ranked = moved.method, ranked_groups(moved.shown, moved.number)
     if not isinstance(method, Coupled) or group not in ranked:
         return None
-    own = UnitCounts(*channels_up_to([ranked[group]], value))
+    own = channels_up_to([ranked[group]], value)
     if method.scope == "local":
         return "amount", method.amount_for(own)
-    every = UnitCounts(*channels_up_to(list(ranked.values()), value))
+    every = channels_up_to(list(ranked.values()), value)
     if method.uniform:  # each group has its own cut, and loses as many units as the others
         every = every._replace(below=min(own.below * len(ranked), every.remaining))
     return "amount", method.amount_for(every)
@@ -226,7 +226,7 @@ class _ElementCounts:
         return standard_deviation(scored.keys.scores, self.monitor)
 
     def _scored(self, name: str) -> Scored | None:
-        from prune_gui.statistics.scores import scores_before  # torch: slow to import
+        from prune_gui.statistics.element_scores import scores_before  # torch: slow to import
 
         return scores_before(self.moved.shown, name, self.moved.number)
 

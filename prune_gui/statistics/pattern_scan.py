@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -11,11 +11,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads, attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.layouts import USUAL, WeightLayout
-from prune_gui.statistics.patterns import PATTERNS
-from prune_gui.statistics.zero_patterns import ZeroPatterns
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.recipe import KEPT
+from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.file_zeros import ZeroPatterns
 
 Flags = NDArray[np.bool_]
 """True where an element, or all elements of a unit, are zero."""
@@ -37,7 +43,6 @@ class Groups:
 
     Attributes:
         pattern: the name of the pattern; see `PATTERNS`.
-        dim: the dim along which the groups are.
         flattened: whether they are along dim 1 and all dims after it, flattened.
     """
 
@@ -68,7 +73,6 @@ class PatternChunk:
 
     Attributes:
         first: index of the first row.
-        zeros: number of zeros.
         groups: the groups that may still follow their pattern after these rows.
         rows: (rows,), the dead channels of dim 0.
         columns: (size of dim 1,), the channels of dim 1 that are zero in these rows.
@@ -86,12 +90,9 @@ class PatternChunk:
 
 
 class PatternScan:
-    """Finds the patterns of one parameter from chunks of it, in any order.
+    """Finds the patterns of one parameter (of two dims or more) from chunks of it, in any order.
 
     `look` may run on several threads at once, `add` and `found` on one.
-
-    Args:
-        shape: shape of the parameter, with at least two dims and no dim of size 0.
     """
 
     def __init__(
@@ -109,17 +110,21 @@ class PatternScan:
         self._dead_columns = np.ones(shape[1], np.bool_)
         self._blocks = np.zeros((shape[0] // MIN_SIDE, self._columns // MIN_SIDE), np.bool_)
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, info: TensorInfo) -> PatternScan:
+        """Return the scan of a parameter; of one with fewer than two dims, only zeros."""
+        if len(info.shape) < 2:
+            return cls((info.numel, 1))
+        heads = attention_heads(checkpoint, info.name)
+        return cls(info.shape, heads, weight_layout(checkpoint, info.name))
+
     def spans(self) -> Iterator[tuple[int, int]]:
         """Yield the spans (start, stop) of flat indices that `look` takes: whole rows."""
         rows = max(1, parallel.CHUNK_ELEMENTS // (self._columns * ROWS_PER_SPAN)) * ROWS_PER_SPAN
         return parallel.chunks(self._shape[0] * self._columns, rows * self._columns)
 
     def look(self, start: int, zero: Flags) -> PatternChunk:
-        """Return what a span says.
-
-        Args:
-            start: the first flat index of the span.
-        """
+        """Return what a span says that begins at a flat index."""
         first, rows = start // self._columns, len(zero) // self._columns
         zeros = int(np.count_nonzero(zero))
         if not zeros:  # most parameters
@@ -270,3 +275,76 @@ def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
     whole = flags[: len(flags) // length * length].reshape(-1, length)
     sums: NDArray[np.int64] = np.add.reduce(whole, axis=1, dtype=np.int64)
     return sums
+
+
+GROUPS: Final[tuple[int, ...]] = (4, 8)
+"""Lengths of groups of consecutive elements; chunks consist of whole groups."""
+PATTERNS: Final = {"1:4": (4, 3), "2:4": (4, 2), "4:8": (8, 4)}
+"""The length of a group, and the minimum number of zeros in it."""
+
+
+def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the patterns that a tensor of a shape can follow.
+
+    Groups are along the input channels: the flattened dims from 1 on, whose size must be a multiple
+    of the group length.
+    """
+    length = math.prod(shape[1:]) if len(shape) > 1 else 0
+    return tuple(name for name, (m, _) in PATTERNS.items() if length and length % m == 0)
+
+
+def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the patterns that a tensor follows."""
+    zeros = dict(zip(GROUPS, fewest, strict=True))
+    return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
+
+
+def followed_by(
+    resolution: Resolution, names: Sequence[str], monitor: Monitor
+) -> list[tuple[str, ...]]:
+    """Return the patterns that the masks of parameters follow; pruned elements are their zeros.
+
+    A mask is computed only if enough elements are pruned, and until no pattern is possible.
+    """
+    tasks, found = {}, dict[str, tuple[str, ...]]()
+    for name in names:
+        pruned, total = resolution.counts[name]
+        wanted = [
+            pattern
+            for pattern in possible(resolution.checkpoint.tensors[name].shape)
+            if pruned * PATTERNS[pattern][0] >= total * PATTERNS[pattern][1]
+        ]
+        if wanted:
+            tasks[name] = wanted, resolution.layers.get(name, ()), total
+    nbytes = sum(resolution.checkpoint.tensors[name].nbytes for name in tasks)
+    monitor.expect(sum(total for *_, total in tasks.values()))
+    results = map_parameters(_followed, tasks.values(), nbytes, monitor)
+    found |= zip(tasks, results, strict=True)
+    return [found.get(name, ()) for name in names]
+
+
+def _followed(
+    task: tuple[Sequence[str], Sequence[stack.AppliedStep], int], monitor: Monitor
+) -> tuple[str, ...]:
+    """Return which of some patterns a mask of a number of elements follows."""
+    wanted, applied, total = task
+
+    def fewest_in_span(span: tuple[int, int]) -> tuple[int, ...]:
+        monitor.advance(span[1] - span[0])
+        return fewest_in_groups(stack.pruned_by(applied, *span) != KEPT)
+
+    fewest = GROUPS
+    for fewest_here in run(fewest_in_span, chunks(total)):
+        fewest = tuple(map(min, fewest, fewest_here))
+        if not followed(wanted, fewest):
+            break
+    return followed(wanted, fewest)
+
+
+def fewest_in_groups(zero: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return, for each length in `GROUPS`, the minimum number of True in a group."""
+    fewest = []
+    for length in GROUPS:
+        whole = zero[: len(zero) // length * length].view(f"u{length}")
+        fewest.append(int(np.bitwise_count(whole).min(initial=length)))
+    return tuple(fewest)

@@ -21,24 +21,25 @@ from babel.messages.mofile import write_mo
 
 from prune_gui import cli, language
 from prune_gui.checkpoint import formats
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
-from prune_gui.pruning import decisions, methods
+from prune_gui.pruning import methods
+from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.fields import Amount
+from prune_gui.pruning.methods.fields import Amount, MethodGroup, Unit
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
-from prune_gui.recipe.condition_fields import CONDITION_FIELDS, NumberField
+from prune_gui.recipe.selector import CONDITION_FIELDS, NumberProperty
 
 REPORT = "report.json"
 
 
-# A pruning method: its parameters, and what it decides.
+# A pruning method: a schema, and what it decides.
 
 
 class FirstWeights(Method):
@@ -46,20 +47,24 @@ class FirstWeights(Method):
 
     name: ClassVar[str] = "first_weights"
     title: ClassVar[str] = deferred("First weights")
+    unit: ClassVar[Unit] = "entry"
+    method_group: ClassVar[MethodGroup] = "elements"
     source: ClassVar[str] = "toy"
 
     amount: Amount = 2
 
     def decide(self, targets, monitor):
-        decided = []
+        decisions = []
         for target in targets:
             end, remaining = min(target.size, self.amount), target.remaining_mask
             pruned = end if remaining is None else int(remaining(0, end).sum())
-            decided.append(decisions.Decision(FirstElements(end), pruned))
-        return decided
+            decisions.append(Decision(FirstElements(end), pruned))
+        return decisions
 
 
 class FirstElements(Predicate):
+    note = ""
+
     def __init__(self, end):
         self._end = end
 
@@ -128,7 +133,7 @@ HEX = FileFormat(
 
 # A condition of the search language: the length of the last dimension.
 
-WIDTH = NumberField("width", "width>=4", lambda tensor: (1, *tensor.shape)[-1])
+WIDTH = NumberProperty("width", "width>=4", lambda tensor: (1, *tensor.shape)[-1])
 
 
 # A command.
@@ -171,7 +176,7 @@ def add_to_window() -> list[str]:
     from prune_gui.gui.actions.action_spec import ActionSpec
     from prune_gui.gui.views import registry, tabs
     from prune_gui.gui.views.view import View
-    from prune_gui.tables import Column
+    from prune_gui.table import Column
 
     class NameView(View):
         lane = "name"

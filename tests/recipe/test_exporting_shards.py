@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from sharded_files import divided, write_shards
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.write import atomic, atomic_folder
+from prune_gui.checkpoint.write import atomic
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
@@ -55,14 +55,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 @pytest.fixture
 def demo(demo_checkpoint, tmp_path) -> Path:
     """The demo checkpoint, unpruned, in three shards."""
-    folder = tmp_path / "demo"
     tensors = load_file(demo_checkpoint)
     names = [f"model-{i:05}-of-00003.safetensors" for i in (1, 2, 3)]
-    weight_map = {key: names[i * 3 // len(tensors)] for i, key in enumerate(tensors)}
-    folder.mkdir()
-    for name in names:
-        held = {key: tensors[key] for key in tensors if weight_map[key] == name}
+    shards = divided(tensors, lambda i, _: names[i * 3 // len(tensors)])
+    folder = write_shards(tmp_path / "demo", shards)
+    for name, held in shards.items():
         save_file(held, folder / name, {"format": "pt", "own": name})
+    weight_map = {key: name for name, held in shards.items() for key in held}
     total = sum(tensor.nbytes for tensor in tensors.values())
     index = {"metadata": {"total_size": total, "by": "hand"}, "weight_map": weight_map}
     (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
@@ -192,12 +191,10 @@ def test_a_tensor_that_the_index_does_not_list_is_pruned_and_saved(
     tmp_path, form, options, expected, is_listed
 ):
     folder, out, values = tmp_path / "in", tmp_path / "out", torch.arange(4.0)
-    folder.mkdir()
+    write_shards(
+        folder, {"m-1.safetensors": {"a.weight": values}, "m-2.safetensors": {"b.weight": values}}
+    )
     save_file({"a.weight": values, "loose.weight": values + 1}, folder / "m-1.safetensors")
-    save_file({"b.weight": values}, folder / "m-2.safetensors")
-    weight_map = {"a.weight": "m-1.safetensors", "b.weight": "m-2.safetensors"}
-    index = {"metadata": {"total_size": 32}, "weight_map": weight_map}
-    (folder / INDEX).write_text(json.dumps(index))
     written(folder, out, {**HALF, "scope": "local"}, form=form, **options)
     shards = [load_file(path) for path in out.glob("*.safetensors")]
     found = {key: tensor for shard in shards for key, tensor in shard.items()}
@@ -323,7 +320,7 @@ def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, mo
     def refuse(*_):
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(atomic_folder, "exchange", refuse)
+    monkeypatch.setattr(atomic, "exchange", refuse)
     out = tmp_path / "out"
     written(demo, out)
     before = files(out)
@@ -449,7 +446,7 @@ def test_after_a_kill_at_any_step_the_folder_is_the_old_or_new_checkpoint(demo, 
 
 def test_a_mount_point_is_not_replaced(demo, tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
-    monkeypatch.setattr(atomic_folder.os.path, "ismount", lambda path: path.name == "disk")
+    monkeypatch.setattr(atomic.os.path, "ismount", lambda path: path.name == "disk")
     with pytest.raises(CheckpointError, match="is a mount point"):
         written(demo, tmp_path / "disk")
     written(demo, tmp_path / "disk" / "in it")
@@ -469,11 +466,3 @@ def test_progress_rises_from_zero_to_the_total(demo, tmp_path):
     assert seen == sorted(seen)
     assert seen[0] < 1
     assert seen[-1] == pytest.approx(1, abs=0.05)
-
-
-def test_cancelling_at_once_starts_nothing(demo, tmp_path):
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        written(demo, tmp_path / "out", cancel=stop)
-    assert {path.name for path in tmp_path.iterdir()} == {"demo"}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.number_formats import short_bytes
 
 
 class FetchLimitError(CheckpointError):
-    """Something is not fetched, because the user has to agree first.
-
-    Attributes:
-        nbytes: what reading it would fetch.
-    """
+    """Something is not fetched, because the user has to agree first."""
 
     def __init__(self, name: str, nbytes: int) -> None:
         super().__init__(

@@ -41,9 +41,9 @@ def compiled(function: F) -> F:
 def compiled_unless_small(in_numpy: F) -> Callable[[F], F]:
     """Return a decorator as `compiled`, for a loop that is slow where Python runs it.
 
-    `in_numpy` does the same in few calls of numpy, and is called until the loop is compiled. Without
-    it, the first preview of the demo after an installation takes more than twice as long, and its
-    overview seconds instead of 40 ms (`benchmarks/first_start.py`).
+    `in_numpy` does the same in few calls of numpy, and is called until the loop is compiled.
+    Without it, the first preview of the demo after an installation takes more than twice as long,
+    and its overview a second instead of 40 ms (`benchmarks/first_start.py`).
     """
     return lambda function: cast("F", Loop(function, is_cached=True, in_numpy=in_numpy))
 

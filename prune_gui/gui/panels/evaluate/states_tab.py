@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.tab import EvaluationTab
@@ -21,17 +20,18 @@ from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 from prune_gui.worker.evaluation_jobs import Begun, states_job
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.session.evaluations.metric import Metric
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
     from prune_gui.worker import Job
 
 EXPLANATION: Final = deferred(

@@ -30,12 +30,11 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest
 from prune_gui.session.settings import Settings
-from prune_gui.statistics.read_budget import read_budget
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.statistics.layer_rows import Rows
-    from prune_gui.statistics.layers import LayerStatistics
-    from prune_gui.tables import Table
+    from prune_gui.statistics.layer_statistics import LayerStatistics
+    from prune_gui.table import Table
 
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""
@@ -358,6 +357,7 @@ def compute_layers(
         size: width and height of the treemap in pixels; None for no treemap.
         monitor: receives the number of bytes read.
     """
+    from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import (  # torch: slow to import
         deepest,
         fitting,
@@ -366,7 +366,7 @@ def compute_layers(
         rows_of,
         updated_rows,
     )
-    from prune_gui.statistics.layers import (  # torch: slow to import
+    from prune_gui.statistics.layer_statistics import (  # torch: slow to import
         compute,
         empty_statistics,
     )

@@ -1,0 +1,168 @@
+"""Spaces of the whole network: what is a group, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from prune_gui import open_checkpoint
+from prune_gui.architecture.groups import coupled_groups, spaces
+from prune_gui.architecture.matching import NameMatcher
+from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.errors import RecipeError
+from prune_gui.recipe.recipe import Step
+from prune_gui.recipe.step_targets import step_targets
+
+HIDDEN = 8
+CONFIG = {"model_type": "llama", "hidden_size": HIDDEN, "num_attention_heads": 4, "head_dim": 3}
+BLOCK = {
+    "input_layernorm.weight": (HIDDEN,),
+    "self_attn.q_proj.weight": (12, HIDDEN),
+    "self_attn.q_proj.bias": (12,),
+    "self_attn.k_proj.weight": (12, HIDDEN),
+    "self_attn.v_proj.weight": (12, HIDDEN),
+    "self_attn.o_proj.weight": (HIDDEN, 12),
+    "post_attention_layernorm.weight": (HIDDEN,),
+    "mlp.gate_proj.weight": (HIDDEN, HIDDEN),
+    "mlp.gate_proj.bias": (HIDDEN,),
+    "mlp.up_proj.weight": (HIDDEN, HIDDEN),
+    "mlp.down_proj.weight": (HIDDEN, HIDDEN),
+}
+TOP = {
+    "model.embed_tokens.weight": (20, HIDDEN),
+    "model.norm.weight": (HIDDEN,),
+    "lm_head.weight": (20, HIDDEN),
+}
+
+
+def llama(blocks=2):
+    return TOP | {
+        f"model.layers.{number}.{name}": shape
+        for number in range(blocks)
+        for name, shape in BLOCK.items()
+    }
+
+
+@pytest.fixture
+def checkpoint_of(tmp_path):
+    """Return a function that opens a checkpoint of a small Llama with other tensors."""
+    opened = []
+
+    def open_with(others=(), without=(), dtype=torch.float32):
+        tensors = {name: torch.ones(shape) for name, shape in llama().items()}
+        tensors |= {name: torch.ones(shape, dtype=dtype) for name, shape in dict(others).items()}
+        folder = tmp_path / str(len(opened))
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(CONFIG))
+        kept = {name: tensor for name, tensor in tensors.items() if name not in without}
+        save_file(kept, folder / "model.safetensors")
+        opened.append(open_checkpoint(folder / "model.safetensors"))
+        return opened[-1]
+
+    yield open_with
+    for checkpoint in opened:
+        checkpoint.close()
+
+
+def test_hidden_channels_are_one_group_of_the_whole_network(checkpoint_of):
+    (group,) = coupled_groups(checkpoint_of(), "hidden")
+    assert (group.size, group.label) == (HIDDEN, "*")
+    dims = {}
+    for member in group.members:
+        dims.setdefault(member.name, []).append(member.dim)
+    for name, shape in llama().items():
+        others = {"q_proj.bias", "gate_proj.bias"}  # of the lengths of other units
+        if not any(name.endswith(other) for other in others):
+            square = {"gate_proj": 1, "up_proj": 1, "down_proj": 0}
+            own = [dim for key, dim in square.items() if key in name]
+            assert dims.pop(name) == (own or [shape.index(HIDDEN)])
+    assert not dims
+
+
+@pytest.mark.parametrize(
+    "shape", [(HIDDEN,), (3, HIDDEN), (HIDDEN, 3), (2, HIDDEN, 5)], ids=lambda shape: str(shape)
+)
+def test_an_unknown_tensor_of_that_length_is_named_and_other_units_remain(checkpoint_of, shape):
+    checkpoint = checkpoint_of({"model.layers.1.adapter.weight": shape})
+    assert "hidden" not in spaces(checkpoint)
+    assert "ffn" in spaces(checkpoint)
+    with pytest.raises(RecipeError, match=r"model\.layers\.1\.adapter\.weight of shape") as raised:
+        coupled_groups(checkpoint, "hidden")
+    assert "\n" not in str(raised.value)
+    step = Step.model_validate({"method": "coupled", "space": "hidden", "targets": ["*"]})
+    with pytest.raises(RecipeError, match="adapter"):
+        step_targets(step, checkpoint, {}, ())
+
+
+def test_an_unknown_tensor_of_other_lengths_or_of_integers_does_not_matter(checkpoint_of):
+    assert "hidden" in spaces(checkpoint_of({"adapter.weight": (3, HIDDEN - 1)}))
+    assert "hidden" in spaces(checkpoint_of({"position_ids": (1, HIDDEN)}, dtype=torch.int64))
+
+
+def test_members_of_different_lengths_are_named(checkpoint_of):
+    checkpoint = checkpoint_of({"vision.layers.0.self_attn.q_proj.weight": (6, 6)})
+    assert "hidden" not in spaces(checkpoint)
+    with pytest.raises(RecipeError, match=r"vision\.layers.* has 6 hidden channels, but .* has 8"):
+        coupled_groups(checkpoint, "hidden")
+
+
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.norm.weight"])
+def test_a_network_without_a_required_member_has_no_group(checkpoint_of, name):
+    assert "hidden" not in spaces(checkpoint_of(without={name}))
+
+
+def test_dead_units_leave_hidden_channels_alone(checkpoint_of):
+    step = Step.model_validate({"method": "dead_units", "targets": ["*"]})
+    groups = step_targets(step, checkpoint_of(), {}, ()).groups
+    assert {group.space for group in groups} == {"ffn", "kv_groups"}
+
+
+names = st.lists(st.sampled_from(["a", "b", "3", "norm", "weight"]), min_size=1, max_size=5)
+
+
+@given(names)
+def test_a_pattern_matches_the_end_of_a_name(components):
+    patterns = ["weight", "norm.weight", "a.*.weight", "b*.3.norm.weight"]
+    expected = []
+    for index, pattern in enumerate(patterns):
+        wanted = pattern.split(".")
+        end = components[-len(wanted) :]
+        if len(end) == len(wanted) and all(
+            own == "*" or found == own or (own == "b*" and found.startswith("b"))
+            for own, found in zip(wanted, end, strict=True)
+        ):
+            expected.append(index)
+    assert list(NameMatcher(patterns)(".".join(components))) == expected
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_tensors_take_linear_time():
+    every = llama(blocks=10_000)
+    tensors = {name: TensorInfo(name, shape, "float32") for name, shape in every.items()}
+    checkpoint = FakeCheckpoint(tensors)
+    assert len(tensors) > 100_000
+    started = time.process_time()
+    (group,) = coupled_groups(checkpoint, "hidden")
+    assert time.process_time() - started < 8  # about 1 s; quadratic time takes minutes
+    assert len(group.members) == 90_003
+
+
+class FakeCheckpoint(SimpleNamespace):
+    """What the analysis needs of a checkpoint."""
+
+    __hash__ = object.__hash__
+
+    def __init__(self, tensors):
+        super().__init__(
+            tensors=tensors,
+            model_types=("llama",),
+            hf_config={key: value for key, value in CONFIG.items() if key != "model_type"},
+            path=SimpleNamespace(name="fake"),
+        )

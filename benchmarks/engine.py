@@ -41,7 +41,7 @@ from prune_gui import pruning
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.norms.channels import channel_norms
+from prune_gui.pruning.norms.unit_norms import channel_norms
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
 from prune_gui.raster.layouts import SliceLayout

@@ -12,7 +12,7 @@ from torch import nn
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.compaction.network import Architecture
 from prune_gui.recipe.compaction.plan import planned, plans

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.decisions.target import Target
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 

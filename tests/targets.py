@@ -1,13 +1,18 @@
-"""Targets of a step without a checkpoint."""
+"""Targets of a step without a checkpoint, and what methods prune of them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.layouts import USUAL, WeightLayout
+from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 
 def target(
@@ -36,3 +41,26 @@ def target(
         remaining_mask=None if flat is None else lambda start, stop: flat[start:stop],
         layout=layout,
     )
+
+
+def decide(
+    method: str, *targets: Target, monitor: Monitor | None = None, **parameters: object
+) -> list[Decision]:
+    """Return what a method with some parameters decides on targets."""
+    return METHODS[method].model_validate(parameters).decide(targets, monitor or Monitor())
+
+
+def marked(decision: Decision, tensor: torch.Tensor) -> np.ndarray:
+    """Return a flat boolean array, True where a decision prunes a tensor, pruned before or not."""
+    if decision.predicate is None:
+        return np.zeros(tensor.numel(), bool)
+    return decision.predicate.prunes(0, tensor.numel())
+
+
+def unread(
+    shape: tuple[int, ...], name: str = "w", remaining_mask: np.ndarray | None = None
+) -> Target:
+    """Return a target whose weights are never read."""
+    never = TensorScores(lambda: pytest.fail("was read"), shape, torch.float32)
+    made = target(torch.empty(shape), name, remaining_mask)
+    return replace(made, weights=never, other=lambda *_: never)

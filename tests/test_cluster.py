@@ -31,7 +31,7 @@ from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.norms import channels
+from prune_gui.pruning.norms import unit_norms
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 from prune_gui.statistics import dispatch as spreading_figures
@@ -99,7 +99,7 @@ def checkpoint(sharded) -> Iterator[Checkpoint]:
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch) -> None:
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
-    monkeypatch.setattr(channels, "MIN_SPAN_ELEMENTS", 1000)
+    monkeypatch.setattr(unit_norms, "MIN_SPAN_ELEMENTS", 1000)
 
 
 @pytest.fixture(autouse=True)

@@ -72,7 +72,7 @@ def methods_page() -> str:
     """Return the reference of the keys of recipes and of the built-in methods."""
     from prune_gui.pruning.methods import METHODS, Method
     from prune_gui.pruning.methods.base import summary_of
-    from prune_gui.pruning.methods.method_group import GROUPS
+    from prune_gui.pruning.methods.fields import GROUPS
     from prune_gui.recipe import Recipe, Step
 
     built_in = [method for method in METHODS.values() if method.source == Method.source]

@@ -10,7 +10,7 @@ from prune_gui.architecture.tables import UNIT, MemberRule, SpaceRule
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 
 
 def build_group(

@@ -26,7 +26,7 @@ from prune_gui.architecture.torchvision_layers import (
     convolution_windows,
 )
 from prune_gui.architecture.unit_values import Product, Reading
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -19,7 +19,7 @@ from prune_gui.architecture.unit_values import (
     Value,
     activated,
 )
-from prune_gui.pruning.coupling import CoupledGroup, Member, MemberRole
+from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 
 SPACE: Final = "channels"
 COUNTER: Final = "num_batches_tracked"

@@ -39,7 +39,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, join_items
 from prune_gui.memory import gc_paused
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 
 CHANNELS: Final = "channels"

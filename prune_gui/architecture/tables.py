@@ -21,7 +21,7 @@ from prune_gui.checkpoint.surroundings import TEXT_CONFIG
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.plain_yaml import MAX_BYTES, load_yaml, not_yaml
-from prune_gui.pruning.coupling import MemberRole
+from prune_gui.pruning.layouts import MemberRole
 from prune_gui.pruning.validation_messages import validation_message
 from prune_gui.regular_files import read_regular
 from prune_gui.resources import resource

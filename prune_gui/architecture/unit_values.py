@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prune_gui.architecture.tables import SpaceRule
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 
 WEIGHT: Final = ".weight"
 BIAS: Final = ".bias"

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.language import deferred
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 
 BY_CLASS: Final = deferred("as the class of the layer, which is in the file")
 BY_CONFIG: Final = deferred("as Conv1D of GPT-2, by config.json")

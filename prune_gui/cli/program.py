@@ -29,7 +29,7 @@ from prune_gui.cli.verify import verify
 from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
-from prune_gui.pruning.kernels.numba_config import ignore_config_file
+from prune_gui.pruning.kernels.numba_control import ignore_config_file
 from prune_gui.session import start_log
 
 log = logging.getLogger(__name__)

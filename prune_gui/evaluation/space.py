@@ -13,7 +13,7 @@ from prune_gui.evaluation.allocation import Room, allocated
 from prune_gui.evaluation.portfolio import Ranking
 from prune_gui.evaluation.scan import names_by_group
 from prune_gui.evaluation.study import DECIMALS, Interval
-from prune_gui.pruning.decisions.base import max_prunable
+from prune_gui.pruning.decisions.target import max_prunable
 from prune_gui.recipe.patterns import patterns_for
 
 if TYPE_CHECKING:

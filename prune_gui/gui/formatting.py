@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.errors import one_line
 from prune_gui.language import join_clauses, merged, tr, trn
 from prune_gui.number_formats import sparsity
-from prune_gui.pruning.methods.correction import CorrectionMethod
-from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.fields import text_of
 from prune_gui.recipe.amounts import has_amount
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def outcome(resolution: Resolution, number: int) -> str:
     step = resolution.recipe.steps[number - 1]
     if not step.enabled:
         return tr("switched off")
-    if isinstance(step.method, CorrectionMethod):
+    if step.method.corrects:
         return trn(
             "corrects {count:,} parameter",
             "corrects {count:,} parameters",
@@ -78,7 +77,7 @@ def prospect(resolution: Resolution, number: int) -> str:
     step = resolution.recipe.steps[number - 1]
     if not step.enabled:
         return tr("Switched off.")
-    if isinstance(step.method, CorrectionMethod):
+    if step.method.corrects:
         return trn(
             "Corrects {count:,} parameter; prunes nothing.",
             "Corrects {count:,} parameters; prunes nothing.",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.errors import PluginError
     from prune_gui.gui.cluster import Cluster
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session

@@ -14,11 +14,7 @@ AmountOf = Literal["remaining", "total", "reach"]
 
 
 def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
-    """Return how many more units (elements or channels) a step prunes.
-
-    Args:
-        amount: a share in [0, 1], or a whole number of units.
-    """
+    """Return how many more units (elements or channels) a step prunes."""
     _validate_pruning_amount_init(amount)
     units = units_wanted(amount, amount_of, remaining=remaining, total=total)
     _validate_pruning_amount(units, remaining)
@@ -53,11 +49,7 @@ def _validate_pruning_amount_init(amount: Amount) -> None:
 
 
 def _validate_pruning_amount(amount: Amount, tensor_size: int) -> None:
-    """Check that at least `amount` units remain, if it is a whole number.
-
-    Raises:
-        ValueError: fewer units remain.
-    """
+    """Check that at least `amount` units remain, if it is a whole number."""
     if isinstance(amount, numbers.Integral) and amount > tensor_size:
         raise ValueError(f"Cannot prune {amount} units: only {tensor_size} remain.")
 

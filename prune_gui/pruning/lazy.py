@@ -13,12 +13,6 @@ class Lazy(Generic[T]):
     """A value that is computed once, on first use; thread-safe.
 
     If the computation raises, the next call computes the value again.
-
-    Args:
-        work: computes the value.
-
-    Attributes:
-        is_computed: whether the value is already computed.
     """
 
     _value: T

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.allocation import AllocatedMethod
 from prune_gui.pruning.validation_messages import validation_message
 from prune_gui.recipe.selector import Counts, ModuleTypes, Pattern, select
 
@@ -159,11 +158,11 @@ def amounts_by_target(
 
 
 def grouped_by_amount(
-    method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
-) -> list[tuple[AllocatedMethod, list[str]]]:
+    method: Method, names: Iterable[str], amounts: Mapping[str, Amount]
+) -> list[tuple[Method, list[str]]]:
     """Return methods with one amount each, and the names of the targets that each is for."""
     groups: dict[str, tuple[Amount, list[str]]] = {}
     for name in names:
-        amount = amounts.get(name, method.amount)
+        amount = amounts.get(name, dict(method)["amount"])
         groups.setdefault(repr(amount), (amount, []))[1].append(name)  # `repr`: 1 is not 1.0
     return [(method.with_one_amount(amount), members) for amount, members in groups.values()]

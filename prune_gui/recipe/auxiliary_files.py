@@ -18,9 +18,9 @@ from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFI
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.decisions.base import Content
+from prune_gui.pruning.decisions.target import Content
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 OTHER_SHAPE: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."

@@ -24,8 +24,8 @@ from pydantic import (
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method
-from prune_gui.pruning.methods.files import FileName, FilePath
+from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.methods.fields import FileName, FilePath
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.pruning.validation_messages import telling, validation_message
 from prune_gui.recipe.selector import Pattern
@@ -95,7 +95,7 @@ class Step(BaseModel):
 
     @model_validator(mode="after")
     def _check_amounts(self) -> Self:
-        for pattern in (isinstance(self.method, AllocatedMethod) and self.method.amounts) or ():
+        for pattern in self.method.own_amounts:
             try:
                 Pattern.parse(pattern)
             except RecipeError as error:

@@ -18,18 +18,16 @@ from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
 from prune_gui.memory import gc_paused
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
-from prune_gui.pruning.methods.coupled import CoupledMethod
-from prune_gui.pruning.methods.tokens import Tokens
+from prune_gui.pruning.methods.listed_units import Tokens
 from prune_gui.pruning.parallel import chunks, spread
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.correction.corrected_values import CorrectedValues, values_key
@@ -260,7 +258,7 @@ class Resolution(Masks):
     def _contents(self, method: Method) -> Contents:
         """Return the contents of the files of a method; equal while these are unchanged."""
         table = self.recipe.table_path
-        stamps = (FileStamps.of([table]),) if table and isinstance(method, CoupledMethod) else ()
+        stamps = (FileStamps.of([table]),) if table and method.is_coupled else ()
         if isinstance(method, Tokens):
             return selected_tokens(method, self.checkpoint, table), *stamps
         return *map(self._auxiliary_files.file, method.files.values()), *stamps

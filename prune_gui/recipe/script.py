@@ -15,7 +15,7 @@ from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
-from prune_gui.pruning.methods import AllocatedMethod, Method
+from prune_gui.pruning.methods import Method
 from prune_gui.recipe import script_prelude
 from prune_gui.recipe.amounts import grouped_by_amount
 from prune_gui.recipe.correction.planning import check_uncorrected
@@ -165,7 +165,7 @@ def _steps(resolution: Resolution) -> Iterator[str]:
 
 def _torch_lines(method: Method, names: str, outcome: Outcome) -> list[str]:
     """Return the lines of `Method.torch_lines`, for each amount if targets have their own."""
-    if not isinstance(method, AllocatedMethod) or not outcome.amounts:
+    if not outcome.amounts:
         return method.torch_lines(names)
     return [
         line

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import JobError
-from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums

@@ -16,15 +16,11 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.moments import named_moments
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred
-from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import Content, GroupScores, Target
+from prune_gui.pruning.decisions.target import Content, GroupScores, Target
+from prune_gui.pruning.layouts import CoupledGroup, WeightLayout
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.balanced import Balanced
-from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.block import Block
-from prune_gui.pruning.methods.files import OPTIMIZER
+from prune_gui.pruning.methods.fields import OPTIMIZER
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
-from prune_gui.pruning.weight_layout import WeightLayout
 from prune_gui.recipe.auxiliary_files import (
     AuxiliaryFiles,
     RecordedScores,
@@ -146,21 +142,10 @@ def target_layout(
 
 def layout_notes(method: Method, targets: Sequence[Target]) -> dict[str, str]:
     """Return a note on each target that is not (out, in), if the step depends on it."""
-    if not _depends_on_layout(method):
+    if not method.depends_on_layout:
         return {}
     unusual = (target for target in targets if not target.layout.is_usual)
     return {target.name: target.layout.describe(target.shape) for target in unusual}
-
-
-def _depends_on_layout(method: Method) -> bool:
-    """Return whether a method speaks of rows and columns, or of output and input channels."""
-    if method.ranking_scope == "row" or isinstance(method, (Balanced, Block)):
-        return True
-    if isinstance(getattr(method, "dim", None), str):
-        return True
-    return isinstance(method, ScoredMethod) and (
-        method.score != "magnitude" or method.importance is not None
-    )
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,13 @@ from prune_gui.checkpoint.tensor_info import PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, join_items, tr, trn
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.methods import AllocatedMethod, Method
-from prune_gui.pruning.methods.correction import CorrectionMethod
+from prune_gui.pruning.decisions.target import Decision, Target
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.coupled import CoupledMethod
-from prune_gui.pruning.methods.tokens import TokenIds, Tokens
+from prune_gui.pruning.methods.listed_units import TokenIds, Tokens
 from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
-from prune_gui.recipe.auxiliary_files import (
-    AuxiliaryFiles,
-)
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.selector import Counts, select_in
 from prune_gui.recipe.step_scores import group_scores
@@ -70,16 +67,14 @@ class StepTargets:
             path = self.method.files.get("importance")
             given = group_scores(path, self.groups, checkpoint, files) if path else ()
             return self.method.decide_groups(self.groups, targets, monitor, given)
-        if isinstance(self.method, AllocatedMethod) and self.amounts:
-            return self._decide_by_amount(self.method, targets, monitor)
+        if self.amounts:
+            return self._decide_by_amount(targets, monitor)
         return self.method.decide(targets, monitor)
 
-    def _decide_by_amount(
-        self, method: AllocatedMethod, targets: Sequence[Target], monitor: Monitor
-    ) -> list[Decision]:
+    def _decide_by_amount(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         by_name = {target.name: target for target in targets}
         decisions: dict[str, Decision] = {}
-        for own, names in grouped_by_amount(method, by_name, self.amounts):
+        for own, names in grouped_by_amount(self.method, by_name, self.amounts):
             decided = own.decide([by_name[name] for name in names], monitor)
             decisions |= zip(names, decided, strict=True)
         return [decisions[name] for name in by_name]
@@ -131,7 +126,7 @@ def step_targets(
     not_pruned = [info.name for info in prunable if info.name in protected]
     remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
     remarks |= dict.fromkeys(not_pruned, tr("protected, not pruned"))
-    if not isinstance(step.method, CorrectionMethod):
+    if not step.method.corrects:
         remarks |= _remarks_on_kinds(step.method, matching, left_out, chosen)
     if isinstance(step.method, CoupledMethod):
         groups = _groups(step.method, chosen, checkpoint, protected, table)
@@ -147,9 +142,9 @@ def step_targets(
         infos = [info for info in checkpoint.tensors.values() if info.name in names]
         return StepTargets(method, infos, remarks, groups)
     amounts: dict[str, Amount] = {}
-    if isinstance(step.method, AllocatedMethod) and step.method.amounts:
+    if step.method.own_amounts:
         module_types = partial(getattr, checkpoint, "module_types")
-        amounts, idle = amounts_by_target(step.method.amounts, chosen, counts, module_types)
+        amounts, idle = amounts_by_target(step.method.own_amounts, chosen, counts, module_types)
         remarks = dict.fromkeys(idle, tr("its amount is unused: it matches no target")) | remarks
     return StepTargets(step.method, chosen, remarks, amounts=amounts)
 
@@ -176,7 +171,7 @@ def _remarks_on_kinds(
     """
     remarks = {}
     floats = [info for info in left_out if not info.not_prunable]
-    if floats and not isinstance(method, CoupledMethod):
+    if floats and not method.is_coupled:
         remarks[""] = trn(
             "{tensors} was left out; name it exactly to prune it",
             "{tensors} were left out; name them exactly to prune them",
@@ -190,7 +185,7 @@ def _remarks_on_kinds(
             len(packed),
         )
     unscaled = [i.name for i in chosen if i.dtype in CODE_DTYPES and not (i.scale or i.kind)]
-    ranks = isinstance(method, CoupledMethod) or method.score_kind not in (None, "random")
+    ranks = method.is_coupled or method.score_kind not in (None, "random")
     if unscaled and ranks:
         remarks[unscaled[0]] = trn(
             "ranked by its stored codes: no scale of known shape is beside it",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods import Method, ScoredMethod
-from prune_gui.pruning.methods.allocation import SHARED_RANKINGS, AllocatedMethod
-from prune_gui.pruning.methods.dragged_cut import UnitCounts
+from prune_gui.pruning.methods.base import SHARED_RANKINGS, AllocatedMethod, UnitCounts
 from prune_gui.pruning.methods.unstructured import L1Unstructured
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.patterns import exact_pattern, patterns_for
@@ -34,7 +33,7 @@ def takes_own_amount(resolution: Resolution, number: int, name: str) -> bool:
     """Return whether a step ranks a target by itself, so that it may have its own amount."""
     method = resolution.recipe.steps[number - 1].method
     return (
-        isinstance(method, AllocatedMethod)
+        method.takes_own_amounts
         and method.ranking_scope != "global"
         and name in resolution.outcomes[number - 1].pruned
     )
@@ -54,7 +53,6 @@ def amount_for_share(resolution: Resolution, number: int, name: str, share: floa
         share: the share of all elements of the target that the step alone is to prune.
     """
     method = resolution.recipe.steps[number - 1].method
-    assert isinstance(method, AllocatedMethod)
     remaining, total = remaining_before(resolution, number, name), resolution.counts[name][1]
     pruned, amount_for = round(max(share, 0.0) * total), method.with_one_amount(0.0).amount_for
     limit = amount_for(UnitCounts(remaining, remaining, total))

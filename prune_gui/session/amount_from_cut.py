@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import StepError
-from prune_gui.pruning.methods.allocation import AllocatedMethod
+from prune_gui.pruning.methods.base import Setting, UnitCounts
 from prune_gui.pruning.methods.coupled import Coupled
-from prune_gui.pruning.methods.dragged_cut import Setting, UnitCounts
 from prune_gui.recipe.target_amounts import with_own_amount
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ class DraggedAmount:
     def method(self) -> Method:
         """The method of the draft, with the amount of the parameter if it has its own."""
         method, own = self.step.method, self._own_amount
-        if own is None or not isinstance(method, AllocatedMethod):
-            return method
-        return method.with_one_amount(own)
+        return method if own is None else method.with_one_amount(own)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -219,7 +216,7 @@ class _ElementCounts:
     def standard_deviation(self) -> float:
         """Return the standard deviation of the scores of the parameter; NaN if it has none."""
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
-        from prune_gui.pruning.selection.standard_deviation import (
+        from prune_gui.pruning.selection.scores import (
             standard_deviation,  # torch: slow to import
         )
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, get_args
 
 from prune_gui.language import join_items, tr
-from prune_gui.pruning.methods.coupled import (
-    CoupledMethod,
-    DeadUnits,
+from prune_gui.pruning.methods.coupled import Space
+from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.listed_units import (
+    TOKENS,
     Experts,
     Layers,
     ListedUnits,
     ListingMethod,
-    Space,
 )
-from prune_gui.pruning.methods.tokens import SPACE as TOKENS
 from prune_gui.recipe import Step, patterns_for
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.recipe import Resolution
 
 LAYER_STACKS: Final = {
@@ -101,9 +100,9 @@ def drafted_units(
         checkpoint: the open checkpoint.
     """
     method = draft.method
-    if not isinstance(method, CoupledMethod) or method.coupled_space != group.space:
+    if method.coupled_space != group.space:
         return None
-    if isinstance(method, ListingMethod) and method.listed_units:
+    if method.listed_units:
         units = frozenset(method.listed_units)
         return units if draft == listed_units(units, group, checkpoint) else None
     if preview is None or number is None:

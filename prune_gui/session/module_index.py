@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.memory import gc_paused
-from prune_gui.pruning.weight_layout import WeightLayout
+from prune_gui.pruning.layouts import WeightLayout
 from prune_gui.recipe.selector import (
     NOTHING,
     RELATIONS,

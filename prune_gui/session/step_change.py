@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.language import listed, tr
-from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.fields import text_of
 
 if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods.dragged_cut import UnitCounts
-from prune_gui.pruning.norms.channels import channel_norms, score_norms
+from prune_gui.pruning.methods.base import UnitCounts
+from prune_gui.pruning.norms.unit_norms import channel_norms, score_norms
 from prune_gui.pruning.predicates import PrunedUnits
 from prune_gui.pruning.selection.scores import Scores, TensorScores
 from prune_gui.recipe import Resolution

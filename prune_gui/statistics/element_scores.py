@@ -11,7 +11,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning.methods import LAMP_KINDS, ScoredMethod, ScoreKind
+from prune_gui.pruning.methods import LAMP_KINDS, ScoreKind
 from prune_gui.pruning.predicates import (
     BlockCut,
     ChannelCut,
@@ -305,7 +305,7 @@ def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
         if applied.step == IN_FILE:
             continue
         method = resolution.recipe.steps[applied.step - 1].method
-        if isinstance(method, ScoredMethod) and method.ranks_weights:
+        if method.ranks_weights:
             cut = _cut(resolution, applied, float)
             if cut is not None:
                 cuts[applied.step] = cut

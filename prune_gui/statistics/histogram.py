@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates import ElementCut
-from prune_gui.pruning.selection.chunk_spans import chunk_spans
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, chunk_spans
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import IN_FILE, KEPT

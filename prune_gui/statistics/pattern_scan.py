@@ -16,8 +16,8 @@ from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics.dispatch import map_parameters

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member, MemberRole
-from prune_gui.pruning.decisions.coupled_units import by_unit
-from prune_gui.pruning.decisions.dead_units import without_effect
-from prune_gui.pruning.methods.tokens import SPACE as TOKENS
+from prune_gui.pruning.decisions.coupled_units import by_unit, without_effect
+from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
+from prune_gui.pruning.methods.listed_units import TOKENS
 from prune_gui.pruning.predicates import (
     AnyCut,
     ChannelCut,

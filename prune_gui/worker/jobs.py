@@ -14,7 +14,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import Executor, current_executor, use_executor
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache
+from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe

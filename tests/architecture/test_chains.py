@@ -15,7 +15,7 @@ from torch import nn
 
 from prune_gui.architecture.chains import Chains, channel_groups
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.pruning.coupling import Member
+from prune_gui.pruning.layouts import Member
 from prune_gui.resources import resource
 
 NOTHING = Chains((), confirmed=False)

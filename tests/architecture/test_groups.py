@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from prune_gui import open_checkpoint
 from prune_gui.architecture.groups import analysis, coupled_groups, spaces
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.coupling import Member
+from prune_gui.pruning.layouts import Member
 from prune_gui.resources import resource
 
 HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, HEAD_DIM = 8, 12, 4, 2, 3

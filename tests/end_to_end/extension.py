@@ -30,12 +30,10 @@ from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
 from prune_gui.pruning import methods
-from prune_gui.pruning.decisions.base import Decision
+from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.methods.fields import Amount
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
-from prune_gui.pruning.predicates.base import ElementRank, Predicate
+from prune_gui.pruning.methods.fields import Amount, MethodGroup, Unit
+from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.recipe.selector import CONDITION_FIELDS, NumberProperty
 
 REPORT = "report.json"

@@ -32,7 +32,7 @@ from same_values import same
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.checkpoint.sharded.index import read_index
 from prune_gui.errors import CheckpointError, JobError, PruneGuiError, RecipeError
-from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums

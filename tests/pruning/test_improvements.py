@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from safetensors import safe_open
+from pruned_layers import kept, layer_of, pruned_rows
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.utils import prune as reference
@@ -19,20 +19,6 @@ from prune_gui.recipe import Recipe
 
 BOTH = (pruning, reference)
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
-
-
-def layer_of(values):
-    layer = nn.Linear(1, 1, bias=False)
-    layer.weight = nn.Parameter(values, requires_grad=values.requires_grad)
-    return layer
-
-
-def kept(layer):
-    return layer.weight_mask.int().tolist()
-
-
-def pruned_rows(layer):
-    return [i for i, row in enumerate(layer.weight_mask.float()) if not row.any()]
 
 
 def run_hooks(layer):
@@ -77,41 +63,6 @@ def test_of_equal_elements_those_of_the_earlier_parameter_are_pruned_first():
 # Failing calls
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda package, layer: package.l1_unstructured(layer, "weight", 1000), ValueError),
-        (lambda package, layer: package.random_unstructured(layer, "weight", 1.5), ValueError),
-        (lambda package, layer: package.random_structured(layer, "weight", 1, 2), IndexError),
-        (
-            lambda package, layer: package.custom_from_mask(layer, "weight", torch.ones(2)),
-            AssertionError,
-        ),
-    ],
-)
-def test_a_failing_second_call_leaves_the_module_unchanged(call, error):
-    ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        package.l1_unstructured(layer, "weight", 2)
-        with pytest.raises(error):
-            call(package, layer)
-    assert pruning.is_pruned(ours)
-    assert len(pruning.remove(ours, "weight").weight[ours.weight == 0]) == 2
-    assert not reference.is_pruned(theirs)
-    with pytest.raises(ValueError, match="has to be pruned"):
-        reference.remove(theirs, "weight")
-
-
-@pytest.mark.parametrize(("amount", "error"), [(math.nan, ValueError), (True, TypeError)])
-@pytest.mark.parametrize("method", ["L1Unstructured", "RandomUnstructured", "RandomStructured"])
-def test_amounts_nan_and_true_are_refused(method, amount, error):
-    with pytest.raises(error, match="amount="):
-        getattr(pruning, method)(amount)
-    accepted = getattr(reference, method)(amount)
-    with pytest.raises(error, match=r"NaN to integer|must be int, not bool"):
-        accepted.compute_mask(torch.ones(3, 2), torch.ones(3, 2))
-
-
 # Values of pruned elements
 
 
@@ -126,33 +77,23 @@ def test_remove_sets_plus_zero_where_torch_leaves_minus_zero_and_nan():
     assert theirs.weight[0, 1].isnan()
 
 
-def test_a_global_step_ranks_the_parameter_and_not_the_stale_attribute():
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda package, layer: package.l1_unstructured(layer, "weight", 1),
+        lambda package, layer: package.global_unstructured(
+            [(layer, "weight")], package.L1Unstructured, amount=1
+        ),
+    ],
+)
+def test_a_step_ranks_the_parameter_and_not_the_stale_attribute(call):
     for package, expected in ((pruning, [1, 0, 1, 0]), (reference, [0, 0, 1, 1])):
         layer = layer_of(torch.tensor([[2.0, 1.0, 3.0, 4.0]]))
         package.l1_unstructured(layer, "weight", 1)
         with torch.no_grad():
             layer.weight_orig.copy_(torch.tensor([[4.0, 1.0, 3.0, 2.0]]))
-        package.global_unstructured([(layer, "weight")], package.L1Unstructured, amount=1)
+        call(package, layer)
         assert kept(layer) == [expected]
-
-
-def test_a_non_binary_mask_is_refused():
-    class Halving(reference.BasePruningMethod):
-        PRUNING_TYPE = "unstructured"
-
-        def compute_mask(self, t, default_mask):
-            return default_mask / 2
-
-    class OurHalving(pruning.BasePruningMethod):
-        PRUNING_TYPE = "unstructured"
-        compute_mask = Halving.compute_mask
-
-    ours, theirs = nn.Linear(2, 1), nn.Linear(2, 1)
-    with pytest.raises(ValueError, match="0 and 1"):
-        OurHalving.apply(ours, "weight")
-    assert not pruning.is_pruned(ours)
-    Halving.apply(theirs, "weight")
-    assert theirs.weight_mask.tolist() == [[0.5, 0.5]]
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -352,32 +293,6 @@ def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
     assert layer.weight.stride() == stride
 
 
-# Norms by name
-
-
-def test_fro_equals_the_2_norm_in_four_dimensions():
-    weights = torch.randn(6, 4, 3, 3)
-    ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
-    pruning.ln_structured(ours, "weight", 2, n="fro", dim=0)
-    with pytest.raises(RuntimeError, match="2-tuple"):
-        reference.ln_structured(theirs, "weight", 2, n="fro", dim=0)
-    reference.ln_structured(theirs, "weight", 2, n=2, dim=0)
-    assert kept(ours) == kept(theirs)
-
-
-@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2, 2)])
-def test_nuc_agrees_with_torch_in_three_dimensions_and_is_else_an_error(shape):
-    ours, theirs = layer_of(torch.randn(6, 4, 3)), layer_of(torch.ones(1))
-    theirs.weight = nn.Parameter(ours.weight.detach().clone())
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        package.ln_structured(layer, "weight", 2, n="nuc", dim=0)
-    assert kept(ours) == kept(theirs)
-    with pytest.raises(ValueError, match="n='nuc' needs a tensor of 3 dimensions"):
-        pruning.ln_structured(layer_of(torch.ones(shape)), "weight", 1, n="nuc", dim=0)
-    with pytest.raises(RuntimeError, match="2-tuple"):
-        reference.ln_structured(layer_of(torch.ones(shape)), "weight", 1, n="nuc", dim=0)
-
-
 # Files
 
 
@@ -409,30 +324,3 @@ def test_zeros_of_a_finalized_file_count_as_pruned_with_start_zeros(dense, tmp_p
     twice = prune_file(once, tmp_path / "twice.safetensors", start="zeros")
     assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
     assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
-
-
-def test_a_reparametrized_file_keeps_its_mask(dense, tmp_path):
-    once = prune_file(dense, tmp_path / "once.safetensors", form="reparametrized")
-    twice = prune_file(once, tmp_path / "twice.safetensors")
-    assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
-    assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
-
-
-def test_a_finalized_file_contains_its_recipe(dense, tmp_path):
-    once = prune_file(dense, tmp_path / "once.safetensors")
-    with safe_open(once, "pt") as ours, open_checkpoint(dense) as checkpoint:
-        recipe = Recipe.from_yaml(ours.metadata()["prune_gui.recipe"])
-        mask = resolve(recipe, checkpoint).mask("weight")
-        assert torch.equal(ours.get_tensor("weight"), checkpoint.read("weight") * mask)
-    half_pruned_twice_by_torch(dense)
-    with safe_open(dense, "pt") as theirs:
-        assert theirs.metadata() is None
-
-
-def test_a_finalized_file_keeps_the_order_of_its_keys(tmp_path):
-    torch.save(nn.Linear(4, 2).state_dict(), tmp_path / "dense.pt")
-    prune_file(tmp_path / "dense.pt", tmp_path / "pruned.pt")
-    assert list(torch.load(tmp_path / "pruned.pt")) == ["weight", "bias"]
-    theirs = nn.Linear(4, 2)
-    reference.remove(reference.l1_unstructured(theirs, "weight", 0.5), "weight")
-    assert list(theirs.state_dict()) == ["bias", "weight"]

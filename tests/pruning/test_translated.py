@@ -14,7 +14,7 @@ from foreign import foreign, untranslated
 from prune_gui.errors import PluginError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import l1_unstructured
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods import METHODS, summary_of
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.pruning.selection.scores import TensorScores

@@ -16,7 +16,7 @@ from prune_gui.architecture.groups import check_table, coupled_groups
 from prune_gui.cli.program import cli
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions import unit_scores
+from prune_gui.pruning.decisions import coupled_units
 from prune_gui.recipe import Step
 from prune_gui.recipe.resolution import initial_resolution
 from prune_gui.resources import resource
@@ -134,7 +134,7 @@ def test_a_step_prunes_the_group_of_the_tensor_that_it_names_and_no_other(bert):
 def test_another_amount_reads_no_weights_again(bert, monkeypatch):
     start = initial_resolution(Recipe(), bert, Monitor())
     first = start.with_step(step(amount=0.25), Monitor())
-    monkeypatch.setattr(unit_scores, "score_norms", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(coupled_units, "score_norms", lambda *_, **__: pytest.fail("read again"))
     second = start.with_step(step(amount=0.75), Monitor())
     assert second.total[0] == 3 * first.total[0]
 

@@ -19,9 +19,8 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import CustomMask, ElementCut, Predicate
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe import Recipe, Resolution, export, resolve, stack
 from prune_gui.recipe.recipe import IN_FILE, ZERO

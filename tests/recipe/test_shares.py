@@ -26,7 +26,7 @@ from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.errors import Cancelled, JobError, PartsMissingError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.predicates.channels import PrunedUnits
+from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums

@@ -15,7 +15,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.script import python_script

@@ -8,7 +8,7 @@ from small_bert import write_bert
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.architecture.tables import own_tables
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import Recipe, Step, resolve
 from prune_gui.session.manual_units import (
     dead_units,

@@ -13,14 +13,13 @@ from prune_gui.audit.view_data.channel_data import ChannelData, NormOrScore, Sco
 from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr
-from prune_gui.pruning.methods.coupled import CoupledMethod
-from prune_gui.pruning.methods.files import file_name
+from prune_gui.pruning.methods.fields import file_name
 from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup, Member
+    from prune_gui.pruning.layouts import CoupledGroup, Member
     from prune_gui.recipe import Resolution
 
 NORM = 2.0
@@ -259,7 +258,7 @@ def _scores(
     resolution = subject.resolution
     for step in _steps(subject):
         method = resolution.recipe.steps[step - 1].method
-        if isinstance(method, CoupledMethod) and method.coupled_space == group.space:
+        if method.coupled_space == group.space:
             ranked = ranked_units(resolution, group, step)
             if ranked is not None:
                 scores, cut = ranks(ranked)

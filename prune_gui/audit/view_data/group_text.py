@@ -17,7 +17,7 @@ from prune_gui.table import Column, Table
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.group_data import GroupData, GroupRow, MemberRow, TitledGroup
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
 
 ROLES: Final = {
     "produces": deferred("output"),

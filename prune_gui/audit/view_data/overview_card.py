@@ -12,7 +12,7 @@ import numpy as np
 from prune_gui.audit.view_data.layer_columns import UNDEFINED_TEXT
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
-from prune_gui.pruning.methods.coupled import CoupledMethod, DeadUnits
+from prune_gui.pruning.methods.dead_units import DeadUnits
 from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
     coupled = {
         number
         for number, step in enumerate(resolution.recipe.steps, start=1)
-        if isinstance(step.method, CoupledMethod)
+        if step.method.is_coupled
     }
     dead = np.flatnonzero(rows.dead > rows.dead_in_file).tolist()
     return any(

@@ -13,7 +13,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.fields import Field, latin, number_or_text
 from prune_gui.language import tr
 from prune_gui.number_formats import percent
-from prune_gui.pruning.methods.unit import UNITS, Unit
+from prune_gui.pruning.methods.fields import UNITS, Unit
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import Pattern
 

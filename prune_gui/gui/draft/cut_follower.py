@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prune_gui.gui.draft.form import MethodForm
 from prune_gui.gui.workbench import Workbench
-from prune_gui.pruning.methods.dragged_cut import Setting
+from prune_gui.pruning.methods.base import Setting
 from prune_gui.session.amount_from_cut import DraggedAmount, FindSetting
 
 

@@ -9,13 +9,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QFormLayout,
-    QLabel,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
@@ -28,7 +22,7 @@ from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method
+from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.recipe import Step
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
@@ -188,8 +182,8 @@ class DraftPanel(QWidget):
             case AmountRequest():
                 self._load(request.step)
                 method = self.form.method()
-                if isinstance(method, AllocatedMethod):
-                    amounts = with_own_amount(method.amounts, request.name, request.amount)
+                if method is not None and method.takes_own_amounts:
+                    amounts = with_own_amount(method.own_amounts, request.name, request.amount)
                     self.form.set_value("amounts", amounts)
             case SharesRequest(number):
                 self.take_shares(number)

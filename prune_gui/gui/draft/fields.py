@@ -30,8 +30,8 @@ from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.pruning.methods.field_text import text_of
-from prune_gui.pruning.methods.ranges import format_ranges
+from prune_gui.pruning.methods.channels import format_ranges
+from prune_gui.pruning.methods.fields import text_of
 
 YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
 

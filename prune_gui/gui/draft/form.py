@@ -21,8 +21,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.language import tr, trn
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
-from prune_gui.pruning.methods.field_text import FieldText, text_of
-from prune_gui.pruning.methods.method_group import GROUPS
+from prune_gui.pruning.methods.fields import GROUPS, FieldText, text_of
 from prune_gui.pruning.validation_messages import validation_message
 from prune_gui.resources import resource
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.session import Session
     from prune_gui.session.changes import Changes
     from prune_gui.session.module_index import Outline

@@ -40,7 +40,7 @@ from prune_gui.recipe.selector import MAX_PATTERN_CHARS
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.session.module_index import Outline
     from prune_gui.table import Table
 

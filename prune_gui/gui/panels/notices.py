@@ -17,7 +17,6 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
-from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
 
@@ -123,7 +122,7 @@ class CorrectionNotice(Notice):
             return ""
         steps, drafted = session.steps, self._workbench.draft.current
         planned = (*steps, drafted.step) if drafted is not None else steps
-        is_corrected = any(isinstance(step.method, CorrectionMethod) for step in planned)
+        is_corrected = any(step.method.corrects for step in planned)
         if is_corrected or not resolved.resolution.total[0]:
             return ""
         method = session.correction.method

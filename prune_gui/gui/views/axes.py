@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.raster.layouts import KernelLayout
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from prune_gui.executor import use_executor
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:

@@ -1,1 +1,8 @@
-"""The decisions of the methods: module ``<name>`` has the function `decide` of that method."""
+"""What the methods decide with: loaded on first use, because methods are imported without torch.
+
+It is the arithmetic that several methods share.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,30 +1,32 @@
-"""Units of coupled groups: what remains of them, and the decisions that prune some of them."""
+"""Units of coupled groups: what remains of them, their scores, and the decisions on them."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.decisions.channel_units import remaining_channels
+from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+from prune_gui.pruning.decisions.units import remaining_channels
+from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
+from prune_gui.pruning.norms.unit_norms import remaining_span, score_norms
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut, UnitSlices
+from prune_gui.pruning.selection.scores import ScaledColumns, Scores
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The tensors of coupled groups, with the numbers of remaining elements of their channels.
-
-    Attributes:
-        targets: the tensors by name.
-    """
+    """The tensors of coupled groups, with the numbers of remaining elements of their channels."""
 
     targets: Mapping[str, Target]
     _remaining: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
@@ -54,6 +56,33 @@ class Members:
                 channels = self.remaining_channels(member.name, member.dim)
                 total += by_unit(channels, member, group.size).sum(1)
         return total
+
+    def without_effect(self, group: CoupledGroup) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which units of a sliced group have no effect, and which emit a constant."""
+        remaining: dict[MemberRole, NDArray[np.int64]] = {}
+        for member in group.members:
+            channels = self.remaining_channels(member.name, member.dim or 0)
+            elements = by_unit(channels, member, group.size).sum(1)
+            remaining[member.role] = remaining.get(member.role, 0) + elements
+        return without_effect(remaining, group.size)
+
+
+def without_effect(
+    remaining: Mapping[MemberRole, NDArray[np.int64]], size: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which units have no effect, and which emit a constant.
+
+    Args:
+        remaining: by role, int64 (size,), number of remaining elements of each unit in the tensors
+            of that role.
+        size: number of units.
+    """
+    nothing = np.zeros(size, np.int64)
+    unread = remaining["consumes"] == 0 if "consumes" in remaining else np.zeros(size, np.bool_)
+    weightless = remaining["produces"] == 0 if "produces" in remaining else np.zeros(size, np.bool_)
+    shift = remaining.get("bias", nothing) + remaining.get("norm", nothing)
+    dead = unread | (weightless & (shift == 0))
+    return dead, weightless & ~dead
 
 
 def by_unit(channels: NDArray[np.generic], member: Member, size: int) -> NDArray[np.generic]:
@@ -116,3 +145,206 @@ def _count(target: Target, predicate: Predicate) -> int:
             pruned = pruned & target.remaining_mask(start, stop)
         count += int(np.count_nonzero(pruned))
     return count
+
+
+UnitScores = NDArray[np.float64]
+Reduction = Literal["mean", "sum", "max"]
+
+
+def norms_of_units(
+    groups: Sequence[CoupledGroup],
+    members: Members,
+    reduction: Reduction,
+    p: float,
+    monitor: Monitor,
+) -> list[UnitScores]:
+    """Return the score of each unit from the p-norms of its slices of the weights."""
+    readers = [_weights(group, members) for group in groups]
+    with monitor.plan(_nbytes(readers)):
+        return [
+            _joined(group, own, members, reduction, p, monitor)
+            for group, own in zip(groups, readers, strict=True)
+        ]
+
+
+def scores_from_file(
+    groups: Sequence[CoupledGroup],
+    given: Sequence[GroupScores],
+    members: Members,
+    reduction: Reduction,
+    monitor: Monitor,
+) -> list[UnitScores]:
+    """Return the score of each unit that a file has, or else that follows from scores of weights.
+
+    Of scores of weights, the absolute values are taken, zero where a weight is pruned. ``a`` is the
+    sum over the slice of a tensor, of the tensors that the file has. The score of a unit is for
+    "sum" the sum of all a, for "mean" the mean of a / (elements of the slice), and for "max" the
+    maximum of these.
+    """
+    readers = [_given_weights(own, members) for own in given]
+    scores = []
+    with monitor.plan(_nbytes(readers)):
+        for group, own, weights in zip(groups, given, readers, strict=True):
+            if own.units is not None:
+                scores.append(_given(group, own.path, own.units, members))
+                continue
+            joined = _joined(group, weights, members, reduction, 1.0, monitor)
+            if np.isnan(joined).any():
+                raise _nan_error(own.path, group.label, joined)
+            scores.append(joined)
+    return scores
+
+
+def _weights(group: CoupledGroup, members: Members) -> dict[str, Scores]:
+    targets = [members.targets[one.name] for one in group.members]
+    weights = {target.name: target.weights for target in targets if len(target.shape) > 1}
+    if not weights:
+        raise RecipeError(
+            tr(
+                "{group} has no tensor with two dimensions or more to rank its units by.",
+                group=group.label,
+            )
+        )
+    return weights
+
+
+def _given_weights(given: GroupScores, members: Members) -> dict[str, Scores]:
+    """Return the scores of the elements of the tensors that a file has, by name."""
+    readers: dict[str, Scores] = {}
+    for name, scores in given.weights.items():
+        target = members.targets[name]
+        if scores.shape != target.shape:
+            scores = ScaledColumns(target.weights, scores, target.layout.input_dim)
+        readers[name] = scores
+    return readers
+
+
+def _nbytes(readers: Sequence[Mapping[str, Scores]]) -> int:
+    return sum(scores.nbytes for one in readers for scores in one.values())
+
+
+def _given(group: CoupledGroup, path: str, given: Scores, members: Members) -> UnitScores:
+    """Return one score per unit, as a file has it."""
+
+    def read() -> UnitScores:
+        mapped = given.part(0, group.size)
+        scores: UnitScores = mapped.to(torch.float64, copy=True).numpy()  # the file may change
+        return scores
+
+    [any_target, *_] = members.targets.values()
+    scores = _cached(any_target, (given,), read)
+    if np.isnan(scores).any():
+        raise _nan_error(path, group.key, scores)
+    if (scores < 0).any():
+        unit = int(scores.argmin())
+        raise RecipeError(
+            tr(
+                "{path}: {name} has a negative score, {score:.6g} of unit {unit}. Add the same "
+                "number to all scores, so that none is below 0.",
+                path=path,
+                name=group.key,
+                score=float(scores[unit]),
+                unit=unit,
+            )
+        )
+    return scores
+
+
+def _nan_error(path: str, name: str, scores: UnitScores) -> RecipeError:
+    unit = int(np.flatnonzero(np.isnan(scores))[0])
+    return RecipeError(
+        tr(
+            "{path}: {name} has a NaN score, of unit {unit}. Replace it with a number; units of "
+            "infinite score are pruned last.",
+            path=path,
+            name=name,
+            unit=unit,
+        )
+    )
+
+
+def _joined(
+    group: CoupledGroup,
+    readers: Mapping[str, Scores],
+    members: Members,
+    reduction: Reduction,
+    p: float,
+    monitor: Monitor,
+) -> UnitScores:
+    """Return the score of each unit from the p-norms of its slices of some members, float64."""
+    slices, belongs = [], []
+    for member in group.members:
+        if member.name not in readers:
+            continue
+        target, dim = members.targets[member.name], member.dim or 0
+        powers = _channel_norms(target, readers[member.name], dim, p, monitor) ** p
+        if member.dim is None:
+            units = np.arange(group.size) == member.offset
+            powers_of_units, elements = np.where(units, powers.sum(), 0.0), target.size
+        else:
+            units = np.ones(group.size, np.bool_)
+            powers_of_units = by_unit(powers, member, group.size).sum(1)
+            elements = target.size // target.shape[dim] * member.width
+        is_sum = reduction == "sum"
+        slices.append(powers_of_units if is_sum else (powers_of_units / elements) ** (1 / p))
+        belongs.append(units)
+    return _reduced(reduction, p, np.array(slices), np.array(belongs))
+
+
+def _channel_norms(
+    target: Target, scores: Scores, dim: int, p: float, monitor: Monitor
+) -> UnitScores:
+    """Return the p-norm of each channel of scores of a target, from the cache if it is there."""
+
+    def compute() -> UnitScores:
+        mask = target.remaining_mask
+        if not scores.shape:
+            norms = remaining_span(scores, mask, 0, 1).abs()
+        else:
+            norms = score_norms(scores, mask, p, dim, monitor=monitor)
+        array: UnitScores = norms.double().numpy()
+        return array
+
+    def skip() -> None:
+        monitor.expect(scores.nbytes)
+        monitor.advance(scores.nbytes)
+
+    return _cached(target, (scores, target.remaining_mask, dim, p), compute, skip)
+
+
+def _cached(
+    target: Target,
+    key: tuple[object, ...],
+    compute: Callable[[], UnitScores],
+    skip: Callable[[], None] = lambda: None,
+) -> UnitScores:
+    """Return the value of a key from the cache of a target, else compute and cache it."""
+    cache = target.histogram_cache.norms if target.histogram_cache else None
+    cached = cache.get(key) if cache else None
+    if cached is not None:
+        skip()
+        return cached
+    computed = compute()
+    if cache:
+        cache.put(key, computed)
+    return computed
+
+
+def _reduced(
+    reduction: Reduction, p: float, slices: UnitScores, belongs: NDArray[np.bool_]
+) -> UnitScores:
+    """Return one number per unit.
+
+    Args:
+        slices: (members, units): the norms; 0 where a member has no slice of a unit. For "sum"
+            their p-th powers.
+        belongs: (members, units): whether a member has a slice of a unit.
+    """
+    match reduction:
+        case "sum":
+            reduced: UnitScores = slices.sum(0) ** (1 / p)
+        case "mean":
+            reduced = slices.sum(0) / belongs.sum(0)
+        case "max":
+            reduced = slices.max(0)
+    return reduced

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.amount import AmountOf
-from prune_gui.pruning.decisions.base import (
+from prune_gui.pruning.decisions.target import (
+    AmountMethod,
     Decision,
     Target,
     all_targets,
@@ -20,38 +21,21 @@ from prune_gui.pruning.decisions.base import (
     max_prunable,
 )
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.methods.base import RankingScope
 from prune_gui.pruning.predicates import ElementCut, RowCut, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import KeySource, ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.lamp_cuts import find_lamp_cuts
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.row_column_scores import RIA, Formula, RowColumnScores, balanced
 from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
-from prune_gui.pruning.selection.scores import Scores
+from prune_gui.pruning.selection.scores import ScaledColumns, Scores, WeightDelta
 
-
-class ElementAmount(Protocol):
-    """The fields of a method that define how many elements it prunes."""
-
-    @property
-    def amount(self) -> int | float:
-        """A share, or a number of elements."""
-
-    @property
-    def ranking_scope(self) -> RankingScope:
-        """Which elements are ranked together."""
-
-    @property
-    def amount_of(self) -> AmountOf:
-        """The base of a share."""
-
-    @property
-    def max_sparsity(self) -> float:
-        """Maximum share of the elements of a target that are pruned."""
+if TYPE_CHECKING:
+    from prune_gui.pruning.methods.base import ScoredMethod
 
 
 def decide_scored(
-    method: ElementAmount, targets: Sequence[Target], scores: Sequence[Scores], monitor: Monitor
+    method: AmountMethod, targets: Sequence[Target], scores: Sequence[Scores], monitor: Monitor
 ) -> list[Decision]:
     """Rank the elements by absolute score; see `decide_ranked`."""
     if method.ranking_scope == "global":
@@ -63,7 +47,7 @@ def decide_scored(
 
 
 def decide_ranked(
-    method: ElementAmount, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
+    method: AmountMethod, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
 ) -> list[Decision]:
     """Cut each row, each target, or all targets together after the k-th smallest key."""
     rankings = rankings_of(targets, keys, method.max_sparsity)
@@ -78,7 +62,16 @@ def decide_ranked(
     return decisions
 
 
-def _cut_one(method: ElementAmount, target: Target, ranking: Ranking) -> Decision:
+def decide_lamp(
+    method: AmountMethod, targets: Sequence[Target], scores: Sequence[Scores], monitor: Monitor
+) -> list[Decision]:
+    """Cut each target so that the k smallest LAMP scores of all targets are pruned."""
+    rankings = rankings_of(targets, list(map(ScoreKeys.of, scores)), method.max_sparsity)
+    k = count_batched(targets, method.amount, method.amount_of)
+    return cut_batched(targets, rankings, k, method.max_sparsity, find_lamp_cuts, monitor)
+
+
+def _cut_one(method: AmountMethod, target: Target, ranking: Ranking) -> Decision:
     """Compute the count from the shape alone; the cut is computed on first use."""
     k = count_units(
         method.amount,
@@ -91,7 +84,7 @@ def _cut_one(method: ElementAmount, target: Target, ranking: Ranking) -> Decisio
     return cut_lazily(target, ranking, possible, method.max_sparsity, missing=k - possible)
 
 
-def _cut_rows(method: ElementAmount, target: Target, ranking: Ranking) -> Decision:
+def _cut_rows(method: AmountMethod, target: Target, ranking: Ranking) -> Decision:
     shape = RowShape(1, 1, target.size)
     if len(target.shape) > 1:
         shape = RowShape(*target.layout.around(target.layout.output_dim, target.shape))
@@ -199,3 +192,30 @@ def _decision(
 def _find_cut(ranking: Ranking, k: int) -> Cut:
     [cut] = find_cuts([ranking], k, Monitor())
     return cut
+
+
+FORMULAS: Final = {"balanced": balanced(), "ria": RIA}
+"""The formulas of the field `score`; "magnitude" has none."""
+
+
+def target_scores(method: ScoredMethod, target: Target) -> Scores:
+    """Return the scores of a target, whose absolute values rank its elements."""
+    if method.score in FORMULAS:
+        return row_column_scores(target, FORMULAS[method.score])
+    if method.moved_from is not None:
+        return WeightDelta(target.weights, target.other(method.moved_from, "weights"))
+    if method.importance is None:
+        return target.weights
+    given = target.other(method.importance, "scores")
+    if given.shape == target.shape:
+        return given
+    return ScaledColumns(target.weights, given, target.layout.input_dim)
+
+
+def row_column_scores(target: Target, formula: Formula) -> Scores:
+    """Return weights relative to rows and columns; of fewer than two dimensions, the weights."""
+    if len(target.shape) < 2:  # there are no columns
+        return target.weights
+    return RowColumnScores(
+        target.weights, target.remaining_mask, formula, target.layout, target.histogram_cache
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.amount import AmountOf
-from prune_gui.pruning.decisions.base import (
+from prune_gui.pruning.decisions.target import (
+    AmountMethod,
     Decision,
     Target,
     all_targets,
@@ -24,32 +24,11 @@ from prune_gui.pruning.decisions.base import (
     max_prunable,
 )
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.predicates import Predicate, PrunedUnits
+from prune_gui.pruning.predicates import ChannelCut, Predicate, PrunedUnits, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import mark
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
-
-
-class UnitAmount(Protocol):
-    """The fields of a method that define how many units it prunes."""
-
-    @property
-    def amount(self) -> int | float:
-        """A share, or a number of units."""
-
-    @property
-    def scope(self) -> Literal["local", "global"]:
-        """Whether the units of all targets are ranked together."""
-
-    @property
-    def amount_of(self) -> AmountOf:
-        """The base of a share."""
-
-    @property
-    def max_sparsity(self) -> float:
-        """Maximum share of the units of a target that are pruned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +36,11 @@ class Units:
     """The units of one target.
 
     Attributes:
-        target: the parameter.
         label: returns the name of the units for messages, with the name of the target.
         remaining_elements: int64, number of remaining elements per unit; units of 0 are not ranked.
         rank: returns a number >= 0 per unit, of which the smallest are pruned first and NaN last;
             or raises `ValueError`.
         rank_bytes: number of bytes that `rank` reads.
-        predicate: returns the predicate that prunes the selected units.
     """
 
     target: Target
@@ -87,37 +64,37 @@ class Units:
         """Number of units with at least one remaining element."""
         return int((self.remaining_elements > 0).sum())
 
-    def max_pruned(self, request: UnitAmount) -> int:
+    def max_pruned(self, method: AmountMethod) -> int:
         """Return how many units may be pruned under `max_sparsity`."""
         return max_prunable(
-            request.max_sparsity, remaining=self.remaining, total=len(self.remaining_elements)
+            method.max_sparsity, remaining=self.remaining, total=len(self.remaining_elements)
         )
 
 
 def select_units(
-    all_units: Sequence[Units], request: UnitAmount, monitor: Monitor
+    all_units: Sequence[Units], method: AmountMethod, monitor: Monitor
 ) -> list[Decision]:
     """Prune the k lowest-ranked units of each target, or of all targets together."""
-    if request.scope == "global":
+    if method.ranking_scope == "global":
         with monitor.plan(sum(units.rank_bytes for units in all_units)):
-            return _select_globally(all_units, request, monitor)
+            return _select_globally(all_units, method, monitor)
     decisions = []
     for units in all_units:
         monitor.advance()
-        decisions.append(_select_locally(units, request))
+        decisions.append(_select_locally(units, method))
     return decisions
 
 
-def _select_locally(units: Units, request: UnitAmount) -> Decision:
+def _select_locally(units: Units, method: AmountMethod) -> Decision:
     """Compute the counts, if possible from shapes; units are ranked on first use."""
     k = count_units(
-        request.amount,
-        request.amount_of,
+        method.amount,
+        method.amount_of,
         remaining=units.remaining,
         total=len(units.remaining_elements),
         of=units.label,
     )
-    possible = min(k, units.max_pruned(request))
+    possible = min(k, units.max_pruned(method))
 
     def rank_and_select() -> PrunedUnits:
         [lowest] = select_lowest(
@@ -130,21 +107,21 @@ def _select_locally(units: Units, request: UnitAmount) -> Decision:
         elements = possible * int(units.remaining_elements.max(initial=0))
     else:
         elements = int(units.remaining_elements[selected().pruned].sum())
-    note = cap_note(request.max_sparsity, k - possible) if k > possible else ""
+    note = cap_note(method.max_sparsity, k - possible) if k > possible else ""
     return Decision(units.predicate(selected), elements, note)
 
 
 def _select_globally(
-    all_units: Sequence[Units], request: UnitAmount, monitor: Monitor
+    all_units: Sequence[Units], method: AmountMethod, monitor: Monitor
 ) -> list[Decision]:
     k = count_units(
-        request.amount,
-        request.amount_of,
+        method.amount,
+        method.amount_of,
         remaining=sum(units.remaining for units in all_units),
         total=sum(len(units.remaining_elements) for units in all_units),
         of=all_targets,
     )
-    max_pruned = [units.max_pruned(request) for units in all_units]
+    max_pruned = [units.max_pruned(method) for units in all_units]
     possible = min(k, sum(max_pruned))
     ranks = [units.ranks(monitor) for units in all_units]
     remaining = [units.remaining_elements for units in all_units]
@@ -153,12 +130,12 @@ def _select_globally(
         all_units, max_pruned, select_lowest(remaining, ranks, max_pruned, possible), strict=True
     ):
         pruned = selected.pruned
-        reached = request.max_sparsity < 1.0 and int(pruned.sum()) == own_max
+        reached = method.max_sparsity < 1.0 and int(pruned.sum()) == own_max
         decisions.append(
             Decision(
                 units.predicate(Lazy.of_value(selected)),
                 int(units.remaining_elements[pruned].sum()),
-                cap_note(request.max_sparsity, k - possible) if reached else "",
+                cap_note(method.max_sparsity, k - possible) if reached else "",
             )
         )
     return decisions
@@ -194,5 +171,38 @@ def select_lowest(
     return selected
 
 
+def lowest_units(
+    remaining: NDArray[np.int64], scores: NDArray[np.float64], k: int, source: str
+) -> PrunedUnits:
+    """Select the `k` lowest units of one set, with the name of the file of their scores."""
+    [units] = select_lowest([remaining], [scores], [k], k)
+    return replace(units, source=source)
+
+
 def _span(mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
     return mask[start:stop]
+
+
+def channel_units(
+    target: Target,
+    dim: int,
+    rank: Callable[[Monitor], NDArray[np.floating[Any]]],
+    rank_bytes: int = 0,
+) -> Units:
+    """Return the channels of a target along a dimension."""
+    return Units(
+        target=target,
+        label=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),
+        remaining_elements=remaining_channels(target, dim),
+        rank=rank,
+        rank_bytes=rank_bytes,
+        predicate=partial(ChannelCut, target.shape, dim),
+    )
+
+
+def remaining_channels(target: Target, dim: int) -> NDArray[np.int64]:
+    """Return the number of remaining elements per channel along `dim` >= 0, int64."""
+    if target.remaining_mask is not None:
+        return count_per_channel(target.shape, dim, target.remaining_mask)
+    channels = target.shape[dim]
+    return np.full(channels, target.size // channels)

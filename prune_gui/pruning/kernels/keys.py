@@ -143,10 +143,7 @@ def group_digits(
     """Write the low 16 bits of all elements into ``digits``, grouped by their high 16 bits.
 
     Args:
-        bits: uint32, the bits of the elements.
-        remaining_mask: see the module.
         ends: (65536,), the start of each group; becomes its end.
-        digits: one per remaining element.
     """
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache, only_loads
+from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache, only_loads
 from prune_gui.pruning.lazy import Lazy
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -41,9 +41,9 @@ def compiled(function: F) -> F:
 def compiled_unless_small(in_numpy: F) -> Callable[[F], F]:
     """Return a decorator as `compiled`, for a loop that is slow where Python runs it.
 
-    Args:
-        in_numpy: does the same in few calls of numpy. It is called instead until the loop is
-            compiled.
+    `in_numpy` does the same in few calls of numpy, and is called until the loop is compiled.
+    Without it, the first preview of the demo after an installation takes more than twice as long,
+    and its overview a second instead of 40 ms (`benchmarks/first_start.py`).
     """
     return lambda function: cast("F", Loop(function, is_cached=True, in_numpy=in_numpy))
 
@@ -84,6 +84,7 @@ class Loop:
         self._is_cached = is_cached
         self._is_interpretable = is_interpretable
         self._interpreted = 0
+        self._compiled_for: set[Hashable] = set()
         self._lazy_dispatcher = Lazy(self._make_dispatcher)
 
     @property
@@ -97,12 +98,26 @@ class Loop:
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: object) -> object:
-        """Run the loop."""
-        if self._lazy_dispatcher.is_computed or not self._runs_without_numba(arguments):
-            return self.dispatcher(*arguments)
-        start = time.thread_time()
-        result = self._interpret(*arguments)
-        Loop.seconds_without_numba += time.thread_time() - start
+        """Run the loop: compiled for the types of the arguments, or interpreted if they are few."""
+        arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+        types = (self, *[(each.dtype, each.ndim) for each in arrays])
+        if types not in self._compiled_for and self._may_interpret(arrays):
+            if not self._uses_numba():
+                start = time.thread_time()
+                result = self._interpret(*arguments)
+                Loop.seconds_without_numba += time.thread_time() - start
+                return result
+            if not self._is_cached or types in self.not_cached:
+                return self._count_and_interpret(arrays, arguments)
+            try:
+                with only_from_cache():
+                    result = self.dispatcher(*arguments)
+            except NotCompiledError:
+                self.not_cached.add(types)
+                return self._count_and_interpret(arrays, arguments)
+        else:
+            result = self.dispatcher(*arguments)
+        self._compiled_for.add(types)
         return result
 
     def _make_dispatcher(self) -> object:
@@ -110,41 +125,36 @@ class Loop:
 
         made = dispatcher(self._function, is_cached=self._is_cached)
         self._is_cached = made._cache.cache_path is not None  # None if no folder can be written
-        if self._is_interpretable:
-            self._compile: Callable[..., Callable[..., object]] = made._compile_for_args
-            made._compile_for_args = self._first_call  # numba calls it for new types
         return made
 
-    def _runs_without_numba(self, arguments: tuple[object, ...]) -> bool:
-        if not self._is_interpretable or only_loads() or COMPILATION in sys.modules:
+    def _may_interpret(self, arrays: Sequence[NDArray[Any]]) -> bool:
+        """Return whether arguments are so few that interpreting the loop is fast enough."""
+        if not self._is_interpretable or only_loads():
             return False
-        is_small = _elements(arguments) <= min(INTERPRETED_IN_CALL, self.limit)
-        return is_small and Loop.seconds_without_numba < NUMBA_IMPORT_S
+        elements = _elements(arrays)
+        return elements <= min(INTERPRETED_IN_CALL, self.limit - self._interpreted)
 
-    def _first_call(self, *arguments: object) -> Callable[..., object]:
-        """Return what runs the loop for arguments of new types."""
-        arrays = [each for each in arguments if isinstance(each, np.ndarray)]
-        if only_loads() or not arrays:
-            return self._compile(*arguments)
-        elements = _elements(arguments)
-        if elements > INTERPRETED_IN_CALL or self._interpreted + elements > self.limit:
-            return self._compile(*arguments)
-        types_of_call = (self, *((each.dtype, each.ndim) for each in arrays))
-        if self._is_cached and types_of_call not in self.not_cached:
-            with suppress(NotCompiledError), only_from_cache():
-                return self._compile(*arguments)
-            self.not_cached.add(types_of_call)
-        self._interpreted += elements if self._in_numpy is None else 0
-        return self._interpret
+    def _uses_numba(self) -> bool:
+        """Return whether numba is imported, or should be now; then the cache can be read."""
+        if not self._lazy_dispatcher.is_computed and COMPILATION not in sys.modules:
+            return Loop.seconds_without_numba >= NUMBA_IMPORT_S
+        self.dispatcher  # noqa: B018 - knows whether there is a cache
+        return True
+
+    def _count_and_interpret(
+        self, arrays: Sequence[NDArray[Any]], arguments: tuple[object, ...]
+    ) -> object:
+        self._interpreted += _elements(arrays) if self._in_numpy is None else 0
+        return self._interpret(*arguments)
 
     def _interpret(self, *arguments: object) -> object:
         with np.errstate(all="ignore"):  # as in compiled code
             return _boxed((self._in_numpy or self._function)(*arguments))
 
 
-def _elements(arguments: tuple[object, ...]) -> int:
+def _elements(arrays: Sequence[NDArray[Any]]) -> int:
     """Return the number of elements of the largest array."""
-    return max((each.size for each in arguments if isinstance(each, np.ndarray)), default=1)
+    return max((each.size for each in arrays), default=1)
 
 
 def _boxed(result: object) -> object:

@@ -1,7 +1,7 @@
 """Powers of the absolute value of an element, which the loops of `kernels.norms` call.
 
 Elements are floating-point numbers, or the bits of bfloat16 numbers, which numpy does not have.
-Compiled loops use the implementations in `kernels.compiled_powers`.
+Compiled loops use the implementations in `kernels.compilation`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
-"""The methods of recipes, one class each.
-
-A new method is a class listed here, and a module of its name in `prune_gui.pruning.decisions`.
-"""
+"""The methods of recipes, one class each: its parameters, and what it decides to prune."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from prune_gui.errors import PluginError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.balanced import Balanced
 from prune_gui.pruning.methods.base import (
     LAMP_KINDS,
+    AllocatedMethod,
     Method,
     ScoredMethod,
     ScoreKind,
@@ -20,14 +16,14 @@ from prune_gui.pruning.methods.base import (
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.correction import BatchNormStatistics, BiasCorrection, Refit
-from prune_gui.pruning.methods.coupled import Coupled, DeadUnits, Experts, Layers, ListedUnits
+from prune_gui.pruning.methods.coupled import Coupled
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
-from prune_gui.pruning.methods.erk import Erk
-from prune_gui.pruning.methods.lamp import Lamp
+from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.layer_adaptive import Balanced, Erk, Lamp
+from prune_gui.pruning.methods.listed_units import Experts, Layers, ListedUnits, Tokens
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
 from prune_gui.pruning.methods.threshold import Threshold
-from prune_gui.pruning.methods.tokens import Tokens
 from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
 
 __all__ = [

@@ -2,39 +2,96 @@
 
 A method is a frozen pydantic model: its fields are its options. It has all texts about itself, and
 knows how torch writes it and how a dragged cut becomes its amount. Recipe validation, the form of
-the window and ``prune-gui methods`` are derived from it. What it prunes is computed by the module
-of its name in `prune_gui.pruning.decisions`. Methods are imported without torch and numpy, because
-the form must not wait for them.
+the window and ``prune-gui methods`` are derived from it. Its `decide` computes what it prunes.
+Methods are imported without torch and numpy, because the form must not wait for them: `decisions`,
+`norms`, `predicates` and `selection` load what is used of them on first use.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from prune_gui.language import deferred, join_clauses, tr
-from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting, UnitCounts
-from prune_gui.pruning.methods.element_score import ElementScore
-from prune_gui.pruning.methods.field_text import FieldText, text_of
-from prune_gui.pruning.methods.files import FileName, FilePath, ScoresName, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.pruning.methods.fields import (
+    Amount,
+    ElementScore,
+    FieldText,
+    FileName,
+    FilePath,
+    MethodGroup,
+    RankingScope,
+    ScoresName,
+    Unit,
+    file_name,
+    path_field,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.base import Decision, Target
+    from prune_gui.pruning.decisions.target import Decision, Target
+
 
 ScoreKind = Literal["weights", "scores", "lamp", "lamp_of_scores", "random"]
 """Absolute weights; other scores; LAMP scores of absolute weights, or of other scores; random
 numbers in [0, 1)."""
 LAMP_KINDS: Final[tuple[ScoreKind, ...]] = ("lamp", "lamp_of_scores")
 """Kinds of LAMP scores, whose cut of all targets is another weight or score in each target."""
-RankingScope = Literal["local", "global", "row", "group"]
-"""The units that are ranked together: those of a target, of all targets, of a row, of a group."""
+
+
+Setting = tuple[str, float]
+"""The name of a field of a method, and its value."""
+
+
+class UnitCounts(NamedTuple):
+    """Numbers of units.
+
+    Attributes:
+        below: units up to the cut that no earlier step pruned.
+        remaining: units that no earlier step pruned.
+    """
+
+    below: int
+    remaining: int
+    total: int
+
+
+class DraggedCut(Protocol):
+    """The cut of a draft through the weights or scores of one parameter, before the change."""
+
+    def up_to_weight(self, weight: float) -> UnitCounts | None:
+        """Count the elements with at most an absolute weight, in all that the cut ranks together.
+
+        None if the draft does not rank weights.
+        """
+
+    def up_to_score(self, score: float) -> UnitCounts:
+        """Count the elements with at most a score, in all that the cut ranks together.
+
+        The result is exact to one group of the score histogram.
+        """
+
+    def own_up_to_weight(self, weight: float) -> UnitCounts | None:
+        """Count as `up_to_weight` does, but in the parameter of the dragged cut alone."""
+
+    def of_targets(self) -> UnitCounts | None:
+        """Count the elements of all targets; 0 below. None if earlier steps changed."""
+
+    def own_pruned_with(self, **fields: object) -> int | None:
+        """Return how many elements of the parameter the draft prunes with other field values.
+
+        None if the draft is not applicable with them.
+        """
+
+    def score_of(self, weight: float) -> float | None:
+        """Return the score of an absolute weight; None if the draft ranks no elements."""
+
+    def standard_deviation(self) -> float:
+        """Return the standard deviation of the scores of the parameter; NaN if it has none."""
 
 
 class Method(BaseModel):
@@ -47,10 +104,16 @@ class Method(BaseModel):
     """Name in recipes and on the command line; torch's name if torch has the method."""
     title: ClassVar[str]
     """Name in the window; a message for `tr`."""
-    unit: ClassVar[Unit]
+    unit: ClassVar[Unit] = "entry"
     """Unit of the amount."""
-    method_group: ClassVar[MethodGroup]
+    method_group: ClassVar[MethodGroup] = "elements"
     """Group in the list of the window."""
+    corrects: ClassVar[bool] = False
+    """Whether the method changes kept weights and prunes nothing; see `CorrectionMethod`."""
+    is_coupled: ClassVar[bool] = False
+    """Whether the method prunes the same slices of several tensors; see `CoupledMethod`."""
+    takes_own_amounts: ClassVar[bool] = False
+    """Whether targets may have amounts of their own; see `AllocatedMethod`."""
     takes_every_kind: ClassVar[bool] = False
     """Whether patterns also stand for tensors that are no weights; see `TensorInfo.kind`."""
     source: ClassVar[str] = deferred("built-in")
@@ -74,13 +137,39 @@ class Method(BaseModel):
         return None
 
     @property
+    def ranks_weights(self) -> bool:
+        """Whether the absolute weights are the scores, or LAMP scores of them are."""
+        return False
+
+    @property
     def ranking_scope(self) -> RankingScope:
-        """Which units share one cut."""
-        return "local"
+        """Which units share one cut: the field `scope`, if there is one."""
+        scope: RankingScope = dict(self).get("scope", "local")
+        return scope
+
+    @property
+    def depends_on_layout(self) -> bool:
+        """Whether the method speaks of rows and columns, or of output and input channels."""
+        return self.ranking_scope == "row" or isinstance(dict(self).get("dim"), str)
+
+    @property
+    def own_amounts(self) -> Mapping[str, Amount]:
+        """The amounts of single targets, by pattern."""
+        return {}
 
     @property
     def listed_channels(self) -> tuple[int, ...] | None:
         """The channels that the user listed; None if the method selects units itself."""
+        return None
+
+    @property
+    def listed_units(self) -> tuple[int, ...]:
+        """The units of coupled groups that the user listed, from 0; () if there is no list."""
+        return ()
+
+    @property
+    def coupled_space(self) -> str | None:
+        """The space of the groups of a coupled method; None for all spaces of single layers."""
         return None
 
     @classmethod
@@ -92,15 +181,17 @@ class Method(BaseModel):
         """
         return ()
 
+    def with_one_amount(self, amount: Amount) -> Self:
+        """Return the method with the same amount for all targets, if it takes own amounts."""
+        return self
+
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide what to prune of each target; a pure function of the targets.
 
         Raises:
             RecipeError: the method is not applicable to a target, which the message names.
         """
-        engine = import_module(f"prune_gui.pruning.decisions.{self.name}")  # torch: slow to import
-        decisions: list[Decision] = engine.decide(self, targets, monitor)
-        return decisions
+        raise NotImplementedError
 
     def options_text(self, without: Collection[str] = ()) -> str:
         """Return the main and the non-default field values: "global, 50 %".
@@ -166,24 +257,22 @@ class ScoredMethod(Method):
     score: ElementScore = "magnitude"
     importance: Annotated[
         ScoresName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A file of scores by parameter name, ranked by absolute value in place of the "
                 "weights; one number per input column is multiplied with the weights instead "
                 "(Wanda). The word optimizer: exp_avg_sq of Adam in this training checkpoint, "
                 "times the squared weight (OBD)."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(label=deferred("Scores"), folded=True, show=lambda _, path: file_name(path)),
     ] = None
     moved_from: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "An earlier checkpoint; weights are ranked by how much they changed since then."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(
             label=deferred("Moved from"),
@@ -208,13 +297,92 @@ class ScoredMethod(Method):
 
     @property
     def ranks_weights(self) -> bool:
-        """Whether the weights themselves are the scores."""
+        """Whether there are no other scores."""
         return self.importance is None and self.moved_from is None and self.score == "magnitude"
 
     @property
     def score_kind(self) -> ScoreKind | None:
         """The kind of the scores that rank the units."""
         return "weights" if self.ranks_weights else "scores"
+
+    @property
+    def depends_on_layout(self) -> bool:
+        """Whether the scores depend on rows and columns, too; a file may have one per column."""
+        has_columns = self.score != "magnitude" or self.importance is not None
+        return has_columns or super().depends_on_layout
+
+
+SHARED_RANKINGS: Final = frozenset({"global", "lamp"})
+"""The values of `scope` and `over` with which all targets share one amount."""
+
+
+def _from_pairs(value: object) -> object:
+    """Return a list of pairs of a pattern and an amount as a mapping; other values unchanged."""
+    if isinstance(value, list) and all(map(_is_pair, value)):
+        return dict(value)
+    return value
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+Amounts = Annotated[
+    Annotated[dict[str, Amount], Field(min_length=1), BeforeValidator(_from_pairs)] | None,
+    Field(
+        description=deferred(
+            "Amounts of single targets, by pattern; the patterns are those of targets. Of several "
+            "patterns that match a target, the last one counts; a target that none matches has the "
+            "amount of the step."
+        ),
+        json_schema_extra={"format": "amounts"},
+    ),
+    FieldText(
+        label=deferred("Own amounts"),
+        placeholder=deferred("pattern = amount, one per line"),
+        folded=True,
+        show=lambda _, amounts: trn("{count:,} own amount", "{count:,} own amounts", len(amounts)),
+    ),
+]
+
+
+class AllocatedMethod(Method):
+    """A method that can rank each target by itself, and then prune each by its own amount."""
+
+    takes_own_amounts: ClassVar[bool] = True
+
+    amount: Amount = 0.5
+    amounts: Amounts = None
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> Self:
+        field = "over" if "over" in type(self).model_fields else "scope"
+        value = getattr(self, field)
+        if self.amounts and value in SHARED_RANKINGS:
+            raise ValueError(
+                tr(
+                    "amounts cannot be combined with {field}: {value}, which ranks all targets "
+                    "together; set {field} to local, or remove amounts",
+                    field=field,
+                    value=value,
+                )
+            )
+        return self
+
+    @classmethod
+    def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
+        """Return `amounts` if all targets share one amount."""
+        shared = values.get("over", values.get("scope")) in SHARED_RANKINGS
+        return ("amounts",) if shared else ()
+
+    @property
+    def own_amounts(self) -> Mapping[str, Amount]:
+        """The field `amounts`."""
+        return self.amounts or {}
+
+    def with_one_amount(self, amount: Amount) -> Self:
+        """Return the method with the same amount for all targets."""
+        return self.model_copy(update={"amount": amount, "amounts": None})
 
 
 def summary_of(method: type[Method]) -> str:

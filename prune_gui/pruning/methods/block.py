@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import Field, StrictInt
 
-from prune_gui.language import deferred
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import MaxSparsity, Norm, Of, Scope, Tail
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.errors import RecipeError
+from prune_gui.language import deferred, tr
+from prune_gui.pruning import decisions, norms, predicates
+from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod
+from prune_gui.pruning.methods.fields import (
+    FieldText,
+    MaxSparsity,
+    MethodGroup,
+    Norm,
+    Of,
+    Scope,
+    Tail,
+    Unit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions.units import Units
+    from prune_gui.pruning.predicates.unit_cuts import Blocks
+
+FLAT: Final = deferred(
+    "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
+    "targets, or use an unstructured method."
+)
+
 
 Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
 """Limited so that the number of elements of a block fits into 64 bits."""
@@ -55,6 +80,54 @@ class Block(ScoredMethod, AllocatedMethod):
     tail: Tail = "refuse"
 
     @property
-    def ranking_scope(self) -> RankingScope:
-        """Which blocks share one cut."""
-        return self.scope
+    def depends_on_layout(self) -> bool:
+        """Always: blocks have rows and columns."""
+        return True
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune the k blocks of smallest norm among those with a remaining element."""
+        return decisions.select_units([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        blocks, scores = self._blocks(target), decisions.target_scores(self, target)
+
+        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+            return norms.block_norms(scores, target.remaining_mask, self.n, blocks, monitor).numpy()
+
+        return decisions.Units(
+            target=target,
+            label=lambda: tr(
+                "{name}, blocks of {height} x {width}",
+                name=target.name,
+                height=self.height,
+                width=self.width,
+            ),
+            remaining_elements=blocks.count(target.remaining_mask),
+            rank=rank,
+            rank_bytes=scores.nbytes,
+            predicate=partial(predicates.BlockCut, blocks),
+        )
+
+    def _blocks(self, target: Target) -> Blocks:
+        """Return the block grid of a target."""
+        decisions.dimension(target, 0, min_dims=2, flat=FLAT)  # refuses fewer
+        is_last = 0 < target.layout.output_dim == len(target.shape) - 1
+        rows = target.shape[-1 if is_last else 0]
+        columns = target.size // rows
+        if self.tail == "refuse" and (rows % self.height or columns % self.width):
+            raise RecipeError(
+                tr(
+                    "{name} is {rows} x {columns} with its other dimensions flattened, and does "
+                    "not divide into blocks of {height} x {width}. Set tail to keep to leave the "
+                    "remainder unpruned, choose another block size, or leave it out of the "
+                    "targets.",
+                    name=target.name,
+                    rows=rows,
+                    columns=columns,
+                    height=self.height,
+                    width=self.width,
+                )
+            )
+        if is_last:
+            return predicates.Blocks(columns, rows, self.width, self.height)
+        return predicates.Blocks(rows, columns, self.height, self.width)

@@ -1,20 +1,76 @@
-"""Pruning of a given list of channels."""
+"""Pruning of a given list of channels, and lists as texts of numbers and ranges: "3, 7, 12-15"."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
-from prune_gui.language import deferred, tr
+from prune_gui.errors import RecipeError
+from prune_gui.language import deferred, tr, trn
+from prune_gui.pruning import decisions, predicates
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import Dim, torch_dim
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
-from prune_gui.pruning.methods.unit import Unit, count_in_words
+from prune_gui.pruning.methods.fields import (
+    Dim,
+    FieldText,
+    MethodGroup,
+    Unit,
+    count_in_words,
+    torch_dim,
+)
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
+
+FLAT: Final = deferred(
+    "{name} has shape {shape}; pruning channels needs at least one dimension. Leave it out of the "
+    "targets, or use an unstructured method."
+)
+MAX_CHANNELS: Final = 1 << 20
+"""Maximum number of channels in a step; more are most likely a typing error."""
+MAX_DIGITS: Final = 18
+"""Maximum number of digits of a channel index."""
+
+
+def parse_ranges(given: object) -> object:
+    """Parse a text like "3, 7, 12-15" to a tuple of channels; return other values unchanged."""
+    if not isinstance(given, str):
+        return given
+    channels: list[int] = []
+    for part in filter(None, map(str.strip, given.split(","))):
+        first, dash, last = (word.strip() for word in part.partition("-"))
+        numbers = (first, last) if dash else (first,)
+        if not all(number.isascii() and number.isdigit() for number in numbers) or (
+            len(part) > 2 * MAX_DIGITS
+        ):
+            raise ValueError(
+                tr(
+                    "{part!r} is not a list of channels; write numbers and ranges: 3, 7, 12-15",
+                    part=part,
+                )
+            )
+        start, stop = int(first), int(numbers[-1]) + 1
+        if start >= stop:
+            raise ValueError(tr("the range {part} holds no channels", part=part))
+        if len(channels) + stop - start > MAX_CHANNELS:
+            raise ValueError(tr("the range {part} holds too many channels", part=part))
+        channels += range(start, stop)
+    return tuple(channels)
+
+
+def format_ranges(channels: Sequence[int]) -> str:
+    """Return a text of channels and ranges of channels: "3, 7, 12-15"."""
+    parts: list[str] = []
+    for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
+        chunk = [channel for _, channel in run]
+        parts += [f"{chunk[0]}-{chunk[-1]}"] if len(chunk) > 2 else map(str, chunk)
+    return ", ".join(parts)
+
 
 MAX_LIST_LENGTH: Final = 100
 """Maximum length of a list of channels in a recipe file; longer ones are written as ranges."""
@@ -75,6 +131,36 @@ class Channels(Method):
     @field_serializer("channels", when_used="json")
     def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
         return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune the listed channels of each target."""
+        decided = []
+        for target in targets:
+            monitor.advance()
+            decided.append(self._decide(target))
+        return decided
+
+    def _decide(self, target: Target) -> Decision:
+        dim = decisions.dimension(target, self.dim, min_dims=1, flat=FLAT)
+        size, last = target.shape[dim], max(self.channels)
+        if last >= size:
+            raise RecipeError(
+                trn(
+                    "{name} has {count:,} channel along dimension {dim}; channel {channel} does "
+                    "not exist. Use 0 to {last}, or leave it out of the targets.",
+                    "{name} has {count:,} channels along dimension {dim}; channel {channel} does "
+                    "not exist. Use 0 to {last}, or leave it out of the targets.",
+                    size,
+                    name=target.name,
+                    dim=dim,
+                    channel=last,
+                    last=size - 1,
+                )
+            )
+        remaining = decisions.remaining_channels(target, dim)
+        units = predicates.PrunedUnits.listed(self.channels, remaining)
+        cut = predicates.ChannelCut(target.shape, dim, Lazy.of_value(units))
+        return decisions.Decision(cut, int(remaining[units.pruned].sum()))
 
     @property
     def listed_channels(self) -> tuple[int, ...]:

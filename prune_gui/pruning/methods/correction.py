@@ -9,10 +9,14 @@ from pydantic import Field
 
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.files import FileName, FilePath, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.fields import (
+    FieldText,
+    FileName,
+    FilePath,
+    MethodGroup,
+    file_name,
+    path_field,
+)
 
 
 class CorrectionMethod(Method):
@@ -22,8 +26,8 @@ class CorrectionMethod(Method):
     steps, also of those after them; `prune_gui.recipe.correction` computes them on demand.
     """
 
-    unit: ClassVar[Unit] = "entry"
     method_group: ClassVar[MethodGroup] = "correction"
+    corrects: ClassVar[bool] = True
     statistic: ClassVar[str]
     """The recorded statistic that the method needs."""
 
@@ -51,11 +55,10 @@ class Refit(CorrectionMethod):
 
     moments: Annotated[
         FileName,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 'The file second_moments.safetensors of prune_gui.record(model, "second_moments").'
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(label=deferred("Moments"), position=0, show=lambda _, path: file_name(path)),
     ]
@@ -100,10 +103,7 @@ class BiasCorrection(CorrectionMethod):
 
     means: Annotated[
         FileName,
-        Field(
-            description=deferred('The file means.safetensors of prune_gui.record(model, "means").'),
-            json_schema_extra={"format": "path"},
-        ),
+        path_field(deferred('The file means.safetensors of prune_gui.record(model, "means").')),
         FieldText(label=deferred("Means"), position=0, show=lambda _, path: file_name(path)),
     ]
 
@@ -130,11 +130,10 @@ class BatchNormStatistics(CorrectionMethod):
 
     statistics: Annotated[
         FileName,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 'The file batch_norm.safetensors of prune_gui.record(pruned_model, "batch_norm").'
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(label=deferred("Statistics"), position=0, show=lambda _, path: file_name(path)),
     ]

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+import math
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    StrictFloat,
-    StrictInt,
-    model_validator,
-)
+from pydantic import Field, StrictFloat, StrictInt
 
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import Method, RankingScope
-from prune_gui.pruning.methods.channels import (
-    MAX_LIST_LENGTH,
-    listing_text,
-    optional_listing_text,
-    validate_list,
+from prune_gui.pruning import decisions
+from prune_gui.pruning.methods.base import Method
+from prune_gui.pruning.methods.fields import (
+    SCOPE_TEXT,
+    Amount,
+    FieldText,
+    FileName,
+    MaxSparsity,
+    MethodGroup,
+    Of,
+    Unit,
+    file_name,
+    path_field,
 )
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import SCOPE_TEXT, Amount, MaxSparsity, Of, amount_text
-from prune_gui.pruning.methods.files import FileName, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
-from prune_gui.pruning.methods.unit import Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup
-    from prune_gui.pruning.decisions.base import Decision, GroupScores, Target
+    from prune_gui.pruning.decisions.coupled_units import UnitScores
+    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+    from prune_gui.pruning.layouts import CoupledGroup
 
 Space = Literal[
     "ffn",
@@ -101,25 +98,6 @@ ReductionField = Annotated[
 ]
 
 
-def _written(units: tuple[int, ...]) -> list[int] | str:
-    return list(units) if len(units) <= MAX_LIST_LENGTH else format_ranges(units)
-
-
-def _empty_as_none(units: object) -> object:
-    return None if units == "" else units
-
-
-UnitList = Annotated[
-    tuple[StrictInt, ...],
-    BeforeValidator(parse_ranges),
-    Field(max_length=MAX_CHANNELS),
-    AfterValidator(validate_list),
-    PlainSerializer(_written, when_used="json"),
-]
-OptionalUnitList = Annotated[UnitList | None, BeforeValidator(_empty_as_none)]
-"""A list of units, or none. An empty text is none."""
-
-
 class CoupledMethod(Method):
     """Prunes units of coupled groups. A step targets each group whose producing tensors it names.
 
@@ -128,11 +106,13 @@ class CoupledMethod(Method):
 
     unit: ClassVar[Unit] = "unit"
     method_group: ClassVar[MethodGroup] = "coupled"
+    is_coupled: ClassVar[bool] = True
 
     @property
-    @abstractmethod
     def coupled_space(self) -> str | None:
-        """The space of the groups; None for all spaces of single layers."""
+        """The field `space`, if there is one."""
+        space: str | None = dict(self).get("space")
+        return space
 
     def decide_groups(
         self,
@@ -144,17 +124,13 @@ class CoupledMethod(Method):
         """Decide what to prune of each target; a pure function of the arguments.
 
         Args:
-            groups: the groups.
             targets: every tensor of the groups.
-            monitor: receives the progress.
             given: the scores of each group in the file `importance`; () if the method names none.
 
         Raises:
             RecipeError: the method is not applicable; the message names the group or the target.
         """
-        engine = import_module(f"prune_gui.pruning.decisions.{self.name}")  # torch: slow to import
-        decisions: list[Decision] = engine.decide(self, groups, targets, monitor, given)
-        return decisions
+        raise NotImplementedError
 
 
 class Coupled(CoupledMethod):
@@ -243,12 +219,11 @@ class Coupled(CoupledMethod):
     max_sparsity: MaxSparsity = 1.0
     importance: Annotated[
         FileName | None,
-        Field(
-            description=deferred(
+        path_field(
+            deferred(
                 "A file of scores that rank the units: one number per unit under the name of the "
                 "group, such as encoder.layer.0.ffn, or scores of weights by parameter name."
-            ),
-            json_schema_extra={"format": "path"},
+            )
         ),
         FieldText(
             label=deferred("Scores"),
@@ -258,206 +233,93 @@ class Coupled(CoupledMethod):
         ),
     ] = None
 
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return self.space
-
-    @property
-    def ranking_scope(self) -> RankingScope:
-        """Which units share one cut."""
-        return self.scope
-
-
-class DeadUnits(CoupledMethod):
-    """Prune what remains of units without effect, so that the compact form can leave them out.
-
-    A unit has no effect if nothing reads it (its slices of all tensors that consume it are pruned)
-    or if it is always zero (its slices of all others are pruned, with biases and norms). A unit
-    whose weights are pruned and whose bias remains emits a constant, c = f(bias) after the
-    activation function f. It is not pruned, but the compact form can leave it out where the layers
-    that read it take the constant over: bias + W[:, units] c becomes their bias.
-    """
-
-    name: ClassVar[str] = "dead_units"
-    title: ClassVar[str] = deferred("Dead units")
-
-    fold_constants: Annotated[
-        bool,
-        Field(
-            description=deferred(
-                "In the compact form, leave out units that emit a constant, and add it to the "
-                "biases of the next layers where that is exact."
+    def decide_groups(
+        self,
+        groups: Sequence[CoupledGroup],
+        targets: Sequence[Target],
+        monitor: Monitor,
+        given: Sequence[GroupScores] = (),
+    ) -> list[Decision]:
+        """Prune the k units of smallest score in each group, or in all groups together."""
+        members = decisions.Members.of(targets)
+        if given:
+            scores = decisions.scores_from_file(groups, given, members, self.reduction, monitor)
+        else:
+            scores = decisions.norms_of_units(
+                groups, members, self.reduction, float(self.n), monitor
             )
-        ),
-        FieldText(
-            label=deferred("Fold constants"),
-            show=lambda _, on: "" if on else tr("keeps constants"),
-        ),
-    ] = True
+        if self.scope == "global":
+            scores = [self._normalized(own) for own in scores]
+        remaining = [members.remaining_elements(group) for group in groups]
+        numbers, notes = self._numbers(groups, scores, remaining)
+        source = file_name(self.importance) if self.importance else ""
+        pruned = [
+            decisions.lowest_units(elements, own, number, source)
+            for elements, own, number in zip(remaining, scores, numbers, strict=True)
+        ]
+        return decisions.decisions_for(groups, pruned, notes, members, monitor)
 
-    @property
-    def coupled_space(self) -> None:
-        """All spaces of single layers: a token without weights is still a token."""
-        return
-
-
-class ListingMethod(CoupledMethod):
-    """Prunes listed units. Subclasses have the field of the list."""
-
-    @property
-    @abstractmethod
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0; () if a file ranks them."""
-
-
-class ListedOrRanked(ListingMethod):
-    """Prunes listed units of each group, or those of the lowest scores in a file."""
-
-    listing: ClassVar[str]
-    """The name of the field of the list."""
-
-    amount: Annotated[
-        Amount | None,
-        Field(
-            description=deferred(
-                "With a file of scores: a share between 0.0 and 1.0, or a whole number of units."
+    def _numbers(
+        self,
+        groups: Sequence[CoupledGroup],
+        scores: Sequence[UnitScores],
+        remaining: Sequence[NDArray[np.int64]],
+    ) -> tuple[list[int], list[str]]:
+        """Return the number of units to prune of each group, and a note on each."""
+        counts = [int((elements > 0).sum()) for elements in remaining]
+        limits = [
+            decisions.max_prunable(self.max_sparsity, remaining=count, total=group.size)
+            for count, group in zip(counts, groups, strict=True)
+        ]
+        if self.scope == "local":
+            wanted = [
+                decisions.count_units(
+                    self.amount,
+                    self.amount_of,
+                    remaining=count,
+                    total=group.size,
+                    of=lambda group=group: group.label,  # type: ignore[misc]
+                )
+                for count, group in zip(counts, groups, strict=True)
+            ]
+        else:
+            k = decisions.count_units(
+                self.amount,
+                self.amount_of,
+                remaining=sum(counts),
+                total=sum(group.size for group in groups),
+                of=decisions.all_targets,
             )
-        ),
-        FieldText(
-            label=deferred("Amo&unt"),
-            position=3,
-            show=lambda method, amount: "" if amount is None else amount_text(method, amount),
-        ),
-    ] = None
-    importance: Annotated[
-        FileName | None,
-        Field(
-            description=deferred(
-                "A file of scores that rank the units: one number per layer under the name of the "
-                "stack, such as encoder.layer, or one per expert, such as model.layers.0.experts; "
-                "or scores of weights by parameter name."
-            ),
-            json_schema_extra={"format": "path"},
-        ),
-        FieldText(
-            label=deferred("Scores"),
-            placeholder=deferred("none: prune the listed units"),
-            show=lambda _, path: file_name(path),
-        ),
-    ] = None
-    reduction: ReductionField = "mean"
+            if self.uniform:
+                kept = math.ceil((sum(counts) - k) / len(groups))
+                wanted = [max(0, count - kept) for count in counts]
+            else:
+                possible = min(k, sum(limits))
+                selected = decisions.select_lowest(remaining, scores, limits, possible)
+                wanted = [int(units.pruned.sum()) for units in selected]
+        numbers, notes = [], []
+        for count, own_wanted, limit in zip(counts, wanted, limits, strict=True):
+            number, note = self._rounded(count, own_wanted, min(own_wanted, limit))
+            numbers.append(number)
+            notes.append(note)
+        return numbers, notes
 
-    @model_validator(mode="after")
-    def _check_choice(self) -> Self:
-        if bool(self.listed_units) == (self.importance is not None):
-            raise ValueError(
-                tr("name either {field}, or importance and amount", field=self.listing)
+    def _rounded(self, count: int, wanted: int, number: int) -> tuple[int, str]:
+        """Return how many of `count` units to prune so that a multiple is kept, and a note."""
+        kept = -(-(count - number) // self.round_to) * self.round_to
+        rounded = max(0, count - kept)
+        if rounded < number:
+            return rounded, tr(
+                "{count:,} units are kept, a multiple of {number}",
+                count=count - rounded,
+                number=self.round_to,
             )
-        if self.listed_units and self.amount is not None:
-            raise ValueError(tr("amount has no effect on listed units; remove one of them"))
-        if self.importance is not None and self.amount is None:
-            raise ValueError(tr("importance needs amount, the number or share of units to prune"))
-        return self
+        missing = wanted - number
+        return rounded, decisions.cap_note(self.max_sparsity, missing) if missing > 0 else ""
 
-    @classmethod
-    def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
-        """Return the fields of the ranking, if units are listed."""
-        return ListedOrRanked.model_fields if values.get(cls.listing) else ()
-
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0; () if a file ranks them."""
-        return getattr(self, self.listing) or ()
-
-
-class ListedUnits(ListingMethod):
-    """Prune exactly the listed units of every group that the step targets."""
-
-    name: ClassVar[str] = "listed_units"
-    title: ClassVar[str] = deferred("Listed units")
-
-    space: SpaceField = "ffn"
-    units: Annotated[
-        UnitList,
-        Field(description=deferred("Numbers of units, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Numbers"), position=2, show=listing_text),
-    ]
-
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return self.space
-
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0."""
-        return self.units
-
-
-class Layers(ListedOrRanked):
-    """Prune whole layers (blocks) of a network: listed ones, or those of the lowest scores.
-
-    A file of scores (`importance`) has a vector for each stack, such as ``encoder.layer``, with one
-    score >= 0 per layer. Tensors with the names of parameters are possible, too, see `Coupled`.
-    The save form *compact* writes a checkpoint without the layers, with the others renumbered.
-    """
-
-    name: ClassVar[str] = "layers"
-    title: ClassVar[str] = deferred("Layers")
-    listing: ClassVar[str] = "layers"
-
-    layers: Annotated[
-        OptionalUnitList,
-        Field(description=deferred("Numbers of layers, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Layers"), position=2, show=optional_listing_text),
-    ] = None
-    stack: Annotated[
-        Literal["all", "encoder", "decoder", "vision"],
-        Field(description=deferred("Which stack of layers, if a network has two.")),
-        FieldText(
-            label=deferred("Layer stack"),
-            folded=True,
-            choices={
-                "all": deferred("the only one"),
-                "encoder": deferred("encoder"),
-                "decoder": deferred("decoder"),
-                "vision": deferred("image model"),
-            },
-            values={
-                "encoder": deferred("encoder"),
-                "decoder": deferred("decoder"),
-                "vision": deferred("image model"),
-            },
-        ),
-    ] = "all"
-
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return "layers" if self.stack == "all" else f"{self.stack}_layers"
-
-
-class Experts(ListedOrRanked):
-    """Prune whole experts of mixture layers: listed ones, or those of the lowest scores.
-
-    Their rows of the router are pruned, too. A file of scores (`importance`) has a vector for each
-    layer, such as ``model.layers.0.experts``, with one score >= 0 per expert, or tensors with the
-    names of parameters, see `Coupled`; that method can also rank the experts of all layers
-    together. The save form *compact* writes a checkpoint without the experts.
-    """
-
-    name: ClassVar[str] = "experts"
-    title: ClassVar[str] = deferred("Experts")
-    listing: ClassVar[str] = "experts"
-
-    experts: Annotated[
-        OptionalUnitList,
-        Field(description=deferred("Numbers of experts, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Experts"), position=2, show=optional_listing_text),
-    ] = None
-
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return "experts"
+    def _normalized(self, scores: UnitScores) -> UnitScores:
+        finite = scores[scores < math.inf]  # neither infinity nor NaN; no score is negative
+        if self.normalization == "none" or not finite.size:
+            return scores
+        scale = float(finite.mean() if self.normalization == "mean" else finite.max())
+        return scores / scale if scale > 0 else scores

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from prune_gui.language import deferred
+from prune_gui.errors import RecipeError
+from prune_gui.language import deferred, tr
+from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.files import FileName, file_name
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name, path_field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
 
 
 class Identity(Method):
@@ -20,8 +25,11 @@ class Identity(Method):
 
     name: ClassVar[str] = "identity"
     title: ClassVar[str] = deferred("Identity")
-    unit: ClassVar[Unit] = "entry"
     method_group: ClassVar[MethodGroup] = "manual"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune nothing."""
+        return [decisions.Decision(None, 0) for _ in targets]
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with torch."""
@@ -36,15 +44,11 @@ class CustomFromMask(Method):
 
     name: ClassVar[str] = "custom_from_mask"
     title: ClassVar[str] = deferred("Custom mask from a file")
-    unit: ClassVar[Unit] = "entry"
     method_group: ClassVar[MethodGroup] = "manual"
 
     mask: Annotated[
         FileName,
-        Field(
-            description=deferred("A file of masks, one tensor of 0 and 1 per parameter name."),
-            json_schema_extra={"format": "path"},
-        ),
+        path_field(deferred("A file of masks, one tensor of 0 and 1 per parameter name.")),
         FieldText(label=deferred("Mas&ks"), show=lambda _, path: file_name(path)),
     ]
 
@@ -65,6 +69,26 @@ class CustomFromMask(Method):
             values={"zeros": deferred("its zeros")},
         ),
     ] = "mask"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune where the mask is 0; this reads and checks the whole mask."""
+        masks = [target.other(self.mask, "mask") for target in targets]
+        decided = []
+        with monitor.plan(sum(mask.nbytes for mask in masks)):
+            for target, mask in zip(targets, masks, strict=True):
+                cut = predicates.CustomMask(mask)
+                pruned = cut.count(target.remaining_mask, monitor, check=self.take == "mask")
+                if pruned is None:
+                    raise RecipeError(
+                        tr(
+                            "{path}: the mask of {name} holds values other than 0 and 1. To prune "
+                            "the zeros of a checkpoint, set take to zeros.",
+                            path=self.mask,
+                            name=target.name,
+                        )
+                    )
+                decided.append(decisions.Decision(cut, pruned))
+        return decided
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with torch, if they can read the file."""

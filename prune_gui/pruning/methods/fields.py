@@ -1,18 +1,114 @@
-"""The types of the fields that several methods have, with their texts."""
+"""Texts of methods and their fields, and the types of fields that several methods have."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StrictFloat, StrictInt
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StrictFloat,
+    StrictInt,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, tr, trn
 from prune_gui.number_formats import percent
 from prune_gui.pruning.amount import AmountOf
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.unit import count_in_words
 
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FieldText:
+    """The texts of a field, as metadata of its type: ``Annotated[int, FieldText(...)]``.
+
+    Attributes:
+        label: the label in the form, with its mnemonic; a message for `tr`. "": the field's name.
+        placeholder: what an empty field of a file means; a message for `tr`.
+        choices: by value as text, the text of a choice in the form; a message for `tr`. Other
+            values are shown as they are.
+        folded: whether the form shows the field below *More*.
+        position: the position among the fields that the title of a step always contains; None if
+            the title contains the field only where it differs from its default.
+        values: by value as text, the text of a value in the title of a step; a message for `tr`.
+        show: returns the text of a value that `values` does not have, from the method and the
+            value; None for the name of the field and the value.
+    """
+
+    label: str = ""
+    placeholder: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    folded: bool = False
+    position: int | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    show: Callable[[Any, Any], str] | None = None
+
+    def in_title(self, method: object, name: str, value: object) -> str:
+        """Return the text of the value of a field in the title of a step; "" to leave it out."""
+        if message := self.values.get(str(value)):
+            return tr(message)
+        return self.show(method, value) if self.show else f"{name} {value}"
+
+
+def text_of(field_info: FieldInfo) -> FieldText:
+    """Return the texts of a field; those of the outermost annotation if there are several."""
+    texts = [item for item in field_info.metadata if isinstance(item, FieldText)]
+    return texts[-1] if texts else FieldText()
+
+
+Unit = Literal["entry", "channel", "block", "unit"]
+"""What a method prunes as a whole."""
+
+UNITS: Final[dict[Unit, str]] = {
+    "entry": deferred("weights"),
+    "channel": deferred("channels"),
+    "block": deferred("blocks"),
+    "unit": deferred("units"),
+}
+"""Names of the units; messages for `tr`."""
+
+
+def count_in_words(unit: Unit, count: int) -> str:
+    """Return a number of units: "1,200 weights"."""
+    match unit:
+        case "channel":
+            return trn("{count:,} channel", "{count:,} channels", count)
+        case "block":
+            return trn("{count:,} block", "{count:,} blocks", count)
+        case "unit":
+            return trn("{count:,} unit", "{count:,} units", count)
+        case "entry":
+            return trn("{count:,} weight", "{count:,} weights", count)
+
+
+MethodGroup = Literal[
+    "elements", "channels", "coupled", "patterns", "manual", "correction", "plugins"
+]
+"""What a method prunes, who selects it, or where the method comes from."""
+
+GROUPS: Final[dict[MethodGroup, str]] = {
+    "elements": deferred("Elements"),
+    "channels": deferred("Channels"),
+    "coupled": deferred("Coupled units"),
+    "patterns": deferred("Patterns"),
+    "manual": deferred("By hand"),
+    "correction": deferred("Correction"),
+    "plugins": deferred("Plug-ins"),
+}
+"""Titles of the groups in their order in the window; messages for `tr`."""
+
+RankingScope = Literal["local", "global", "row", "group"]
+"""The units that are ranked together: those of a target, of all targets, of a row, of a group."""
 ChannelDim = int | Literal["output", "input"]
 """A dimension, or the one of the output or input channels; which it is depends on the layer."""
 
@@ -162,3 +258,115 @@ Tail = Annotated[
         values={"keep": deferred("tail keep")},
     ),
 ]
+ElementScore = Annotated[
+    Literal["magnitude", "balanced", "ria"],
+    Field(
+        description=deferred(
+            "What ranks a weight: magnitude, its absolute value; balanced, the same, divided by "
+            "the square roots of the root mean squares of its row and of its column; ria, its "
+            "share of its row plus its share of its column."
+        )
+    ),
+    FieldText(
+        label=deferred("Rank by"),
+        folded=True,
+        choices={
+            "magnitude": deferred("magnitude: the absolute value"),
+            "balanced": deferred("balanced: relative to row and column"),
+            "ria": deferred("ria: shares of row and column"),
+        },
+        values={"balanced": deferred("balanced"), "ria": deferred("RIA")},
+    ),
+]
+
+
+class FilePath(str):
+    """The path of a file, absolute within a recipe; `written` does not affect equality."""
+
+    __slots__ = ("written",)
+
+    written: str
+
+    @classmethod
+    def of(cls, written: str, folder: Path) -> FilePath:
+        """Return the path of a file that a recipe in `folder` names.
+
+        Raises:
+            OSError: `folder` is relative, and the working folder was deleted.
+        """
+        path = cls((folder / written).absolute())
+        path.written = written
+        return path
+
+    @property
+    def in_full(self) -> FilePath:
+        """The same path, written as absolute path."""
+        return FilePath.of(str(self), Path())
+
+    def seen_from(self, folder: Path) -> FilePath:
+        """Return the same path for a recipe in `folder`, written as absolute path if necessary."""
+        return self if FilePath.of(self.written, folder) == self else self.in_full
+
+
+def _written(path: str) -> str:
+    return path.written if isinstance(path, FilePath) else path
+
+
+def _validate_path(
+    given: Any,  # noqa: ANN401 - not validated yet
+    handler: ValidatorFunctionWrapHandler,
+    info: ValidationInfo,
+) -> FilePath:
+    """Validate a path; the validation context is the folder of the recipe.
+
+    Methods in recipes have that context. Without it, the path is unchanged.
+    """
+    text: str = handler(given)
+    if isinstance(given, FilePath):
+        return given
+    if info.context is None:
+        path = FilePath(text)
+        path.written = text
+        return path
+    try:
+        return FilePath.of(text, info.context)
+    except OSError as error:
+        raise ValueError(tr("the current folder does not exist; write the path in full")) from error
+
+
+FileName = Annotated[
+    str,
+    WrapValidator(_validate_path),
+    PlainSerializer(_written, return_type=str, when_used="json"),
+]
+"""The type of a field that names a file: a `FilePath`; JSON has its `written` form."""
+
+
+def path_field(description: str, kind: str = "path") -> Any:  # noqa: ANN401 - as of pydantic
+    """Return the metadata of a field that names a file; the form has a button to choose it."""
+    return Field(description=description, json_schema_extra={"format": kind})
+
+
+OPTIMIZER: Final = "optimizer"
+"""In place of a file of scores: those of the optimizer in the checkpoint."""
+
+
+def _validate_scores(
+    given: Any,  # noqa: ANN401 - not validated yet
+    handler: ValidatorFunctionWrapHandler,
+    info: ValidationInfo,
+) -> str:
+    return OPTIMIZER if given == OPTIMIZER else _validate_path(given, handler, info)
+
+
+ScoresName = Annotated[
+    str,
+    WrapValidator(_validate_scores),
+    PlainSerializer(_written, return_type=str, when_used="json"),
+]
+"""The type of a field that names a file of scores: a `FilePath`, or `OPTIMIZER`."""
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a path of any operating system."""
+    return path.replace("\\", "/").rpartition("/")[2]

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
+from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import RankingScope, ScoredMethod
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.fields import Dim, Tail
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning import decisions, predicates, selection
+from prune_gui.pruning.methods.base import ScoredMethod
+from prune_gui.pruning.methods.fields import Dim, FieldText, MethodGroup, RankingScope, Tail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.predicates.element_cuts import NMCut
+
+FLAT: Final = deferred(
+    "{name} has shape {shape}; pruning groups needs at least one dimension. Leave it out of the "
+    "targets, or use an unstructured method."
+)
+UNEVEN: Final = deferred(
+    "{name} has shape {shape}: {length:,} elements along dimension {dim} do not divide into groups "
+    "of {m}. Set tail to keep to leave the last {rest} unpruned, or leave it out of the targets."
+)
+UNEVEN_AS_ONE: Final = deferred(
+    "{name} has shape {shape}: {length:,} elements along dimension {dim} and those after it do not "
+    "divide into groups of {m}. Set tail to keep to leave the last {rest} unpruned, or leave it "
+    "out of the targets."
+)
 
 
 class NM(ScoredMethod):
@@ -25,7 +45,6 @@ class NM(ScoredMethod):
 
     name: ClassVar[str] = "n_m"
     title: ClassVar[str] = deferred("n:m")
-    unit: ClassVar[Unit] = "entry"
     method_group: ClassVar[MethodGroup] = "patterns"
 
     n: Annotated[
@@ -76,3 +95,39 @@ class NM(ScoredMethod):
     def ranking_scope(self) -> RankingScope:
         """Each group has a cut of its own."""
         return "group"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Compute the counts of unpruned targets from shapes; count the elements of others."""
+        cuts = [self._cut(target) for target in targets]
+        decided = []
+        with monitor.plan(sum(target.size for target in targets if target.remaining_mask)):
+            for target, cut in zip(targets, cuts, strict=True):
+                monitor.advance()
+                decided.append(decisions.Decision(cut, cut.total(target.size, monitor)))
+        return decided
+
+    def _cut(self, target: Target) -> NMCut:
+        dim = decisions.dimension(target, self.dim, min_dims=1, flat=FLAT)
+        _, along, after = target.layout.around(dim, target.shape)
+        flatten = self.flatten
+        if isinstance(self.dim, str):  # groups have no channels of the other kind
+            others = target.layout.input_dim if self.dim == "output" else target.layout.output_dim
+            flatten = flatten and others < dim
+        length, inner = (along * after, 1) if flatten else (along, after)
+        if length % self.m and self.tail == "refuse":
+            raise RecipeError(
+                tr(
+                    UNEVEN_AS_ONE if flatten else UNEVEN,
+                    name=target.name,
+                    shape=list(target.shape),
+                    length=length,
+                    dim=dim,
+                    m=self.m,
+                    rest=length % self.m,
+                )
+            )
+        keys = selection.ScoreKeys.of(decisions.target_scores(self, target))
+        ranking = selection.Ranking(keys, target.remaining_mask)
+        return predicates.NMCut(
+            ranking, predicates.NMGroups(self.m, length, inner), self.m - self.n
+        )

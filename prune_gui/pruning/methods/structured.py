@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from prune_gui.language import deferred
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import RankingScope, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed, torch_dim
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.errors import RecipeError
+from prune_gui.language import deferred, tr
+from prune_gui.pruning import decisions, norms, selection
+from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod, ScoreKind
+from prune_gui.pruning.methods.fields import (
+    Dim,
+    MaxSparsity,
+    MethodGroup,
+    Norm,
+    Of,
+    Scope,
+    Seed,
+    Unit,
+    torch_dim,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions.units import Units
+
+FLAT: Final = deferred(
+    "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
+    "targets, or use an unstructured method."
+)
 
 
 class ChannelMethod(AllocatedMethod):
@@ -24,10 +48,9 @@ class ChannelMethod(AllocatedMethod):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
 
-    @property
-    def ranking_scope(self) -> RankingScope:
-        """Which channels share one cut."""
-        return self.scope
+    def _dimension(self, target: Target) -> int:
+        """Return the dimension of a target whose channels are pruned, not negative."""
+        return decisions.dimension(target, self.dim, min_dims=2, flat=FLAT)
 
 
 class LnStructured(ScoredMethod, ChannelMethod):
@@ -42,6 +65,45 @@ class LnStructured(ScoredMethod, ChannelMethod):
     title: ClassVar[str] = deferred("Ln structured")
 
     n: Norm = 2
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune the k channels of smallest norm among those with a remaining element."""
+        return decisions.select_units([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        dim, scores = self._dimension(target), decisions.target_scores(self, target)
+        if self.n == "nuc" and len(target.shape) != 3:
+            raise RecipeError(
+                tr(
+                    "{name} has {dims} dimensions; n='nuc' needs 3, so that each channel is a "
+                    "matrix. Leave it out of the targets, or use n='fro' or a number.",
+                    name=target.name,
+                    dims=len(target.shape),
+                )
+            )
+
+        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+            found = norms.score_norms(scores, target.remaining_mask, self.n, dim, monitor=monitor)
+            scale = self._scale(target.size // target.shape[dim])
+            ranks: NDArray[np.floating[Any]] = found.numpy() / scale
+            return ranks
+
+        return decisions.channel_units(target, dim, rank, scores.nbytes)
+
+    def _scale(self, elements: int) -> float:
+        """Return by what norms of channels are divided before layers are compared."""
+        if self.scope == "local":
+            return 1.0
+        if self.n == "nuc":
+            raise RecipeError(
+                tr(
+                    "n='nuc' cannot rank the channels of several layers together: they have no "
+                    "common scale. Use scope local, or n='fro'."
+                )
+            )
+        p = 2.0 if self.n == "fro" else float(self.n)
+        scale: float = elements ** (1 / p if p else 1)
+        return scale
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with torch, unless an option is one that it lacks."""
@@ -66,3 +128,15 @@ class RandomStructured(ChannelMethod):
     def score_kind(self) -> ScoreKind:
         """Random numbers rank the channels."""
         return "random"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune k random channels among those with a remaining element."""
+        return decisions.select_units([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        dim = self._dimension(target)
+        channels = target.shape[dim]
+        keys = selection.RandomKeys(self.seed, target.name, channels)
+        return decisions.channel_units(
+            target, dim, lambda _: keys.bits(0, channels).astype("float64")
+        )

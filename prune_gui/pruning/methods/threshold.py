@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
+from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting
-from prune_gui.pruning.methods.field_text import FieldText
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning import decisions, predicates, selection
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.methods.base import DraggedCut, ScoredMethod, Setting
+from prune_gui.pruning.methods.fields import FieldText
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.selection.scores import Scores
 
 SIGNIFICANT_DIGITS: Final = 6
 """Digits of a threshold that was dragged."""
@@ -36,8 +44,6 @@ class Threshold(ScoredMethod):
 
     name: ClassVar[str] = "threshold"
     title: ClassVar[str] = deferred("Threshold")
-    unit: ClassVar[Unit] = "entry"
-    method_group: ClassVar[MethodGroup] = "elements"
 
     value: Annotated[
         float,
@@ -80,3 +86,38 @@ class Threshold(ScoredMethod):
         if self.relative_to == "std":
             score /= cut.standard_deviation() or 1.0
         return "value", float(f"{score:.{SIGNIFICANT_DIGITS}g}")
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Cut each target at the threshold, and count the elements below it."""
+        scores = [decisions.target_scores(self, target) for target in targets]
+        total_work = sum(selection.work(selection.ScoreKeys.of(own)) for own in scores)
+        if self.relative_to == "std":
+            total_work += sum(own.nbytes for own in scores)
+        with monitor.plan(total_work):
+            return [
+                self._decide(target, own, monitor)
+                for target, own in zip(targets, scores, strict=True)
+            ]
+
+    def _decide(self, target: Target, scores: Scores, monitor: Monitor) -> Decision:
+        value = self.value
+        if self.relative_to == "std":
+            deviation = selection.standard_deviation(scores, monitor)
+            if not math.isfinite(deviation):
+                raise RecipeError(
+                    tr(
+                        "{name} has no standard deviation: at least two finite weights are "
+                        "required, and no square may overflow. Set relative_to to absolute, or "
+                        "leave it out of the targets.",
+                        name=target.name,
+                    )
+                )
+            value *= deviation
+        keys = selection.ScoreKeys.of(scores)
+        ranking = selection.Ranking(
+            keys, target.remaining_mask, histogram_cache=target.histogram_cache
+        )
+        threshold = keys.first_key(value)
+        [counts] = selection.count_below([ranking], threshold, monitor)
+        cut = Lazy.of_value(selection.Cut(threshold, -1, counts.below, counts.non_finite))
+        return decisions.Decision(predicates.ElementCut(ranking, cut), counts.below)

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from prune_gui.language import deferred
-from prune_gui.pruning.methods.allocation import AllocatedMethod
-from prune_gui.pruning.methods.base import Method, RankingScope, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RowScope, Seed
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning import decisions, selection
+from prune_gui.pruning.methods.base import AllocatedMethod, Method, ScoredMethod, ScoreKind
+from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RankingScope, RowScope, Seed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, Target
 
 
 class RankedMethod(AllocatedMethod):
     """Prunes the lowest-ranked elements per row, per target, or of all targets together."""
 
-    unit: ClassVar[Unit] = "entry"
-    method_group: ClassVar[MethodGroup] = "elements"
-
     scope: RowScope = "local"
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
 
-    @property
-    def ranking_scope(self) -> RankingScope:
-        """Which elements share one cut."""
-        return self.scope
-
 
 class OverallMethod(Method):
     """Prunes an exact number of elements of all targets together."""
-
-    unit: ClassVar[Unit] = "entry"
-    method_group: ClassVar[MethodGroup] = "elements"
 
     amount: Amount = 0.5
     amount_of: Of = "remaining"
@@ -53,6 +46,11 @@ class L1Unstructured(ScoredMethod, RankedMethod):
 
     name: ClassVar[str] = "l1_unstructured"
     title: ClassVar[str] = deferred("L1 unstructured")
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Rank the elements by absolute score."""
+        scores = [decisions.target_scores(self, target) for target in targets]
+        return decisions.decide_scored(self, targets, scores, monitor)
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with torch, unless an option is one that it lacks."""
@@ -81,3 +79,8 @@ class RandomUnstructured(RankedMethod):
     def score_kind(self) -> ScoreKind:
         """Random numbers rank the elements."""
         return "random"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Rank the elements by random keys, which depend on the seed and the name of the target."""
+        keys = [selection.RandomKeys(self.seed, target.name, target.size) for target in targets]
+        return decisions.decide_ranked(self, targets, keys, monitor)

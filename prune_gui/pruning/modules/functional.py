@@ -10,18 +10,34 @@ They raise the errors of `BasePruningMethod.apply` and of the method.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import and_
+
+import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
-from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.computed import MASK
-from prune_gui.pruning.modules.custom import CustomFromMask
-from prune_gui.pruning.modules.masking import keep
-from prune_gui.pruning.modules.reparametrization import pruning_hooks, unchanged_on_error
-from prune_gui.pruning.modules.structured import LnStructured, RandomStructured
-from prune_gui.pruning.modules.unstructured import Identity, L1Unstructured, RandomUnstructured
+from prune_gui.pruning.modules.channel_methods import LnStructured, RandomStructured
+from prune_gui.pruning.modules.element_methods import (
+    CustomFromMask,
+    Identity,
+    L1Unstructured,
+    RandomUnstructured,
+    magnitudes,
+    ranks_elements,
+)
+from prune_gui.pruning.modules.masking import is_plain, keep
+from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
+from prune_gui.pruning.modules.reparametrization import (
+    MASK,
+    PrunedTensor,
+    pruning_hooks,
+    unchanged_on_error,
+)
 from prune_gui.pruning.norms.orders import Order
+from prune_gui.pruning.selection.keys import ranking_dtype
 
 
 def identity(module: nn.Module, name: str) -> nn.Module:
@@ -169,3 +185,140 @@ def is_pruned(module: nn.Module) -> bool:
         for submodule in module.modules()
         for hook in submodule._forward_pre_hooks.values()
     )
+
+
+Key = tuple[nn.Module, str]
+
+
+def global_unstructured(
+    parameters: Iterable[Key],
+    pruning_method: Callable[..., BasePruningMethod],
+    importance_scores: dict[Key, Tensor] | None = None,
+    **kwargs: object,
+) -> None:
+    """Prune several parameters in one step that ranks all their elements together.
+
+    Of equal elements, those of earlier parameters are pruned first; torch leaves this open. Unlike
+    torch, this accepts a generator, counts a parameter once even if it is listed twice, and makes
+    one mask for a parameter that several modules share. A call that fails changes no module.
+
+    Args:
+        parameters: pairs of a module and the name of a parameter of it.
+        pruning_method: a class of methods with `PRUNING_TYPE = "unstructured"`, ours or torch's.
+        importance_scores: per pair, scores of the parameter's shape, ranked instead of its weights.
+        **kwargs: arguments of the method's constructor, such as `amount`: a share of all remaining
+            elements, or a whole number of them.
+
+    Raises:
+        TypeError: `parameters` are no pairs, `importance_scores` not a dictionary, or the method
+            not unstructured.
+        ValueError: there are no parameters, or fewer elements than `amount`.
+        AttributeError, KeyError, AssertionError: as `BasePruningMethod.apply`.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(10, 4), nn.Linear(4, 1))
+        >>> pairs = [(layer, "weight") for layer in net]
+        >>> global_unstructured(pairs, pruning_method=L1Unstructured, amount=10)
+        >>> sum(int((layer.weight_mask == 0).sum()) for layer in net)
+        10
+    """
+    pairs = _pairs(parameters)
+    scores_by_key = {} if importance_scores is None else importance_scores
+    if not isinstance(scores_by_key, dict):
+        raise TypeError("importance_scores must be a dictionary from (module, name) to a tensor.")
+    method = pruning_method(**kwargs)
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError(
+            f"{pruning_method} is of type {method.PRUNING_TYPE!r}; only unstructured methods can "
+            "rank the elements of several parameters together."
+        )
+    tied = _find_distinct(pairs)
+    masks = _masks(method, tied, scores_by_key)
+    with unchanged_on_error(*(tensor.module for aliases in tied for tensor in aliases)):
+        for aliases, mask in zip(tied, masks, strict=True):
+            for tensor in aliases:
+                custom = CustomFromMask(mask.to(tensor.orig.device))
+                tensor.store(tensor.mask_without(custom.mask), custom.as_hook(tensor))
+
+
+def _pairs(parameters: object) -> list[Key]:
+    """Return what the caller passed as pairs."""
+    if isinstance(parameters, Iterable) and not isinstance(parameters, (str, nn.Module, Tensor)):
+        pairs = list(parameters)
+        for pair in pairs:
+            if not (
+                isinstance(pair, (tuple, list))
+                and len(pair) == 2
+                and isinstance(pair[0], nn.Module)
+                and isinstance(pair[1], str)
+            ):
+                break
+        else:
+            return [(module, name) for module, name in pairs]
+        found = f"{_kind(pair)} in a {type(parameters).__name__}"
+    else:
+        found = _kind(parameters)
+    raise TypeError(
+        "parameters must be pairs of a module and the name of a parameter of it, such as "
+        f'[(model.fc1, "weight"), (model.fc2, "weight")], but there is {found}. For all linear '
+        'layers of a model: [(module, "weight") for module in model.modules() if '
+        "isinstance(module, torch.nn.Linear)]."
+    )
+
+
+def _kind(found: object) -> str:
+    """Return the types of an argument in words."""
+    if isinstance(found, (tuple, list)):
+        return f"a {type(found).__name__} of ({', '.join(type(part).__name__ for part in found)})"
+    return f"a {type(found).__name__}"
+
+
+def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
+    """Return each distinct parameter once, in order, with all its aliases."""
+    tied: dict[int, list[PrunedTensor]] = {}
+    for module, name in dict.fromkeys((module, name) for module, name in parameters):
+        tensor = PrunedTensor.find(module, name)
+        tied.setdefault(id(tensor.orig), []).append(tensor)
+    if not tied:
+        raise ValueError("No parameters were given; there is nothing to prune.")
+    return list(tied.values())
+
+
+def _masks(
+    method: BasePruningMethod,
+    tied: Sequence[Sequence[PrunedTensor]],
+    scores_by_key: Mapping[Key, Tensor],
+) -> Iterator[Tensor]:
+    """Yield the mask of each parameter, of its shape."""
+    values = [_values(aliases, scores_by_key) for aliases in tied]
+    if ranks_elements(method) and all(map(is_plain, values)):
+        yield from method.kept_elements(values, [_remaining(aliases) for aliases in tied])
+        return
+    mask = _concatenate(reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied)
+    scores = _concatenate(values)
+    mask = mask_on_top(method, scores, mask.to(scores))
+    for own_values, own_mask in zip(
+        values, torch.split(mask, [v.numel() for v in values]), strict=True
+    ):
+        yield own_mask.view(own_values.shape)
+
+
+def _remaining(aliases: Sequence[PrunedTensor]) -> Tensor | None:
+    """Return where all aliases of a parameter remain; None if none of them is pruned."""
+    masks = [mask for mask in (tensor.remaining() for tensor in aliases) if mask is not None]
+    return reduce(and_, masks) if masks else None
+
+
+def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:
+    """Return the values to rank of one parameter, given under any of its aliases."""
+    for tensor in aliases:
+        if (tensor.module, tensor.name) in scores_by_key:
+            return tensor.values(scores_by_key[tensor.module, tensor.name])
+    return aliases[0].values()
+
+
+def _concatenate(tensors: Iterable[Tensor]) -> Tensor:
+    """Return all elements of all tensors as one vector, on the device of the first."""
+    vectors = [magnitudes(tensor).reshape(-1) for tensor in tensors]
+    dtype = ranking_dtype({vector.dtype for vector in vectors})
+    return torch.cat([vector.to(vectors[0].device, dtype) for vector in vectors])

@@ -46,11 +46,7 @@ def mask_product(mask: Tensor, kept: Tensor) -> Tensor:
 
 
 def mask_like(like: Tensor, kept: Tensor) -> Tensor:
-    """Return a mask in the dtype, device and memory format of `like`, 1 where `kept` is True.
-
-    Args:
-        kept: boolean; of the same shape, or to be broadcast to it.
-    """
+    """Return a mask in the dtype, device and memory format of `like`, 1 where `kept` is True."""
     mask = torch.empty_like(like, requires_grad=False)
     if _is_fast(like, kept):
         [one] = raw_bits(torch.ones(1, dtype=mask.dtype))

@@ -67,11 +67,7 @@ class Norm(Protocol):
         """Return the norms of whole channels as float64."""
 
     def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
-        """Return which channels may be inexact, because powers are too small or too large.
-
-        Args:
-            dtype: type of the elements.
-        """
+        """Return which channels may be inexact, because powers are too small or too large."""
 
 
 def norm_of_order(n: Order) -> Norm:

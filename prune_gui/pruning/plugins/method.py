@@ -19,11 +19,9 @@ from prune_gui.errors import PluginError, RecipeError
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target, all_targets
-from prune_gui.pruning.methods.base import Method, RankingScope
-from prune_gui.pruning.methods.fields import Scope, Seed
-from prune_gui.pruning.methods.method_group import MethodGroup
-from prune_gui.pruning.methods.unit import Unit
+from prune_gui.pruning.decisions.target import Decision, Target, all_targets
+from prune_gui.pruning.methods.base import Method
+from prune_gui.pruning.methods.fields import MethodGroup, RankingScope, Scope, Seed, Unit
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.fields import field_of

@@ -25,8 +25,7 @@ from torch import Tensor
 from torch.nn.utils import prune as reference
 
 from prune_gui.errors import one_line
-from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.stacking import mask_on_top
+from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS
 from prune_gui.pruning.plugins.faults import MAX_TEXT_LENGTH, Fault, Raised
 from prune_gui.pruning.plugins.fields import describe, validators

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.kernels import batched as batched_kernels
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.batched_sort import SortedKeys
 from prune_gui.pruning.selection.keys import (
     Bits,
+    KeysLike,
     KeySource,
+    Ranking,
     RemainingMask,
     are_compatible,
     concatenated_bits,
@@ -34,7 +36,6 @@ from prune_gui.pruning.selection.radix_select import (
     mark_codes,
     work,
 )
-from prune_gui.pruning.selection.ranking import Ranking
 
 MAX_BATCH_TENSORS: Final = 4096
 """Maximum number of tensors in a batch: some milliseconds of work, so that Cancel is prompt."""
@@ -62,7 +63,7 @@ def mark_batched(
 ) -> None:
     """Apply `mark_codes` to whole concatenated tensors."""
     if all(are_compatible(keys, every[0]) for keys in every):
-        _mark_each(_ConcatenatedKeys(tuple(every), bounds), cuts, bounds, step, codes)
+        _mark_each(_ConcatenatedKeys(every[0], tuple(every), bounds), cuts, bounds, step, codes)
         return
     for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
         mark_codes(keys, cut, 0, step, codes[start:stop])
@@ -96,15 +97,12 @@ def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
     bounds = np.cumsum([0, *(own.size for own in keys)])
     masks = tuple(ranking.remaining_mask for ranking in batch)
     remaining_mask = None if masks.count(None) == len(masks) else _ConcatenatedMasks(masks, bounds)
-    return Ranking(_ConcatenatedKeys(keys, bounds), remaining_mask), bounds
+    return Ranking(_ConcatenatedKeys(keys[0], keys, bounds), remaining_mask), bounds
 
 
 def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of prunable elements of each ranking, given those of remaining ones."""
-    limits = [
-        ranking.keys.size if ranking.max_pruned is None else ranking.max_pruned for ranking in batch
-    ]
-    return np.minimum(np.array(limits, np.int64), remaining)
+    return np.minimum(np.array([ranking.limit for ranking in batch], np.int64), remaining)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,7 +110,6 @@ class _Group:
     """A batch of rankings that are cut as one.
 
     Attributes:
-        ranking: all of them as one.
         bounds: the start of each, and the end of the last one; None for a single ranking.
         limits: the cut of each that prunes its `most` elements; None if no ranking has a limit.
     """
@@ -129,7 +126,7 @@ def _group(batch: Sequence[Ranking], monitor: Monitor) -> _Group:
     ranking, bounds = concatenate(batch)
     if not _has_limits(batch):
         return _Group(ranking, bounds)
-    monitor.advance(ranking.keys.size * ranking.keys.width)
+    monitor.advance(ranking.nbytes)
     sorted_keys = SortedKeys.of(ranking.keys, ranking.remaining_mask, bounds)
     limits = tuple(sorted_keys.cut(prunable_counts(batch, sorted_keys.remaining)))
     remaining_mask = _MaskWithinLimits(ranking, bounds, limits)
@@ -143,54 +140,27 @@ def _has_limits(batch: Sequence[Ranking]) -> bool:
 
 def _extra_bytes(batch: Sequence[Ranking]) -> int:
     """Return the number of bytes that are read in addition to those of `find_cuts`."""
-    nbytes = sum(ranking.keys.size * ranking.keys.width for ranking in batch)
+    nbytes = sum(ranking.nbytes for ranking in batch)
     return (len(batch) > 1) * (1 + _has_limits(batch)) * nbytes
 
 
 @dataclass(frozen=True, eq=False)
-class _ConcatenatedKeys:
-    """The concatenated keys of tensors whose keys are compatible.
-
-    Attributes:
-        members: the keys of each tensor.
-        bounds: int64, the start of each tensor, and the end of the last one.
-    """
+class _ConcatenatedKeys(KeysLike):
+    """The concatenated keys of tensors whose keys are compatible."""
 
     members: tuple[KeySource, ...]
     bounds: NDArray[np.int64]
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return int(self.bounds[-1])
 
     @property
-    def width(self) -> int:
-        """Bytes per key."""
-        return self.members[0].width
-
-    @property
-    def magnitude(self) -> int:
-        """Bit mask of the bits that make the key."""
-        return self.members[0].magnitude
-
-    @cached_property
-    def first_non_finite(self) -> int | None:
-        """The lowest key of a non-finite number; None if there is none."""
-        return self.members[0].first_non_finite
-
-    @cached_property
     def first_nan(self) -> int | None:
-        """The lowest key of a NaN; None if NaN has at most one key."""
-        return self.members[0].first_nan
+        return self.model.first_nan
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat indices [start, stop)."""
         return concatenated_bits(self.members)[start:stop]
-
-    def value(self, key: int) -> float:
-        """Return the number of a key."""
-        return self.members[0].value(key)
 
 
 @runtime_checkable
@@ -270,7 +240,7 @@ def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
     ranking, bounds = group.ranking, group.bounds
     if bounds is None:
         return [cut]
-    monitor.advance(ranking.keys.size * ranking.keys.width)
+    monitor.advance(ranking.nbytes)
     keys = with_equal_nans(ranking.keys, cut.threshold)
     bits = keys.bits(0, keys.size)
     key, first = bits.dtype.type, ranking.keys.first_non_finite
@@ -278,7 +248,7 @@ def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
     key_kernels.count_cut_of_each(
         bits,
         key(keys.magnitude),
-        None if ranking.remaining_mask is None else ranking.remaining_mask(0, keys.size),
+        ranking.mask(0, keys.size),
         bounds,
         key(cut.threshold),
         cut.last_tie,
@@ -302,3 +272,67 @@ def _lower(cut: Cut, limit: Cut) -> Cut:
     if (limit.threshold, limit.last_tie) < (cut.threshold, cut.last_tie):
         return limit
     return replace(cut, non_finite=limit.non_finite)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SortedKeys:
+    """The keys of concatenated tensors.
+
+    Attributes:
+        keys: in the order of the elements; all NaNs have the same key.
+        ranked: the keys of each tensor ascending; those of remaining elements first.
+        non_finite: int64, the number of those with a non-finite score.
+    """
+
+    keys: Bits
+    remaining_mask: NDArray[np.bool_] | None
+    bounds: NDArray[np.int64]
+    ranked: Bits
+    remaining: NDArray[np.int64]
+    non_finite: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, source: KeySource, remaining_mask: RemainingMask | None, bounds: NDArray[np.int64]
+    ) -> SortedKeys:
+        """Read and sort the keys of all tensors."""
+        size, first = source.size, source.first_non_finite
+        bits = with_equal_nans(source, source.magnitude).bits(0, size)
+        keys: Bits = bits & bits.dtype.type(source.magnitude)
+        mask = None if remaining_mask is None else remaining_mask(0, size)
+        ranked = keys.copy() if mask is None else np.where(mask, keys, np.iinfo(keys.dtype).max)
+        _sort(ranked, bounds)
+        remaining = np.diff(bounds) if mask is None else _count(mask, bounds)
+        non_finite = np.zeros_like(remaining)
+        if first is not None:
+            non_finite = _count(ranked >= first, bounds) - (np.diff(bounds) - remaining)
+        return cls(keys, mask, bounds, ranked, remaining, non_finite)
+
+    def cut(self, units: NDArray[np.int64]) -> list[Cut]:
+        """Return the cut of each tensor that prunes its `units` lowest keys.
+
+        Of equal keys those of lower flat index are pruned first.
+        """
+        thresholds = np.zeros(len(units), self.keys.dtype)
+        last_ties = np.full(len(units), -1, np.int64)
+        batched_kernels.cut_each(
+            self.keys, self.remaining_mask, self.ranked, self.bounds, units, thresholds, last_ties
+        )
+        columns = (thresholds, last_ties, units, self.non_finite)
+        return [Cut(*own) for own in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
+    """Sort the keys of each tensor in place; tensors of equal size are sorted in one call."""
+    sizes = np.diff(bounds)
+    for size in np.unique(sizes):
+        if np.all(sizes == size):
+            keys.reshape(-1, max(size, 1)).sort(axis=1)
+            return
+        indices = bounds[:-1][sizes == size, np.newaxis] + np.arange(size)
+        keys[indices] = np.sort(keys[indices], axis=1)
+
+
+def _count(marked: NDArray[np.bool_], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of marked elements of each tensor."""
+    return np.diff(np.concatenate([[0], np.cumsum(marked)])[bounds])

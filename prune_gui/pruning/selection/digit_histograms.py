@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.chunk_spans import blocks, chunk_spans
 from prune_gui.pruning.selection.histogram_cache import (
     EMPTY_HISTOGRAM,
     MAX_GROUPED_BYTES,
@@ -24,8 +23,7 @@ from prune_gui.pruning.selection.histogram_cache import (
     GroupedSpan,
     LRUCache,
 )
-from prune_gui.pruning.selection.keys import Bits
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.keys import Bits, Ranking, blocks, chunk_spans
 
 DIGIT_BITS: Final = 16
 MIN_GROUPED_ELEMENTS: Final = 1 << 20
@@ -45,12 +43,9 @@ def digit_histograms(
     """Return the histograms of the digit below bit `above`, and whether all were cached.
 
     Args:
-        above: the bit above the digit.
         prefixes: the leading bits of the keys to count, by index of the ranking.
-        monitor: gets the number of bytes read.
         group: whether to group the last digits of 32-bit keys, or to use them if they are grouped.
     """
-    width = rankings[0].keys.width
     cache_keys = [
         (own.keys, own.remaining_mask, above, prefixes[i]) for i, own in enumerate(rankings)
     ]
@@ -63,54 +58,33 @@ def digit_histograms(
         grouped = []  # they would evict each other
 
     tasks = [
-        _SpanCount(index, rankings[index], shift, above, prefixes[index], *span)
+        (index, rankings[index], shift, above, prefixes[index], *span)
         for index in sorted(set(to_count) - set(grouped))
         for span in chunk_spans(rankings[index].keys)
     ]
     histograms = [histogram or EMPTY_HISTOGRAM for histogram in cached]
-    counted = parallel.spread(_SpanCount.run, tasks, monitor)
+    counted = parallel.spread(_count_span, tasks, monitor)
     for index, parts in groupby(counted, key=itemgetter(0)):
         histograms[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
     for index in grouped:
         histograms[index] = _grouped_histogram(rankings[index], prefixes[index])
-        monitor.advance(rankings[index].keys.size * width)
+        monitor.advance(rankings[index].nbytes)
     for i, cache in enumerate(caches):
         if cached[i] is not None:
-            monitor.advance(rankings[i].keys.size * width)
+            monitor.advance(rankings[i].nbytes)
         elif cache is not None:
             cache.put(cache_keys[i], histograms[i])
     return histograms, not to_count
 
 
-@dataclass(frozen=True, slots=True)
-class _SpanCount:
-    """The task to count a digit in one span of a ranking.
-
-    Attributes:
-        index: of the ranking.
-        ranking: the elements.
-        shift: the lowest bit of the digit.
-        above: the bit above the digit.
-        prefix: the leading bits of the keys to count.
-        start: the first flat index.
-        stop: the flat index after the last.
-    """
-
-    index: int
-    ranking: Ranking
-    shift: int
-    above: int
-    prefix: int
-    start: int
-    stop: int
-
-    def run(self, monitor: Monitor) -> tuple[int, DigitHistogram]:
-        """Return the index of the ranking, and the histogram."""
-        histogram = _span_histogram(
-            self.ranking, self.shift, self.above, self.prefix, self.start, self.stop
-        )
-        monitor.advance((self.stop - self.start) * self.ranking.keys.width)
-        return self.index, histogram
+def _count_span(
+    task: tuple[int, Ranking, int, int, int, int, int], monitor: Monitor
+) -> tuple[int, DigitHistogram]:
+    """Return the index of a ranking, and the histogram of one span; see `_span_histogram`."""
+    index, ranking, shift, above, prefix, start, stop = task
+    histogram = _span_histogram(ranking, shift, above, prefix, start, stop)
+    monitor.advance((stop - start) * ranking.keys.width)
+    return index, histogram
 
 
 def _can_group(ranking: Ranking) -> bool:
@@ -168,10 +142,9 @@ def _grouped_histogram(ranking: Ranking, prefix: int) -> DigitHistogram:
 def _group_span(ranking: Ranking, span: tuple[int, int]) -> GroupedSpan:
     counts = _leading_counts(ranking, DIGIT_BITS, *span)
     bits = ranking.keys.bits(*span)
-    mask = None if ranking.remaining_mask is None else ranking.remaining_mask(*span)
     ends = np.cumsum(counts, dtype=np.uint32) - counts
     digits = np.empty(counts.sum(), np.uint16)
-    key_kernels.group_digits(bits, mask, ends, digits)
+    key_kernels.group_digits(bits, ranking.mask(*span), ends, digits)
     check_cancelled()
     return GroupedSpan(digits, ends)
 
@@ -226,5 +199,4 @@ def _parts(
 ) -> Iterator[tuple[Bits, NDArray[np.bool_] | None]]:
     """Yield the bits of the elements in [start, stop), and which of them remain, in parts."""
     for span in blocks(ranking.keys, start, stop):
-        mask = None if ranking.remaining_mask is None else ranking.remaining_mask(*span)
-        yield ranking.keys.bits(*span), mask
+        yield ranking.keys.bits(*span), ranking.mask(*span)

@@ -35,7 +35,6 @@ class DigitHistogram:
 
     Attributes:
         values: the digits, ascending.
-        counts: one per value, never 0.
         parts: the histogram of each span of the tensor, in order; or ().
     """
 
@@ -154,11 +153,7 @@ Cached = TypeVar("Cached")
 
 
 class LRUCache(Generic[Cached]):
-    """An LRU cache of values with a size, `nbytes`; thread-safe.
-
-    Attributes:
-        max_bytes: limit of the memory of all values.
-    """
+    """An LRU cache of values with a size, `nbytes`; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.scores import Scores, read_batched
+from prune_gui.pruning.selection.histogram_cache import HistogramCache
+from prune_gui.pruning.selection.scores import Scores, TensorScores, read_batched
 
 Bits = NDArray[np.unsignedinteger[Any]]
 RemainingMask = Callable[[int, int], NDArray[np.bool_]]
@@ -100,7 +102,6 @@ class ScoreKeys:
     """Keys that rank elements by the absolute value of their scores.
 
     Attributes:
-        scores: any real dtype.
         dtype: the dtype in which the scores are compared; see `ranking_dtype`.
     """
 
@@ -165,9 +166,7 @@ class RandomKeys:
     depends on its index by at most 2^-32.
 
     Attributes:
-        seed: any integer.
         label: the name of the tensor, which makes its keys differ from those of others.
-        size: number of elements.
     """
 
     seed: int
@@ -214,42 +213,46 @@ def concatenated_bits(every: Sequence[KeySource]) -> Bits:
 
 
 @dataclass(frozen=True)
-class _SingleNaNKeys:
-    """Other keys, with a single key for all NaNs."""
+class KeysLike:
+    """Keys of the same type as other keys."""
 
-    keys: KeySource
-    first_nan: int
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.keys.size
+    model: KeySource
 
     @property
     def width(self) -> int:
         """Bytes per key."""
-        return self.keys.width
+        return self.model.width
 
     @property
     def magnitude(self) -> int:
         """Bit mask of the bits that make the key."""
-        return self.keys.magnitude
+        return self.model.magnitude
 
     @property
     def first_non_finite(self) -> int | None:
         """The lowest key of a non-finite number; None if there is none."""
-        return self.keys.first_non_finite
-
-    def bits(self, start: int, stop: int) -> Bits:
-        """Return the keys of the flat indices [start, stop)."""
-        bits = self.keys.bits(start, stop)
-        as_key = bits.dtype.type
-        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
-        return keys
+        return self.model.first_non_finite
 
     def value(self, key: int) -> float:
         """Return the number of a key."""
-        return self.keys.value(key)
+        return self.model.value(key)
+
+
+@dataclass(frozen=True)
+class _SingleNaNKeys(KeysLike):
+    """The same keys, with a single key for all NaNs."""
+
+    first_nan: int
+
+    @property
+    def size(self) -> int:
+        return self.model.size
+
+    def bits(self, start: int, stop: int) -> Bits:
+        bits = self.model.bits(start, stop)
+        as_key = bits.dtype.type
+        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
+        return keys
 
 
 def with_equal_nans(keys: KeySource, key: int) -> KeySource:
@@ -261,3 +264,65 @@ def with_equal_nans(keys: KeySource, key: int) -> KeySource:
     if first_nan is None or key < first_nan or isinstance(keys, _SingleNaNKeys):
         return keys
     return _SingleNaNKeys(keys, first_nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The elements of a tensor that a step may prune.
+
+    Attributes:
+        remaining_mask: True at the remaining elements; None if all are.
+        max_pruned: the maximum number of elements to prune; None: no limit.
+    """
+
+    keys: KeySource
+    remaining_mask: RemainingMask | None = None
+    max_pruned: int | None = None
+    histogram_cache: HistogramCache | None = None
+
+    @property
+    def limit(self) -> int:
+        """The maximum number of elements to prune."""
+        return self.keys.size if self.max_pruned is None else self.max_pruned
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes of all keys."""
+        return self.keys.size * self.keys.width
+
+    def mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
+        """Return which of the flat indices [start, stop) remain; None if all do."""
+        return None if self.remaining_mask is None else self.remaining_mask(start, stop)
+
+
+BLOCK_ELEMENTS: Final = 1 << 18
+"""Keys that are computed are read in blocks of this many, which fit in the L2 cache."""
+MAX_CHUNKS_PER_SPAN, MIN_SPANS = 4, 8
+"""Spans that are read without a copy may have up to `MAX_CHUNKS_PER_SPAN` chunks, as long as there
+are at least `MIN_SPANS` spans. Fewer spans are faster: between two spans a thread needs the GIL,
+and waits for it while the GUI thread is busy.
+"""
+
+
+def chunk_spans(keys: KeySource) -> list[tuple[int, int]]:
+    """Return the (start, stop) of each span; the result depends on the keys alone."""
+    chunks = MAX_CHUNKS_PER_SPAN if _are_stored(keys) else 1
+    limit = chunks * parallel.CHUNK_ELEMENTS
+    span_elements = min(max(-(-keys.size // MIN_SPANS), parallel.CHUNK_ELEMENTS), limit)
+    return list(parallel.chunks(keys.size, span_elements))
+
+
+def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans in which to read the keys in [start, stop) on one thread."""
+    step = stop - start if _are_stored(keys) else BLOCK_ELEMENTS
+    for first in range(start, stop, max(step, 1)):
+        yield first, min(first + step, stop)
+
+
+def _are_stored(keys: KeySource) -> bool:
+    """Return whether keys are read without a copy."""
+    return (
+        isinstance(keys, ScoreKeys)
+        and isinstance(keys.scores, TensorScores)
+        and keys.scores.dtype == keys.dtype
+    )

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.chunk_spans import blocks, chunk_spans
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import (
     DigitHistogram,
@@ -29,10 +28,12 @@ from prune_gui.pruning.selection.histogram_cache import (
 from prune_gui.pruning.selection.keys import (
     Bits,
     KeySource,
+    Ranking,
     ScoreKeys,
+    blocks,
+    chunk_spans,
     with_equal_nans,
 )
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
 
 MAX_SMALL_ELEMENTS: Final = 1 << 14
@@ -47,9 +48,7 @@ class Cut:
     to the flat index `last_tie`.
 
     Attributes:
-        threshold: a key.
         last_tie: a flat index; -1 if no tie is pruned.
-        pruned: number of remaining elements that the cut prunes.
         non_finite: number of remaining elements with a non-finite score; they rank highest.
     """
 
@@ -65,7 +64,6 @@ class _Search:
 
     Attributes:
         members: their indices in the list of all rankings.
-        k: number of elements to prune in all members together.
         prefix: the leading bits of the threshold, as far as they are known.
     """
 
@@ -80,9 +78,6 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     Of equal keys, those of earlier rankings are pruned first, then those of lower flat index. A
     ranking that would lose more than its `max_pruned` gets a cut of its own that prunes
     `max_pruned` elements, and the cut of the others moves up.
-
-    Args:
-        monitor: gets the number of bytes read.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
@@ -106,7 +101,7 @@ def _cut_small(ranking: Ranking, k: int) -> Cut:
     size, first = ranking.keys.size, ranking.keys.first_non_finite
     bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
     keys = bits & bits.dtype.type(ranking.keys.magnitude)
-    remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(0, size)
+    remaining_mask = ranking.mask(0, size)
     remaining = keys if remaining_mask is None else keys[remaining_mask]
     non_finite = 0 if first is None else int(np.count_nonzero(remaining >= first))
     if k == 0:
@@ -141,7 +136,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
         for i in search.members:
             digit = search.prefix & ((1 << min(DIGIT_BITS, above)) - 1)
             ties = histograms[i].at(digit)
-            pruned_ties = min(wanted_ties, ties, _max_pruned(rankings[i]) - below[i])
+            pruned_ties = min(wanted_ties, ties, rankings[i].limit - below[i])
             wanted_ties -= pruned_ties
             if pruned_ties == 0:
                 last = -1
@@ -156,13 +151,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
 
 @dataclass(frozen=True, slots=True)
 class CountBelow:
-    """The number of elements of a ranking below a key.
-
-    Attributes:
-        below: remaining elements with a lower key.
-        remaining: all remaining elements.
-        non_finite: remaining elements with a non-finite score.
-    """
+    """The number of elements of a ranking below a key."""
 
     below: int
     remaining: int
@@ -175,9 +164,7 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
     With a histogram cache, a later `find_cuts` with its cut at this key reads no elements again.
 
     Args:
-        rankings: all of the same key width.
         key: at most the lowest key of a non-finite number.
-        monitor: gets the number of bytes read.
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
     leading: list[DigitHistogram] = []
@@ -188,7 +175,7 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
         prefixes = dict.fromkeys(range(len(rankings)), key >> above)
         histograms, cached = digit_histograms(rankings, above, prefixes, monitor, group=cached)
         leading = leading or histograms
-        unread_bytes -= sum(ranking.keys.size * width for ranking in rankings)
+        unread_bytes -= sum(ranking.nbytes for ranking in rankings)
         shift = max(above - DIGIT_BITS, 0)
         digit = key >> shift & ((1 << (above - shift)) - 1)
         below = [count + own.below(digit) for count, own in zip(below, histograms, strict=True)]
@@ -212,17 +199,17 @@ def _narrow(
 
     Members that reach their `max_pruned` below it continue in searches of their own.
     """
-    uncapped = [below[i] + histograms[i].total <= _max_pruned(rankings[i]) for i in search.members]
+    uncapped = [below[i] + histograms[i].total <= rankings[i].limit for i in search.members]
     digits, totals = _sum([histograms[i] for i in search.members], uncapped)
     cumulative = np.cumsum(totals) + sum(below[i] for i in compress(search.members, uncapped))
     capped = list(compress(search.members, map(not_, uncapped)))
     for i in capped:
-        cumulative += np.minimum(_max_pruned(rankings[i]), below[i] + histograms[i].up_to(digits))
+        cumulative += np.minimum(rankings[i].limit, below[i] + histograms[i].up_to(digits))
     index = int(np.searchsorted(cumulative, max(search.k, 1)))
     digit = int(digits[index]) if index < len(digits) else 0
-    full = [i for i in capped if below[i] + histograms[i].below(digit) >= _max_pruned(rankings[i])]
+    full = [i for i in capped if below[i] + histograms[i].below(digit) >= rankings[i].limit]
     if len(search.members) > 1 and full:
-        single = [_Search([i], _max_pruned(rankings[i]), search.prefix) for i in full]
+        single = [_Search([i], rankings[i].limit, search.prefix) for i in full]
         others = sorted(set(search.members) - set(full))
         common = _Search(others, search.k - sum(own.k for own in single), search.prefix)
         return [
@@ -235,11 +222,6 @@ def _narrow(
     return [_Search(search.members, search.k, search.prefix << bits | digit)]
 
 
-def _max_pruned(ranking: Ranking) -> int:
-    """Return the maximum number of elements to prune of a ranking."""
-    return ranking.keys.size if ranking.max_pruned is None else ranking.max_pruned
-
-
 def work(keys: KeySource) -> int:
     """Return the number of bytes that `find_cuts` reads for these keys, in all its passes."""
     return keys.size * keys.width * math.ceil(8 * keys.width / DIGIT_BITS)
@@ -247,10 +229,6 @@ def work(keys: KeySource) -> int:
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     """Mark the `k` elements of lowest absolute value.
-
-    Args:
-        scores: any real floating type, shape and strides, on the CPU.
-        k: between 0 and the number of elements.
 
     Returns:
         A boolean tensor of the same shape, True at the k lowest. Of equal scores the lower flat
@@ -276,11 +254,7 @@ def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
 
 
 def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-    """Set the codes of the elements that `cut` prunes to `step`, where they are 0.
-
-    Args:
-        start: flat index of the first code's element.
-    """
+    """Set the codes of the elements that `cut` prunes to `step`, where they are 0."""
     keys = with_equal_nans(keys, cut.threshold)
     for first, stop in blocks(keys, start, start + codes.size):
         bits = keys.bits(first, stop)
@@ -350,6 +324,5 @@ def _tie_arguments(
 ) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
     """Return the arguments of the loops over ties."""
     bits = ranking.keys.bits(start, stop)
-    remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
     key = bits.dtype.type
-    return bits, key(ranking.keys.magnitude), remaining_mask, key(threshold)
+    return bits, key(ranking.keys.magnitude), ranking.mask(start, stop), key(threshold)

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.kernels import row_column as kernels
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import spread
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.lamp_groups import largest_exponent
-from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.scores import Scores, wide_dtype
-from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.pruning.selection.scores import Scores, WeightScores, wide_dtype
 
 if TYPE_CHECKING:
     from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -48,8 +47,6 @@ class Formula:
 
     Attributes:
         mean_square: whether sizes are root mean squares.
-        row_power: exponent of the size of a row.
-        column_power: exponent of the size of a column.
         add: whether the weight is multiplied by the sum of both factors, not by each.
     """
 
@@ -77,7 +74,7 @@ def balanced(row_power: float = 0.5, column_power: float = 0.5) -> Formula:
 
 
 @dataclass(frozen=True)
-class RowColumnScores:
+class RowColumnScores(WeightScores):
     """Absolute weights, divided by the sizes of their row and their column.
 
     Computed in float64 for float64 weights, else in float32, multiplied in the order |w| * row
@@ -86,16 +83,8 @@ class RowColumnScores:
     finite remaining elements; if these are all zero, the factor is 1, so that the scores are 0.
     Results are the same on any number of threads; with powers other than 0, 0.5 and 1 they
     depend on how the C library rounds ``pow``.
-
-    Attributes:
-        weights: two dimensions or more.
-        remaining_mask: True at the remaining elements; None if all are.
-        formula: the formula.
-        layout: which dimensions are the rows and the columns.
-        cache: keeps the factors.
     """
 
-    weights: Scores
     remaining_mask: RemainingMask | None
     formula: Formula
     layout: WeightLayout = USUAL
@@ -109,21 +98,6 @@ class RowColumnScores:
         """Return what is pickled: with the factors, which take a pass over the weights."""
         self._factors()
         return dict(vars(self))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.weights.shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """float64 for float64 weights, else float32."""
-        return wide_dtype(self.weights.dtype)
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
-        return self.weights.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
@@ -230,9 +204,6 @@ class BlockSums(NamedTuple):
     """Sums and numbers of elements in some whole rows.
 
     Attributes:
-        row_sums: float64, of each row.
-        row_counts: int64, of each row.
-        sums: float64, of each column.
         counts: int64, of each column; or the number of rows, if all elements count.
     """
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.keys import Bits, with_equal_nans
-from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.keys import Bits, Ranking, with_equal_nans
 
 RowKeys = tuple[Bits, "NDArray[np.bool_] | None"]
 """The keys of some rows, and which of them remain; None if all do."""
@@ -61,7 +60,6 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -
 
     Args:
         units: shape (rows,), at most the number of remaining elements of each row.
-        shape: where the elements of a row are.
     """
     thresholds = np.zeros(shape.rows, ranking.keys.bits(0, 0).dtype)
     last_ties = np.full(shape.rows, -1, np.int64)
@@ -89,11 +87,7 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -
 
 
 def gathered_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
-    """Return the keys of some rows that are not consecutive, and which of them remain.
-
-    Returns:
-        Arrays of shape (rows, columns), contiguous; the second is None if all elements remain.
-    """
+    """Return the keys of some rows that are not consecutive, and which of them remain."""
     sides = rows.stop - rows.start, shape.before, shape.after
     bits = np.empty(sides, ranking.keys.bits(0, 0).dtype)
     mask = None if ranking.remaining_mask is None else np.empty(sides, np.bool_)
@@ -116,9 +110,8 @@ def gathered_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
 
 
 def _consecutive_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
-    start, stop = rows.start * shape.columns, rows.stop * shape.columns
-    mask = ranking.remaining_mask
-    return ranking.keys.bits(start, stop), None if mask is None else mask(start, stop)
+    span = rows.start * shape.columns, rows.stop * shape.columns
+    return ranking.keys.bits(*span), ranking.mask(*span)
 
 
 def _rows_of(gathered: RowKeys, first: int, rows: slice) -> RowKeys:

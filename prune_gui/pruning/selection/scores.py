@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.kernels import groups as group_kernels
+from prune_gui.pruning.parallel import chunks, spread
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -50,8 +56,6 @@ class TensorScores:
     Attributes:
         read: returns the tensor (any strides, on the CPU). It is called for each span, so it should
             load nothing twice.
-        shape: of the tensor.
-        dtype: of the tensor.
     """
 
     read: Callable[[], torch.Tensor]
@@ -116,21 +120,10 @@ def read_batched(every: Sequence[Scores]) -> list[torch.Tensor]:
 
 
 @dataclass(frozen=True)
-class ScaledColumns:
-    """Absolute weights times one number per input column, as Wanda ranks them.
-
-    |W_ij| * c_j, in float32 or wider (Sun et al., "A Simple and Effective Pruning Approach for
-    Large Language Models", 2023, where c_j is the norm of the input activations).
-
-    Attributes:
-        weights: of two dimensions or more.
-        factors: c, of shape (columns,).
-        dim: the dimension of the columns.
-    """
+class WeightScores(ABC):
+    """Scores that are computed from weights, in float32 or wider."""
 
     weights: Scores
-    factors: Scores
-    dim: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,13 +132,30 @@ class ScaledColumns:
 
     @property
     def dtype(self) -> torch.dtype:
-        """float32 or wider."""
+        """float64 for float64 weights, else float32."""
         return wide_dtype(self.weights.dtype)
 
     @property
     def nbytes(self) -> int:
         """Number of bytes to read for all elements."""
         return self.weights.nbytes
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        """Return the scores of the flat indices [start, stop)."""
+
+
+@dataclass(frozen=True)
+class ScaledColumns(WeightScores):
+    """Absolute weights times one number per input column, as Wanda ranks them.
+
+    |W_ij| * c_j (Sun et al., "A Simple and Effective Pruning Approach for Large Language Models",
+    2023, where c_j is the norm of the input activations). `factors` are c, of shape (columns,), and
+    `dim` is the dimension of the columns.
+    """
+
+    factors: Scores
+    dim: int = 1
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
@@ -156,33 +166,51 @@ class ScaledColumns:
 
 
 @dataclass(frozen=True)
-class WeightDelta:
-    """The weights minus those of another checkpoint, in float32 or wider.
+class WeightDelta(WeightScores):
+    """The weights minus those of another checkpoint."""
 
-    Attributes:
-        weights: of this checkpoint.
-        origin: of the other checkpoint; of the same shape.
-    """
-
-    weights: Scores
     origin: Scores
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.weights.shape
-
-    @property
     def dtype(self) -> torch.dtype:
-        """float32 or wider."""
+        """The wider dtype of both."""
         return torch.promote_types(wide_dtype(self.weights.dtype), wide_dtype(self.origin.dtype))
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
+        """Number of bytes to read of both."""
         return self.weights.nbytes + self.origin.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
         weights, origin = self.weights.part(start, stop), self.origin.part(start, stop)
         return weights.to(self.dtype) - origin.to(self.dtype)
+
+
+def standard_deviation(scores: Scores, monitor: Monitor) -> float:
+    """Return the standard deviation of all finite scores, over N - 1; NaN if N < 2.
+
+    Chunks are combined in order, so that the result does not depend on the number of threads (Chan,
+    Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
+    1979).
+    """
+    size = math.prod(scores.shape)
+
+    n, mean, squares = 0, 0.0, 0.0
+    for chunk_n, chunk_mean, chunk_squares in spread(
+        partial(_moments, scores), chunks(size), monitor
+    ):
+        if chunk_n:
+            delta = chunk_mean - mean
+            squares += chunk_squares + delta * delta * (n * chunk_n / (n + chunk_n))
+            mean += delta * (chunk_n / (n + chunk_n))
+            n += chunk_n
+    return math.sqrt(squares / (n - 1)) if n > 1 else math.nan
+
+
+def _moments(scores: Scores, span: tuple[int, int], monitor: Monitor) -> tuple[int, float, float]:
+    """Return the number, the mean and the sum of squared deviations of a span."""
+    chunk = scores.part(*span).to(torch.float64).numpy()
+    monitor.advance(scores.nbytes * chunk.size // math.prod(scores.shape))
+    moments: tuple[int, float, float] = group_kernels.moments(chunk)
+    return moments

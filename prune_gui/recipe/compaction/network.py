@@ -23,7 +23,7 @@ from prune_gui.checkpoint.surroundings import (
 from prune_gui.checkpoint.tensor_info import TensorInfo, size_in_bytes
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.regular_files import read_regular
 
 EXPERTS = "experts"

@@ -18,8 +18,8 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.pruning.methods.tokens import SPACE as TOKENS
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.pruning.methods.listed_units import TOKENS
 from prune_gui.recipe.compaction.config import (
     AdaptedConfig,
     can_resize,

@@ -16,8 +16,8 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.tensor_info import QUANTIZED
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.pruning.methods.tokens import SPACE, Tokens
+from prune_gui.pruning.layouts import CoupledGroup, Member
+from prune_gui.pruning.methods.listed_units import TOKENS, Tokens
 from prune_gui.pruning.predicates import ChannelCut, count_per_channel
 from prune_gui.recipe import stack
 from prune_gui.recipe.recipe import Recipe
@@ -264,7 +264,7 @@ def prunes_tokens(recipe: Recipe) -> bool:
 def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> RemovedTokens | None:
     """Return what changes with the removal of tokens; None if none is removed."""
     for group, units in groups:
-        if group.space == SPACE and units.any():
+        if group.space == TOKENS and units.any():
             vocabulary = read_vocabulary(resolution.checkpoint.model_files_folder, group.size)
             removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))
             units[:] = False

@@ -17,7 +17,7 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
 from prune_gui.monitor import check_cancelled
-from prune_gui.pruning.methods.tokens import SPACE, Tokens
+from prune_gui.pruning.methods.listed_units import TOKENS, Tokens
 from prune_gui.recipe.vocabulary.models import Json
 from prune_gui.recipe.vocabulary.vocabulary import (
     MAX_FILE_BYTES,
@@ -179,7 +179,7 @@ def selected_tokens(
     method: Tokens, checkpoint: Checkpoint, table: Path | None = None
 ) -> TokenSelection:
     """Return the tokens that a method prunes; cached while the files are unchanged."""
-    (group,) = coupled_groups(checkpoint, SPACE, table)
+    (group,) = coupled_groups(checkpoint, TOKENS, table)
     vocabulary = read_vocabulary(checkpoint.model_files_folder, group.size)
     path = Path(method.listed or method.corpus or "")
     return _selected(vocabulary, path, method.listed is not None, FileStamps.of([path]))

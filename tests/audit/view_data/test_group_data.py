@@ -20,7 +20,7 @@ from prune_gui.audit.view_data.subject import Subject
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import Recipe, resolve
 
 UP = "encoder.layer.0.intermediate.dense.weight"

@@ -16,7 +16,7 @@ from prune_gui.gui.draft.form import MethodForm, _field_of, summary
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
-from prune_gui.pruning.methods.ranges import format_ranges
+from prune_gui.pruning.methods.channels import format_ranges
 
 amounts = st.floats(0, 1) | st.integers(0, 2**40)
 scopes = st.sampled_from(["local", "global"])

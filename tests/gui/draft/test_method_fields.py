@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPlainTextEdit
 
 from prune_gui.gui.draft.form import MethodBox, MethodForm, method_icon
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.methods.method_group import GROUPS
+from prune_gui.pruning.methods.fields import GROUPS
 from prune_gui.recipe.patterns import exact_pattern
 
 patterns = st.sampled_from(["*", "a.*", "!b", "dims=2", "x size>=1k"]) | st.text(

@@ -11,7 +11,7 @@ from prune_gui.gui.views.axes import (
     dim_names,
     layout_labels,
 )
-from prune_gui.pruning.weight_layout import WeightLayout
+from prune_gui.pruning.layouts import WeightLayout
 from prune_gui.raster.layouts import KernelLayout, SliceLayout
 
 

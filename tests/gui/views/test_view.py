@@ -11,7 +11,7 @@ from prune_gui.gui.views.maps import weights_view as weights_module
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.gui.widgets.theme import Theme
-from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.worker import Job
 

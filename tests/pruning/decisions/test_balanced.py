@@ -10,13 +10,10 @@ import torch
 from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
-from targets import target
+from targets import decide, marked, target
 
-from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.kernels.row_column import LANES
-from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection import row_column_scores
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.row_column_scores import RIA, RowColumnScores, balanced
@@ -101,15 +98,10 @@ def lowest(scores: np.ndarray, mask: np.ndarray | None, k: int) -> np.ndarray:
     return marked
 
 
-def decide(name: str, *targets: Target, **parameters: object) -> list[Decision]:
-    return METHODS[name].model_validate(parameters).decide(targets, Monitor())
-
-
 def pruned(decision: Decision, tensor: torch.Tensor, mask: np.ndarray | None = None) -> np.ndarray:
     """Return which remaining elements a decision prunes; flat."""
-    assert decision.predicate is not None
-    marked = decision.predicate.prunes(0, tensor.numel())
-    return marked if mask is None else marked & mask
+    flat = marked(decision, tensor)
+    return flat if mask is None else flat & mask
 
 
 @pytest.mark.slow
@@ -349,12 +341,6 @@ def test_an_element_is_explained_by_the_factors_of_its_row_and_column(name, para
         row, column = rank.factors
         assert rank.score == pytest.approx(weight * (row + column if add else row * column))
         assert rank.pruned == marked[flat]
-
-
-@pytest.mark.parametrize("field", ["importance", "moved_from"])
-def test_scores_of_the_weights_and_those_of_a_file_cannot_be_combined(field):
-    with pytest.raises(ValidationError, match="balanced scores are computed from the weights"):
-        METHODS["lamp"].model_validate({"score": "balanced", field: "other.pt"})
 
 
 def test_a_new_amount_reads_the_rows_and_columns_from_the_cache():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,14 +12,10 @@ from floats import ORDERED
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from pydantic import ValidationError
+from targets import decide as decide_by
 from targets import target
 
-from prune_gui.errors import Cancelled, RecipeError
-from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.errors import RecipeError
 
 orders = st.sampled_from([0, 1, 2, "fro", math.inf, -math.inf])
 Case = tuple[torch.Tensor, np.ndarray | None]
@@ -34,13 +30,7 @@ def tensors(draw: st.DrawFn) -> Case:
     return tensor, draw(st.none() | hnp.arrays(bool, tensor.numel()))
 
 
-def decide(*targets: Target, monitor: Monitor | None = None, **parameters: object):
-    return METHODS["block"].model_validate(parameters).decide(targets, monitor or Monitor())
-
-
-def pruned_mask(decision: Decision, start: int, stop: int) -> np.ndarray:
-    assert decision.predicate is not None
-    return decision.predicate.prunes(start, stop)
+decide = partial(decide_by, "block")
 
 
 def blocks_of(entries: np.ndarray, shape: tuple[int, ...], height: int, width: int) -> np.ndarray:
@@ -88,7 +78,7 @@ def test_the_blocks_of_smallest_norm_are_pruned(cases, sides, n, scope, amount, 
                 ranked[0 if scope == "global" else i].append((power(block, n), i, b))
     going = {(i, b) for some in ranked for _, i, b in sorted(some)[: round(amount * len(some))]}
     for i, ((tensor, remaining_mask), decision) in enumerate(zip(cases, decisions, strict=True)):
-        found = pruned_mask(decision, 0, tensor.numel())
+        found = decision.predicate.prunes(0, tensor.numel())
         expected = np.zeros(tensor.numel(), bool)
         for b, places in enumerate(blocks_of(np.arange(found.size), tensor.shape, *sides)):
             expected[places] = (i, b) in going
@@ -97,7 +87,7 @@ def test_the_blocks_of_smallest_norm_are_pruned(cases, sides, n, scope, amount, 
             decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
         )
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, found.size)] * 2)))
-        assert np.array_equal(pruned_mask(decision, start, stop), found[start:stop])
+        assert np.array_equal(decision.predicate.prunes(start, stop), found[start:stop])
 
 
 @given(st.integers(0, 99), st.floats(0, 1), st.integers(0, 100))
@@ -120,23 +110,23 @@ def test_blocks_of_tiny_and_huge_weights_are_ranked(scale, n):
     tensor = torch.rand(8, 12, generator=torch.Generator().manual_seed(0)) + 0.1
     [expected] = decide(target(tensor), height=2, width=3, n=n, amount=7)
     [found] = decide(target(tensor * scale), height=2, width=3, n=n, amount=7)
-    assert np.array_equal(pruned_mask(found, 0, 96), pruned_mask(expected, 0, 96))
+    assert np.array_equal(found.predicate.prunes(0, 96), expected.predicate.prunes(0, 96))
 
 
 def test_the_nuclear_norm_ranks_blocks_as_matrices():
     # Both have the same 2-norm, but the first has rank 1.
     weights = torch.tensor([[1.0, 1.0, math.sqrt(2), 0.0], [1.0, 1.0, 0.0, math.sqrt(2)]])
     [decision] = decide(target(weights), height=2, width=2, n="nuc", amount=1)
-    assert pruned_mask(decision, 0, 4).tolist() == [True, True, False, False]
+    assert decision.predicate.prunes(0, 4).tolist() == [True, True, False, False]
     weights[0, 0] = math.nan
     [decision] = decide(target(weights), height=2, width=2, n="nuc", amount=1)
-    assert pruned_mask(decision, 0, 4).tolist() == [False, False, True, True]
+    assert decision.predicate.prunes(0, 4).tolist() == [False, False, True, True]
 
 
 def test_a_nan_block_is_kept_and_noted():
     weights = torch.tensor([[math.nan, 0.0, 5.0, 6.0]])
     [decision] = decide(target(weights), height=1, width=2, amount=1)
-    assert pruned_mask(decision, 0, 4).tolist() == [False, False, True, True]
+    assert decision.predicate.prunes(0, 4).tolist() == [False, False, True, True]
     assert decision.predicate.note == "1 block of NaN or infinite norm ranks as the largest"
 
 
@@ -146,7 +136,7 @@ def test_pruned_elements_do_not_contribute_to_a_norm():
         np.array([False, True, True, True]),
     )
     [decision] = decide(target(weights, remaining_mask=remaining_mask), height=1, width=2, amount=1)
-    assert pruned_mask(decision, 0, 4).tolist() == [True, True, False, False]
+    assert decision.predicate.prunes(0, 4).tolist() == [True, True, False, False]
     assert decision.pruned == 1
 
 
@@ -158,12 +148,6 @@ def test_the_rank_of_an_element_is_that_of_its_block():
     assert (second.unit, second.pruned, second.rank) == ("block (1, 0)", False, 1)
     assert second.margin > 0 == first.margin
     assert (rest.pruned, rest.score) == (False, None)
-
-
-def test_the_count_of_a_dense_target_needs_no_reading():
-    unread = TensorScores(lambda: pytest.fail("was read"), (8, 4, 3, 3), torch.float32)
-    [decision] = decide(Target("w", unread.shape, 288, unread, lambda *_: unread, None), amount=5)
-    assert decision.pruned == 5 * 16
 
 
 @pytest.mark.parametrize(
@@ -181,20 +165,3 @@ def test_the_count_of_a_dense_target_needs_no_reading():
 def test_a_target_that_does_not_divide_into_blocks_is_named(shape, parameters, says):
     with pytest.raises(RecipeError, match=says):
         decide(target(torch.ones(shape), "layer.weight"), **parameters)
-
-
-@pytest.mark.parametrize("parameters", [{"height": 0}, {"width": -1}, {"n": "two"}])
-def test_invalid_block_sizes_are_refused(parameters):
-    with pytest.raises(ValidationError):
-        METHODS["block"].model_validate(parameters)
-
-
-def test_progress_covers_the_whole_global_step_and_it_can_be_cancelled():
-    targets = [target(torch.ones(64, 64), name) for name in "ab"]
-    seen: list[tuple[int, int]] = []
-    decide(*targets, monitor=Monitor(lambda *at: seen.append(at)), scope="global")
-    assert seen[-1] == (2 * 64 * 64 * 4, 2 * 64 * 64 * 4)
-    assert {total for _, total in seen} == {seen[-1][1]}
-    stop = threading.Event()
-    with pytest.raises(Cancelled):
-        decide(*targets, monitor=Monitor(lambda *_: stop.set(), stop), scope="global")

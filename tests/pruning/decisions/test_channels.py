@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
+from targets import decide as decide_by
+from targets import unread
 
 from prune_gui.errors import RecipeError
-from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.methods.channels import MAX_CHANNELS, format_ranges, parse_ranges
 
-
-def target(
-    shape: tuple[int, ...], name: str = "w", remaining_mask: np.ndarray | None = None
-) -> Target:
-    """Return a target whose weights are never read."""
-    unread = TensorScores(lambda: pytest.fail("was read"), shape, torch.float32)
-    size = int(np.prod(shape))
-    return Target(
-        name=name,
-        shape=shape,
-        remaining=size if remaining_mask is None else int(remaining_mask.sum()),
-        weights=unread,
-        other=lambda *_: unread,
-        remaining_mask=None
-        if remaining_mask is None
-        else lambda start, stop: remaining_mask[start:stop],
-    )
-
-
-def decide(*targets: Target, **parameters: object) -> list[Decision]:
-    return METHODS["channels"].model_validate(parameters).decide(targets, Monitor())
+decide = partial(decide_by, "channels")
 
 
 @given(hnp.array_shapes(max_dims=4, max_side=6), st.data())
@@ -46,7 +27,7 @@ def test_exactly_the_listed_channels_are_pruned(shape, data):
     listed = st.lists(st.integers(0, shape[dim] - 1), min_size=1, unique=True)
     channels = data.draw(listed)
     remaining_mask = data.draw(st.none() | hnp.arrays(bool, size))
-    [decision] = decide(target(shape, remaining_mask=remaining_mask), channels=channels, dim=dim)
+    [decision] = decide(unread(shape, remaining_mask=remaining_mask), channels=channels, dim=dim)
     expected = np.zeros(shape, bool)
     np.moveaxis(expected, dim, 0)[channels] = True
     found = decision.predicate.prunes(0, size)
@@ -57,7 +38,7 @@ def test_exactly_the_listed_channels_are_pruned(shape, data):
 
 
 def test_the_rank_of_an_element_names_its_channel():
-    [decision] = decide(target((2, 3)), channels=[1], dim=1)
+    [decision] = decide(unread((2, 3)), channels=[1], dim=1)
     element_rank = decision.predicate.element_rank(4)
     assert (element_rank.pruned, element_rank.unit, element_rank.score) == (True, "channel 1", None)
 
@@ -73,7 +54,7 @@ def test_the_rank_of_an_element_names_its_channel():
 )
 def test_a_target_without_the_channels_is_named_with_a_solution(shape, parameters, says):
     with pytest.raises(RecipeError, match=says):
-        decide(target(shape, "layer.weight"), **parameters)
+        decide(unread(shape, "layer.weight"), **parameters)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +87,22 @@ def test_a_text_of_ranges_equals_a_list():
     method = METHODS["channels"].model_validate({"channels": " 3,7 , 12 - 15,"})
     assert method.channels == (3, 7, 12, 13, 14, 15)
     assert method.model_dump(mode="json")["channels"] == [3, 7, 12, 13, 14, 15]
+
+
+@given(st.lists(st.integers(0, 40), unique=True))
+def test_a_formatted_list_parses_to_it(channels):
+    assert parse_ranges(format_ranges(channels)) == tuple(channels)
+
+
+def test_three_or_more_consecutive_channels_are_a_range():
+    assert format_ranges([3, 7, 12, 13, 14, 20, 21]) == "3, 7, 12-14, 20, 21"
+
+
+@pytest.mark.parametrize("text", ["a", "1-", "-1", "3-2", "1.5", f"0-{MAX_CHANNELS}", "1" * 40])
+def test_other_texts_are_refused(text):
+    with pytest.raises(ValueError, match=r"not a list of channels|holds"):
+        parse_ranges(text)
+
+
+def test_other_values_are_unchanged():
+    assert parse_ranges([1, "x"]) == [1, "x"]

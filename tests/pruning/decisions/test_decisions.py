@@ -1,34 +1,39 @@
-"""Laws of the methods, and comparison with torch on the same tensor."""
+"""Laws of the methods, comparison with torch on the same tensor, and what torch does not have."""
 
 from __future__ import annotations
 
 import math
+import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import target
+from targets import decide, marked, target, unread
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning import parallel
+from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.methods import METHODS
 
 SHAPES = [(7,), (6, 5), (4, 3, 2), (5, 2, 3, 3)]
 
 
-def decide(method: str, *targets: Target, **parameters: object) -> list[Decision]:
-    return METHODS[method].model_validate(parameters).decide(targets, Monitor())
-
-
 def pruned(decision: Decision, shape: tuple[int, ...]) -> torch.Tensor:
-    if decision.predicate is None:
-        return torch.zeros(shape, dtype=torch.bool)
-    return torch.from_numpy(decision.predicate.prunes(0, math.prod(shape))).view(shape)
+    return torch.from_numpy(marked(decision, torch.empty(shape))).view(shape)
+
+
+def pruned_of(decision: Decision, tensor: torch.Tensor) -> torch.Tensor:
+    return pruned(decision, tensor.shape)
+
+
+def noise(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 @st.composite
@@ -124,14 +129,6 @@ def test_the_count_is_exact_despite_ties_and_earlier_steps(name, shape, seed, am
     assert units == wanted
 
 
-def test_scores_from_a_file_replace_the_weights():
-    weights, scores = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-9.0, 0.5, 0.1])
-    [decision] = decide(
-        "l1_unstructured", target(weights, scores=scores), amount=2, importance="scores"
-    )
-    assert pruned(decision, (3,)).tolist() == [False, True, True]
-
-
 def test_pruned_elements_do_not_contribute_to_a_norm():
     weights = torch.tensor([[9.0, 0.1], [1.0, 1.0]])
     remaining_mask = np.array([[False, True], [True, True]])
@@ -193,5 +190,249 @@ def test_a_nan_channel_is_kept_and_noted():
     weights = torch.tensor([[math.nan, 0.0], [5.0, 5.0], [6.0, 6.0]])
     [decision] = decide("ln_structured", target(weights), amount=2)
     assert pruned(decision, (3, 2))[:, 0].tolist() == [False, True, True]
-    assert decision.predicate is not None
     assert "NaN" in decision.predicate.note
+
+
+@given(st.floats(0, 1), st.integers(1, 6), st.integers(1, 9))
+def test_scope_row_prunes_the_same_share_of_every_output_row(amount, rows, columns):
+    weights = noise(rows, columns, 2)
+    [decision] = decide("l1_unstructured", target(weights), scope="row", amount=amount)
+    found = pruned_of(decision, weights).flatten(1)
+    assert found.sum(1).tolist() == [round(amount * columns * 2)] * rows
+    assert decision.pruned == found.sum()
+    for row, lost in zip(weights.flatten(1).abs(), found, strict=True):
+        if lost.any() and not lost.all():
+            assert row[lost].max() <= row[~lost].min()
+
+
+def test_scope_row_treats_a_vector_as_one_row():
+    weights = noise(10)
+    [decision] = decide("l1_unstructured", target(weights), scope="row", amount=4)
+    assert pruned_of(decision, weights).sum() == 4
+
+
+def test_a_number_larger_than_a_row_is_refused_by_name():
+    with pytest.raises(RecipeError, match="row of layer"):
+        decide("l1_unstructured", target(noise(3, 4), "layer"), scope="row", amount=5)
+
+
+def test_max_sparsity_of_0_29_allows_29_of_100():
+    [decision] = decide("l1_unstructured", target(noise(100)), amount=0.9, max_sparsity=0.29)
+    assert decision.pruned == 29
+    assert "limited to 29 %" in decision.note
+
+
+@given(st.sampled_from([1, 2, 3, 0.5, math.inf]), st.floats(0, 1))
+def test_a_global_structured_step_normalises_norms_by_channel_size(n, amount):
+    tensors = [noise(6, 4), noise(5, 3, 3, seed=1) * 2, noise(3, 50, seed=2)]
+    decisions = decide(
+        "ln_structured",
+        *[target(t, str(i)) for i, t in enumerate(tensors)],
+        scope="global",
+        amount=amount,
+        n=n,
+    )
+    means = [
+        # The power mean, which is the p-norm divided by (number of elements)^(1/p).
+        (t.flatten(1).double().abs() ** n).mean(1) ** (1 / n)
+        if n != math.inf
+        else t.flatten(1).double().abs().amax(1)
+        for t in tensors
+    ]
+    order = torch.cat(means).argsort(stable=True)
+    expected = torch.zeros(14, dtype=torch.bool)
+    expected[order[: round(amount * 14)]] = True
+    found = torch.cat(
+        [pruned_of(d, t).flatten(1).all(1) for d, t in zip(decisions, tensors, strict=True)]
+    )
+    assert torch.equal(found, expected)
+    assert sum(d.pruned for d in decisions) == sum(
+        int(pruned_of(d, t).sum()) for d, t in zip(decisions, tensors, strict=True)
+    )
+
+
+def test_max_sparsity_limits_a_global_structured_step():
+    small, large = noise(8, 3) / 100, noise(8, 3, seed=1)
+    decisions = decide(
+        "ln_structured",
+        target(small, "small"),
+        target(large, "large"),
+        scope="global",
+        amount=0.5,
+        max_sparsity=0.75,
+    )
+    assert [decision.pruned for decision in decisions] == [6 * 3, 2 * 3]
+    assert "limited to 75 %" in decisions[0].note
+
+
+def test_the_nuclear_norm_is_refused_in_a_global_step():
+    with pytest.raises(RecipeError, match="scope local"):
+        decide("ln_structured", target(noise(3, 4, 4)), scope="global", n="nuc", amount=1)
+
+
+def test_the_nuclear_norm_is_refused_if_a_channel_is_no_matrix():
+    with pytest.raises(RecipeError, match="t has 4 dimensions; n='nuc' needs 3"):
+        decide("ln_structured", target(noise(3, 4, 2, 2), "t"), n="nuc", amount=1)
+
+
+def test_one_number_per_input_column_multiplies_the_weights():
+    weights, activations = noise(5, 4, 3, 3), torch.tensor([0.1, 5.0, -1.0, 2.0])
+    [decision] = decide(
+        "l1_unstructured",
+        target(weights, file=activations),
+        scope="row",
+        amount=0.5,
+        importance="file",
+    )
+    scores = (weights.abs() * activations.abs()[:, None, None]).flatten(1)
+    expected = scores.argsort(dim=1, stable=True).argsort(dim=1) < 18
+    assert torch.equal(pruned_of(decision, weights).flatten(1), expected)
+
+
+@pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
+def test_the_weight_delta_to_another_checkpoint_can_be_the_score(method):
+    weights, before = noise(6, 8), noise(6, 8, seed=1)
+    [decision] = decide(method, target(weights, base=before), amount=0.5, moved_from="base")
+    [expected] = decide(method, target(weights - before), amount=0.5)
+    assert torch.equal(pruned_of(decision, weights), pruned_of(expected, weights))
+
+
+@pytest.mark.parametrize("scope", ["local", "row"])
+def test_the_rank_of_an_element_is_that_within_its_scope(scope):
+    weights = torch.tensor([[1.0, -3.0, 2.0, 2.0], [8.0, 7.0, 6.0, 5.0]])
+    [decision] = decide("l1_unstructured", target(weights), scope=scope, amount=0.5)
+    element_rank = decision.predicate.element_rank(3)
+    assert (element_rank.score, element_rank.rank) == (2.0, 2)
+    assert element_rank.ranked == {"local": 8, "row": 4}[scope]
+    assert element_rank.cut == {"local": 3.0, "row": 2.0}[scope]
+    assert element_rank.margin == {"local": -1.0, "row": 0.0}[scope]
+    assert element_rank.pruned is (scope == "local")
+
+
+def test_the_rank_of_an_element_is_that_of_its_channel():
+    weights = torch.tensor([[3.0, 4.0], [1.0, 0.0], [math.nan, 1.0]])
+    [decision] = decide("ln_structured", target(weights), amount=1)
+    first, second, third = (decision.predicate.element_rank(place) for place in (0, 3, 4))
+    assert (first.unit, first.score, first.rank, first.pruned) == ("channel 0", 5.0, 1, False)
+    assert (second.score, second.cut, second.rank, second.pruned) == (1.0, 1.0, 0, True)
+    assert (third.rank, third.ranked, third.pruned) == (2, 3, False)
+    assert np.isnan(third.score)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "expected"),
+    [
+        ("l1_unstructured", {"amount": 2}, [0, 1, 1, 0]),
+        ("lamp", {"amount": 2}, [0, 1, 1, 0]),
+        ("erk", {"amount": 1}, [0, 0, 1, 0]),
+        ("threshold", {"value": 0.2}, [0, 0, 1, 0]),
+        ("n_m", {"n": 2, "m": 4, "dim": 0}, [0, 1, 1, 0]),
+    ],
+)
+def test_scores_from_a_file_replace_the_weights(method, parameters, expected):
+    weights, scores = torch.arange(1.0, 5), torch.tensor([-9.0, 0.5, 0.1, 8.0])
+    [decision] = decide(method, target(weights, file=scores), importance="file", **parameters)
+    assert marked(decision, weights).tolist() == expected
+
+
+@pytest.mark.parametrize("method", ["lamp", "erk", "l1_unstructured"])
+def test_more_than_remain_of_all_targets_are_refused(method):
+    parameters = {"scope": "global"} if method == "l1_unstructured" else {}
+    with pytest.raises(RecipeError, match=r"All targets.*6.*5"):
+        decide(method, target(torch.ones(3)), target(torch.ones(2)), amount=6, **parameters)
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 12), max_size=3).map(tuple), min_size=1, max_size=5),
+    st.floats(0, 1),
+    st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
+    st.sampled_from(["l1_unstructured", "lamp", "erk"]),
+)
+def test_max_sparsity_limits_every_target_and_the_total_is_exact(shapes, amount, cap, method):
+    tensors = [noise(*shape, seed=i) * 10**i for i, shape in enumerate(shapes)]
+    targets = [target(tensor, str(i)) for i, tensor in enumerate(tensors)]
+    parameters = {"scope": "global"} if method == "l1_unstructured" else {}
+    decisions = decide(method, *targets, amount=amount, max_sparsity=cap, **parameters)
+    sizes = [tensor.numel() for tensor in tensors]
+    asked = round(amount * sum(sizes))
+    possible = sum(math.floor(Fraction(str(cap)) * size) for size in sizes)
+    assert sum(decision.pruned for decision in decisions) == min(asked, possible)
+    assert all(d.pruned <= cap * size for d, size in zip(decisions, sizes, strict=True))
+    missing = asked - min(asked, possible)
+    assert any(f"{missing:,} fewer" in d.note for d in decisions) == (missing > 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "parameters", "pruned"),
+    [
+        ("l1_unstructured", (4, 4), {"amount": 3}, 3),
+        ("erk", (4, 4), {"amount": 3}, 3),
+        ("ln_structured", (8, 4, 3), {"amount": 5}, 5 * 12),
+        ("block", (8, 4, 3, 3), {"amount": 5}, 5 * 16),
+        ("n_m", (6, 10, 3, 3), {"n": 1, "m": 4, "tail": "keep"}, 6 * 22 * 3),
+        ("n_m", (6, 10, 3, 3), {"n": 1, "m": 4, "flatten": False, "tail": "keep"}, 6 * 2 * 9 * 3),
+    ],
+)
+def test_the_count_of_a_dense_target_needs_no_reading(method, shape, parameters, pruned):
+    [decision] = decide(method, unread(shape), **parameters)
+    assert decision.pruned == pruned
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("threshold", {"value": 1}),
+        ("threshold", {"value": 1, "relative_to": "std"}),
+        ("block", {"scope": "global"}),
+        ("ln_structured", {"scope": "global"}),
+        ("l1_unstructured", {"scope": "global"}),
+        ("lamp", {}),
+        ("n_m", {}),
+    ],
+)
+def test_progress_covers_the_whole_step_and_it_can_be_cancelled(monkeypatch, method, parameters):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 400)
+    every = np.ones(64 * 64, bool)
+    targets = [target(noise(64, 64), name, every) for name in "ab"]
+    seen: list[tuple[int, int]] = []
+    decide(method, *targets, monitor=Monitor(lambda *at: seen.append(at)), **parameters)
+    assert seen[-1][0] <= seen[-1][1]
+    assert {total for _, total in seen if total} == {seen[-1][1]}
+    assert method == "lamp" or seen[-1][0] == seen[-1][1]  # lamp may need fewer passes
+    stop, reports = threading.Event(), len(seen)
+    seen.clear()
+
+    def cancel(done: int, total: int) -> None:
+        seen.append((done, total))
+        stop.set()
+
+    with pytest.raises(Cancelled):
+        decide(method, *targets, monitor=Monitor(cancel, stop), **parameters)
+    assert len(seen) < reports
+
+
+ROWS = torch.tensor([[math.nan, 1], [5, 7], [-math.inf, 2], [9, 8]])
+"""Every method prunes row 1 first, then rows 3, 2 and 0."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("l1_unstructured", {}),
+        ("lamp", {}),
+        ("ln_structured", {"dim": 0}),
+        ("block", {"height": 1, "width": 2}),
+    ],
+)
+def test_nan_is_pruned_last_and_infinity_before_it(method, parameters, dtype):
+    weights = ROWS.to(dtype)
+    if method in ("l1_unstructured", "lamp"):
+        weights = weights[:, :1].contiguous()
+    gone: list[int] = []
+    for amount in range(1, 5):
+        [decision] = decide(method, target(weights), amount=amount, **parameters)
+        rows = marked(decision, weights).reshape(weights.shape)[:, 0]
+        [new] = set(rows.nonzero()[0].tolist()) - set(gone)
+        gone.append(new)
+    assert gone == [1, 3, 2, 0]

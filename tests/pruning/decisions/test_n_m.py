@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,15 +12,11 @@ from floats import ORDERED
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from pydantic import ValidationError
+from targets import decide as decide_by
 from targets import target
 
-from prune_gui.errors import Cancelled, RecipeError
-from prune_gui.monitor import Monitor
+from prune_gui.errors import RecipeError
 from prune_gui.pruning import parallel
-from prune_gui.pruning.decisions.base import Decision, Target
-from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
 
 # Few distinct values, so that ties are common.
 numbers = st.sampled_from(
@@ -45,13 +41,7 @@ def cases(draw: st.DrawFn) -> tuple[torch.Tensor, np.ndarray | None, dict[str, o
     return tensor, draw(st.none() | hnp.arrays(bool, tensor.numel())), pattern
 
 
-def decide(*targets: Target, **parameters: object) -> list[Decision]:
-    return METHODS["n_m"].model_validate(parameters).decide(targets, Monitor())
-
-
-def pruned_mask(decision: Decision, start: int, stop: int) -> np.ndarray:
-    assert decision.predicate is not None
-    return decision.predicate.prunes(start, stop)
+decide = partial(decide_by, "n_m")
 
 
 def grouped(entries: np.ndarray, m: int, dim: int, *, flatten: bool) -> np.ndarray:
@@ -100,10 +90,10 @@ def test_the_lowest_of_each_group_are_pruned(case, data):
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     size = tensor.numel()
     expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
-    assert np.array_equal(pruned_mask(decision, 0, size), expected)
+    assert np.array_equal(decision.predicate.prunes(0, size), expected)
     for _ in range(5):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
-        assert np.array_equal(pruned_mask(decision, start, stop), expected[start:stop])
+        assert np.array_equal(decision.predicate.prunes(start, stop), expected[start:stop])
 
 
 @given(cases(), st.integers(1, 20))
@@ -113,7 +103,7 @@ def test_every_full_group_keeps_n_elements_or_all_remaining(case, chunk):
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     before = np.ones(tensor.numel(), bool) if remaining_mask is None else remaining_mask
-    after = before & ~pruned_mask(decision, 0, tensor.numel())
+    after = before & ~decision.predicate.prunes(0, tensor.numel())
     shape, how = tensor.shape, {"dim": pattern["dim"], "flatten": pattern["flatten"]}
     left, kept = (grouped(a.reshape(shape), pattern["m"], **how).sum(1) for a in (before, after))
     assert np.array_equal(kept, np.minimum(left, pattern["n"]))
@@ -132,7 +122,7 @@ def test_groups_of_any_size_are_ranked_correctly(m, data):
     pattern = {"n": n, "m": m, "dim": 1, "flatten": data.draw(st.booleans()), "tail": "keep"}
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
-    assert np.array_equal(pruned_mask(decision, 0, tensor.numel()), expected)
+    assert np.array_equal(decision.predicate.prunes(0, tensor.numel()), expected)
 
 
 def test_more_groups_than_one_batch_are_ranked_correctly():
@@ -141,23 +131,16 @@ def test_more_groups_than_one_batch_are_ranked_correctly():
         pattern = {"n": 2, "m": 4, "dim": 1, "flatten": flatten, "tail": "refuse"}
         [decision] = decide(target(tensor), **pattern)
         expected = lowest_of_each_group(tensor, None, **pattern)
-        assert np.array_equal(pruned_mask(decision, 0, tensor.numel()), expected)
+        assert np.array_equal(decision.predicate.prunes(0, tensor.numel()), expected)
 
 
 def test_groups_of_a_convolution_run_over_its_flattened_input_by_default():
     # The last two of the four elements of each kernel are large.
     kernels = torch.tensor([1.0, 2.0, 8.0, 9.0]).expand(3, 4, 4).reshape(3, 4, 2, 2)
     [flat] = decide(target(kernels))
-    assert pruned_mask(flat, 0, 8).tolist() == [True, True, False, False] * 2
+    assert flat.predicate.prunes(0, 8).tolist() == [True, True, False, False] * 2
     [along] = decide(target(kernels), flatten=False)
-    assert pruned_mask(along, 0, 16).tolist() == [True] * 8 + [False] * 8
-
-
-def test_the_count_of_a_dense_target_needs_no_reading():
-    unread = TensorScores(lambda: pytest.fail("was read"), (6, 10, 3, 3), torch.float32)
-    unread_target = Target("w", unread.shape, 540, unread, lambda *_: unread, None)
-    assert decide(unread_target, n=1, m=4, tail="keep")[0].pruned == 6 * 22 * 3
-    assert decide(unread_target, n=1, m=4, flatten=False, tail="keep")[0].pruned == 6 * 2 * 9 * 3
+    assert along.predicate.prunes(0, 16).tolist() == [True] * 8 + [False] * 8
 
 
 @pytest.mark.parametrize(
@@ -179,21 +162,9 @@ def test_a_target_that_does_not_divide_into_groups_is_named_with_a_solution(
 
 def test_an_incomplete_group_is_kept_with_tail_keep():
     [decision] = decide(target(torch.zeros(1, 6)), tail="keep")
-    assert pruned_mask(decision, 0, 6).tolist() == [True, True, False, False, False, False]
+    assert decision.predicate.prunes(0, 6).tolist() == [True, True, False, False, False, False]
     assert decision.pruned == 2
     assert decision.predicate.element_rank(5).pruned is False
-
-
-@pytest.mark.parametrize("parameters", [{"n": 5}, {"n": -1}, {"m": 0}, {"n": 3, "m": 2}])
-def test_invalid_patterns_are_refused(parameters):
-    with pytest.raises(ValidationError):
-        METHODS["n_m"].model_validate(parameters)
-
-
-def test_scores_from_a_file_replace_the_weights():
-    scored = target(torch.arange(4.0).view(1, 4), scores=torch.tensor([[9.0, -8.0, 1.0, 2.0]]))
-    [decision] = decide(scored, importance="scores")
-    assert pruned_mask(decision, 0, 4).tolist() == [False, False, True, True]
 
 
 @given(cases())
@@ -202,7 +173,7 @@ def test_the_rank_of_an_element_is_that_within_its_group(case):
     assume(pattern["n"] < pattern["m"])
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     exact = tensor.double().abs().flatten().tolist()
-    for flat, goes in enumerate(pruned_mask(decision, 0, tensor.numel())):
+    for flat, goes in enumerate(decision.predicate.prunes(0, tensor.numel())):
         element_rank = decision.predicate.element_rank(flat)
         assert element_rank.pruned == goes
         if element_rank.score is not None and not math.isnan(element_rank.score):
@@ -212,13 +183,3 @@ def test_the_rank_of_an_element_is_that_within_its_group(case):
         elif element_rank.rank is not None:
             left = element_rank.ranked - pattern["n"]
             assert goes == (element_rank.rank < left)
-
-
-def test_counting_remaining_elements_can_be_cancelled():
-    stop = threading.Event()
-    stop.set()
-    method = METHODS["n_m"]()
-    with pytest.raises(Cancelled):
-        method.decide(
-            [target(torch.ones(4, 4), remaining_mask=np.ones(16, bool))], Monitor(cancel=stop)
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +12,11 @@ from floats import ORDERED
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from pydantic import ValidationError
+from targets import decide as decide_by
 from targets import target
 
-from prune_gui.errors import Cancelled, RecipeError
-from prune_gui.monitor import Monitor
+from prune_gui.errors import RecipeError
 from prune_gui.pruning import parallel
-from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.methods import METHODS
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
@@ -34,13 +32,7 @@ def weights(draw: st.DrawFn) -> torch.Tensor:
     return torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
 
 
-def decide(*targets: Target, monitor: Monitor | None = None, **parameters: object):
-    return METHODS["threshold"].model_validate(parameters).decide(targets, monitor or Monitor())
-
-
-def pruned_mask(decision: Decision, start: int, stop: int) -> np.ndarray:
-    assert decision.predicate is not None
-    return decision.predicate.prunes(start, stop)
+decide = partial(decide_by, "threshold")
 
 
 @given(weights(), st.data())
@@ -57,11 +49,11 @@ def test_elements_below_the_threshold_as_real_numbers_are_pruned(tensor, data):
     )
     remaining_mask = data.draw(st.none() | hnp.arrays(bool, exact.size))
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), value=float(value))
-    found = pruned_mask(decision, 0, exact.size)
+    found = decision.predicate.prunes(0, exact.size)
     assert np.array_equal(found, (exact < value) & np.isfinite(exact))
     assert decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, exact.size)] * 2)))
-    assert np.array_equal(pruned_mask(decision, start, stop), found[start:stop])
+    assert np.array_equal(decision.predicate.prunes(start, stop), found[start:stop])
 
 
 @given(weights(), st.floats(0, 3), st.integers(1, 9))
@@ -75,7 +67,7 @@ def test_the_standard_deviation_is_that_of_the_finite_elements(tensor, value, ch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         [decision] = decide(target(tensor), value=value, relative_to="std")
-    assert pruned_mask(decision, 0, len(exact)).tolist() == (magnitude < threshold).tolist()
+    assert decision.predicate.prunes(0, len(exact)).tolist() == (magnitude < threshold).tolist()
 
 
 def test_the_standard_deviation_does_not_depend_on_earlier_steps():
@@ -83,8 +75,8 @@ def test_the_standard_deviation_does_not_depend_on_earlier_steps():
     remaining_mask = np.arange(101) % 3 == 0
     [fresh] = decide(target(tensor), value=1, relative_to="std")
     [stacked] = decide(target(tensor, remaining_mask=remaining_mask), value=1, relative_to="std")
-    assert np.array_equal(pruned_mask(fresh, 0, 101), pruned_mask(stacked, 0, 101))
-    assert stacked.pruned == (pruned_mask(fresh, 0, 101) & remaining_mask).sum() < fresh.pruned
+    assert np.array_equal(fresh.predicate.prunes(0, 101), stacked.predicate.prunes(0, 101))
+    assert stacked.pruned == (fresh.predicate.prunes(0, 101) & remaining_mask).sum() < fresh.pruned
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, math.nan], [1e200, -1e200]])
@@ -99,14 +91,8 @@ def test_a_target_without_a_standard_deviation_is_named(values):
 
 def test_non_finite_elements_are_kept_and_noted():
     [decision] = decide(target(torch.tensor([math.nan, -math.inf, 1e38])), value=1e300)
-    assert pruned_mask(decision, 0, 3).tolist() == [False, False, True]
+    assert decision.predicate.prunes(0, 3).tolist() == [False, False, True]
     assert decision.predicate.note == "2 NaN or infinite scores rank as the largest"
-
-
-def test_scores_from_a_file_are_compared_instead_of_the_weights():
-    moved = target(torch.tensor([1.0, 2.0]), origin=torch.tensor([1.0, 0.0]))
-    [decision] = decide(moved, value=0.5, moved_from="origin")
-    assert pruned_mask(decision, 0, 2).tolist() == [True, False]
 
 
 def test_the_rank_of_an_element_has_its_distance_to_the_threshold():
@@ -116,36 +102,5 @@ def test_the_rank_of_an_element_has_its_distance_to_the_threshold():
     assert decision.predicate.element_rank(0).margin == -0.25
 
 
-@pytest.mark.parametrize("value", [True, -0.1, math.nan, math.inf, "much", None])
-def test_invalid_thresholds_are_refused(value):
-    with pytest.raises(ValidationError):
-        METHODS["threshold"].model_validate({"value": value})
-
-
 def test_a_number_that_yaml_parses_as_text_is_accepted():
     assert METHODS["threshold"].model_validate({"value": "1e-3"}).value == 0.001
-
-
-@pytest.mark.parametrize("relative_to", ["absolute", "std"])
-def test_progress_covers_the_whole_step_and_it_can_be_cancelled(relative_to):
-    targets = [target(torch.ones(50) * torch.arange(50)), target(torch.arange(30.0))]
-    seen: list[tuple[int, int]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "CHUNK_ELEMENTS", 8)
-        decide(
-            *targets,
-            monitor=Monitor(lambda *at: seen.append(at)),
-            value=1,
-            relative_to=relative_to,
-        )
-        assert {total for _, total in seen} == {seen[-1][0]}
-        stop = threading.Event()
-        seen.clear()
-
-        def cancel(done: int, total: int) -> None:
-            seen.append((done, total))
-            stop.set()
-
-        with pytest.raises(Cancelled):
-            decide(*targets, monitor=Monitor(cancel, stop), value=1, relative_to=relative_to)
-    assert len(seen) < 5

@@ -1,4 +1,4 @@
-"""Tests of the cache folders of compiled loops, and of errors in writing to them."""
+"""Compilations and their count, the cache folders of compiled loops, and errors in writing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
-from prune_gui.pruning.kernels.compiling import only_from_cache
-from prune_gui.pruning.kernels.loop import compiled
-from prune_gui.pruning.kernels.numba_config import _Loader
+from prune_gui.pruning.kernels.loop import compiled, compiled_within
+from prune_gui.pruning.kernels.numba_control import COMPILATIONS, _Loader, only_from_cache
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
 
@@ -107,7 +106,7 @@ def test_numba_reads_no_file_of_the_working_folder_however_often_it_compiles(tmp
     (tmp_path / ".numba_config.yaml").write_text("debug: 1\nopt: 0\n")
     program = """
 from prune_gui.pruning.kernels.loop import compiled_within, interpret_up_to
-from prune_gui.pruning.kernels.numba_api import numba
+from prune_gui.pruning.kernels.compilation import numba
 interpret_up_to(0)
 compiled_within(lambda number: number)(1)
 print(numba.config.DEBUG, int(numba.config.OPT), numba.config.FUNCTION_CACHE_SIZE)
@@ -125,3 +124,23 @@ def test_a_numba_without_the_known_config_file_name_is_rejected(tmp_path):
     loader = _Loader("numba.core.config", str(tmp_path / "config.py"))
     with pytest.raises(ImportError, match="Install another version of numba"):
         loader.get_code("numba.core.config")
+
+
+def test_a_compilation_is_counted_while_it_runs_and_a_call_is_not(monkeypatch):
+    changes = []
+    monkeypatch.setattr(COMPILATIONS, "add", changes.append)
+    increased = compiled_within(lambda number: number + 1)
+    assert increased(1) == 2
+    assert changes == [1, -1]
+    assert increased(2) == 3
+    assert changes == [1, -1]
+    assert increased(0.5) == 1.5
+    assert changes == [1, -1, 1, -1]
+
+
+def test_the_counter_is_true_until_the_last_compilation_ends():
+    states = []
+    for change in (1, 1, -1, -1):
+        COMPILATIONS.add(change)
+        states.append(bool(COMPILATIONS))
+    assert states == [True, True, True, False]

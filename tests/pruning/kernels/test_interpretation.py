@@ -14,7 +14,6 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cache
 from prune_gui.pruning.kernels.loop import (
     COMPILATION,
     INTERPRETED_IN_CALL,
@@ -23,6 +22,7 @@ from prune_gui.pruning.kernels.loop import (
     interpret_up_to,
     read_cache_again,
 )
+from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache
 from prune_gui.worker.compilation_process import STEPS
 
 MODULE = """

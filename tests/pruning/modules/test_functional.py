@@ -1,9 +1,306 @@
+"""The functions of the module API, for one parameter and for several together."""
+
+import copy
+import gc
+import math
+import weakref
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import prune as reference
 
 from prune_gui import pruning
+
+
+def layers(*values):
+    made = []
+    for value in values:
+        layer = nn.Linear(1, 1, bias=False)
+        layer.weight = nn.Parameter(torch.tensor(value))
+        made.append(layer)
+    return made
+
+
+def weights(modules):
+    return [(module, "weight") for module in modules]
+
+
+def masks(modules):
+    return [module.weight_mask.tolist() for module in modules]
+
+
+def prune(parameters, amount, **kwargs):
+    pruning.global_unstructured(parameters, pruning.L1Unstructured, amount=amount, **kwargs)
+
+
+def test_exactly_k_elements_are_pruned_despite_ties_between_parameters():
+    both = layers([[1.0, 2.0], [1.0, 1.0]], [[1.0, 1.0]])
+    prune(weights(both), 4)
+    assert masks(both) == [[[0, 1], [0, 0]], [[0, 1]]]
+
+
+def test_a_share_refers_to_all_remaining_elements():
+    both = layers([[1.0, 2.0, 3.0, 4.0]], [[5.0, 6.0, 7.0, 8.0]])
+    prune(weights(both), 0.5)
+    prune(weights(both), 0.5)
+    assert masks(both) == [[[0, 0, 0, 0]], [[0, 0, 1, 1]]]
+
+
+def test_a_generator_of_parameters_is_accepted_unlike_in_torch():
+    both = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    prune((pair for pair in weights(both)), 3)
+    assert masks(both) == [[[0, 0]], [[0, 1]]]
+    theirs = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    with pytest.raises(ValueError, match="non-empty"):
+        reference.global_unstructured(
+            (pair for pair in weights(theirs)), reference.L1Unstructured, amount=3
+        )
+
+
+def test_differing_masks_of_a_shared_parameter_are_combined():
+    encoder, decoder = layers([[1.0, 2.0, 3.0, 4.0]], [[0.0]])
+    decoder.weight = encoder.weight
+    pruning.custom_from_mask(encoder, "weight", torch.tensor([[1, 1, 0, 1]]))
+    pruning.custom_from_mask(decoder, "weight", torch.tensor([[1, 1, 1, 0]]))
+    prune(weights([encoder, decoder]), 0.5)
+    assert masks([encoder, decoder]) == [[[0, 1, 0, 0]]] * 2
+
+
+def test_scores_can_be_given_under_any_alias_of_a_shared_parameter():
+    encoder, decoder, other = layers([[1.0, 2.0]], [[0.0]], [[1.5]])
+    decoder.weight = encoder.weight
+    scores = {(decoder, "weight"): torch.tensor([[9.0, 0.5]])}
+    prune(weights([encoder, decoder, other]), 1, importance_scores=scores)
+    assert masks([encoder, decoder, other]) == [[[1, 0]], [[1, 0]], [[1]]]
+
+
+def test_different_dtypes_and_memory_formats_compare_by_value():
+    one, two = layers([[1.0, 4.0], [3.0, 6.0]], [[0.0]])
+    one.weight = nn.Parameter(one.weight.detach().half().T)
+    two.weight = nn.Parameter(torch.tensor([[2.0, 5.0]], dtype=torch.bfloat16))
+    prune(weights([one, two]), 3)
+    assert masks([one, two]) == [[[0, 0], [1, 1]], [[0, 1]]]
+    assert one.weight_mask.dtype == torch.float16
+    assert two.weight_mask.dtype == torch.bfloat16
+
+
+def test_a_failing_call_leaves_all_modules_unchanged():
+    one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    none = nn.Linear(2, 2, bias=False)
+    prune(weights([two]), 1)
+    for parameters, amount, scores in (
+        ([(one, "weight"), (two, "weight")], 4, None),
+        ([(one, "weight"), (none, "bias")], 1, None),
+        ([(one, "weight"), (two, "weight")], 1, {(two, "weight"): torch.ones(3)}),
+    ):
+        with pytest.raises((ValueError, AssertionError)):
+            prune(parameters, amount, importance_scores=scores)
+        assert not pruning.is_pruned(one)
+        assert masks([two]) == [[[0, 1]]]
+        assert len(two._forward_pre_hooks) == 1
+
+
+def fail(*args):
+    raise MemoryError
+
+
+def test_a_failure_while_masks_are_stored_leaves_all_modules_unchanged(monkeypatch):
+    one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    monkeypatch.setattr(two, "register_forward_pre_hook", fail)
+    with pytest.raises(MemoryError):
+        prune(weights([one, two]), 1)
+    assert not pruning.is_pruned(one)
+    assert isinstance(one.weight, nn.Parameter)
+    assert list(two.state_dict()) == ["weight"]
+
+
+def test_a_pruned_module_can_be_copied_after_a_failure(monkeypatch):
+    one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    prune(weights([one]), 1)
+
+    monkeypatch.setattr(two, "register_forward_pre_hook", fail)
+    with pytest.raises(MemoryError):
+        prune(weights([one, two]), 1)
+    assert copy.deepcopy(one).weight.tolist() == [[0, 2]]
+
+
+def test_a_failure_restores_the_weight_list_of_a_recurrent_module(monkeypatch):
+    lstm, [other] = nn.LSTM(4, 3), layers([[1.0, 2.0]])
+    x = torch.randn(2, 1, 4)
+    before = lstm(x)[0]
+
+    monkeypatch.setattr(other, "register_forward_pre_hook", fail)
+    with pytest.raises(MemoryError):
+        prune([(lstm, "weight_ih_l0"), (other, "weight")], 0.5)
+    assert lstm._flat_weights[0] is lstm.weight_ih_l0
+    assert torch.equal(lstm(x)[0], before)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "method", "scores", "error"),
+    [
+        (None, pruning.L1Unstructured, None, TypeError),
+        ([], pruning.L1Unstructured, None, ValueError),
+        ([(nn.Linear(2, 2), "weight")], pruning.L1Unstructured, [1], TypeError),
+        ([(nn.Linear(2, 2), "weight")], pruning.RandomStructured, None, TypeError),
+    ],
+)
+def test_invalid_arguments_are_refused(parameters, method, scores, error):
+    with pytest.raises(error):
+        pruning.global_unstructured(parameters, method, importance_scores=scores, amount=1)
+
+
+LAYER = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [
+        (LAYER.parameters(), "a Parameter in a generator"),
+        (LAYER.named_parameters(), r"a tuple of \(str, Parameter\) in a generator"),
+        (LAYER.state_dict(), "a str in a OrderedDict"),
+        (LAYER, "a Linear"),
+        (nn.Sequential(LAYER), "a Sequential"),
+        (LAYER.weight, "a Parameter"),
+        ("weight", "a str"),
+        (7, "a int"),
+        ([LAYER], "a Linear in a list"),
+        ([(LAYER, "weight"), ("bias", LAYER)], r"a tuple of \(str, Linear\) in a list"),
+        ([(LAYER,)], r"a tuple of \(Linear\) in a list"),
+        ((LAYER, "weight"), "a Linear in a tuple"),
+    ],
+)
+def test_what_is_no_pair_of_module_and_name_is_refused_with_an_example(parameters, found):
+    before = dict(LAYER.named_parameters())
+    with pytest.raises(TypeError, match=rf'\[\(model\.fc1, "weight"\).*there is {found}\.'):
+        pruning.global_unstructured(parameters, pruning.L1Unstructured, amount=1)
+    assert dict(LAYER.named_parameters()) == before
+
+
+def test_a_method_written_for_torch_is_accepted():
+    class First(reference.BasePruningMethod):
+        PRUNING_TYPE = "unstructured"
+
+        def __init__(self, amount):
+            self.amount = amount
+
+        def compute_mask(self, t, default_mask):
+            mask = default_mask.clone()
+            mask[: self.amount] = 0
+            return mask
+
+    both = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    pruning.global_unstructured(weights(both), First, amount=3)
+    assert masks(both) == [[[0, 0]], [[0, 1]]]
+
+
+def test_no_hook_references_the_mask_of_all_parameters():
+    def held(package):
+        both = layers([[1.0] * 50], [[2.0] * 50])
+        package.global_unstructured(weights(both), package.L1Unstructured, amount=10)
+        [hook] = both[0]._forward_pre_hooks.values()
+        return hook.mask.untyped_storage().nbytes() / hook.mask.element_size()
+
+    assert held(pruning) == 50
+    assert held(reference) == 100
+
+
+def test_a_deleted_module_is_freed():
+    [layer] = layers([[1.0, 2.0]])
+    prune(weights([layer]), 1)
+    gone = weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert gone() is None
+
+
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+FEW_VALUES = (0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan, -math.nan)
+
+
+class ByWeights(pruning.L1Unstructured):
+    """Has a mask of its own, so that all elements are concatenated."""
+
+    def compute_mask(self, t, default_mask):
+        return super().compute_mask(t, default_mask)
+
+
+class AtRandom(pruning.RandomUnstructured):
+    """Has a mask of its own, so that all elements are concatenated."""
+
+    def compute_mask(self, t, default_mask):
+        return super().compute_mask(t, default_mask)
+
+
+@st.composite
+def networks(draw):
+    """Return modules of which some share a parameter, are transposed, or are already pruned."""
+    dtypes = draw(st.sampled_from([[dtype] for dtype in DTYPES] + [list(DTYPES)]))
+    modules = []
+    for _ in range(draw(st.integers(1, 4))):
+        if modules and draw(st.integers(0, 3)) == 0:
+            module = nn.Module()
+            module.weight = getattr(modules[-1], "weight_orig", modules[-1].weight)
+        else:
+            shape = draw(st.tuples(st.integers(0, 5), st.integers(1, 5)))
+            size = math.prod(shape)
+            values = draw(st.lists(st.sampled_from(FEW_VALUES), min_size=size, max_size=size))
+            weights = torch.tensor(values).view(shape).to(draw(st.sampled_from(dtypes)))
+            [module] = layers([[1.0]])
+            module.weight = nn.Parameter(weights.T if draw(st.booleans()) else weights)
+        if draw(st.booleans()):
+            mask = [draw(st.booleans()) for _ in range(module.weight.numel())]
+            pruning.custom_from_mask(
+                module, "weight", torch.tensor(mask, dtype=torch.bool).view(module.weight.shape)
+            )
+        modules.append(module)
+    return nn.ModuleList(modules)
+
+
+def outcome(net, method, amount, scores):
+    """Prune a network; return the masks, the products and the next random number, or an error."""
+    given_scores = {
+        (net[index], "weight"): scored.view(net[index].weight.shape)
+        for index, scored in scores.items()
+    }
+    torch.manual_seed(0)
+    try:
+        pruning.global_unstructured(weights(net), method, given_scores, amount=amount)
+    except ValueError as error:
+        return str(error), [*net.state_dict()]
+    results = [t for layer in net for t in (layer.weight_mask, layer.weight.detach())]
+    return [(t.dtype, t.stride(), repr(t.tolist())) for t in results], torch.rand(1)
+
+
+@given(networks(), st.floats(0, 1) | st.integers(0, 20), st.data())
+def test_one_search_gives_the_result_of_concatenated_elements(net, amount, data):
+    scored = data.draw(st.sets(st.sampled_from(range(len(net)))))
+    dtype = data.draw(st.sampled_from((*DTYPES, torch.int64)))
+    scores = {i: (torch.arange(net[i].weight.numel()) % 3 - 1).to(dtype) for i in sorted(scored)}
+    for fast, concatenating in (
+        (pruning.L1Unstructured, ByWeights),
+        (pruning.RandomUnstructured, AtRandom),
+    ):
+        expected = outcome(copy.deepcopy(net), concatenating, amount, scores)
+        assert outcome(copy.deepcopy(net), fast, amount, scores) == expected
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.floats(0, 1), st.integers(0, 99))
+def test_one_search_gives_the_result_of_torch_where_values_are_distinct(sizes, amount, seed):
+    generator = torch.Generator().manual_seed(seed)
+    every = (torch.randperm(sum(sizes) + 1, generator=generator) + 1.0)[:-1]
+    for method in ("L1Unstructured", "RandomUnstructured"):
+        masks_by_package = []
+        for package in (pruning, reference):
+            net = layers(*(part.tolist() for part in every.split(sizes)))
+            for part in (0.5, amount):
+                torch.manual_seed(seed)
+                package.global_unstructured(weights(net), getattr(package, method), amount=part)
+            masks_by_package.append(masks(net))
+        assert masks_by_package[0] == masks_by_package[1]
 
 
 def test_every_function_returns_its_module():

@@ -17,11 +17,11 @@ import torch
 
 from prune_gui.errors import Cancelled, PluginError, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.plugins import launcher, load_file, method, process
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.messages import pack
-from prune_gui.pruning.predicates import plugin_mask
+from prune_gui.pruning.predicates import masks
 from prune_gui.pruning.selection.scores import TensorScores
 
 LARGE = 5000
@@ -203,7 +203,7 @@ def test_recomputing_an_evicted_mask_can_be_cancelled(plugin_file, tmp_path):
     hang, cancel = tmp_path / "hang", threading.Event()
     [loaded] = load_file(plugin_file(source(f"while os.path.exists({str(hang)!r}): pass")))
     [decision] = loaded().decide([target()], Monitor())
-    plugin_mask._kept.clear()
+    masks._kept.clear()
     hang.touch()
     cancel.set()
     with Monitor(cancel=cancel).in_charge(), pytest.raises(Cancelled):

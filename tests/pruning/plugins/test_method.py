@@ -16,7 +16,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import StepError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.plugins import load_methods
-from prune_gui.pruning.predicates import plugin_mask
+from prune_gui.pruning.predicates import masks
 from prune_gui.recipe import Recipe, resolve
 
 L1 = {"method": "l1_unstructured", "amount": 0.4}
@@ -165,7 +165,7 @@ def test_random_numbers_depend_on_seed_and_name_and_not_on_the_global_generator(
 
 
 def test_an_evicted_mask_is_recomputed_identically(plugin_file, weights, resolved, monkeypatch):
-    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 0)
+    monkeypatch.setattr(masks, "MAX_CACHED_BYTES", 0)
     load_methods(plugin_file(source("unstructured", RANDOM)))
     steps = [{"method": "lowest", "seed": 1}, L1, {"method": "lowest", "scope": "global"}]
     resolution = resolved(weights, *steps)
@@ -179,7 +179,7 @@ def test_concurrent_threads_compute_a_mask_once(plugin_file, weights, resolved, 
     body = "import time; time.sleep(0.01)\n        return default_mask"
     [method] = load_methods(plugin_file(source("unstructured", body)))
     resolution = resolved(weights, {"method": "lowest"}, L1, {"method": "lowest"})
-    plugin_mask._kept.clear()
+    masks._kept.clear()
     calls = []
     ask = method.process.ask
     monkeypatch.setattr(method.process, "ask", lambda *a: calls.append(1) or ask(*a))

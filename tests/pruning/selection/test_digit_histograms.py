@@ -1,4 +1,4 @@
-"""Grouped digits give the same cuts as passes over all elements."""
+"""Digit histograms: the spans that are read, the cache, and grouped digits."""
 
 import numpy as np
 import pytest
@@ -9,13 +9,23 @@ from hypothesis import strategies as st
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import digit_histograms, radix_select
-from prune_gui.pruning.selection.chunk_spans import chunk_spans
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
-from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.histogram_cache import (
+    OVERHEAD_BYTES,
+    DigitHistogram,
+    HistogramCache,
+    LRUCache,
+)
+from prune_gui.pruning.selection.keys import (
+    MAX_CHUNKS_PER_SPAN,
+    MIN_SPANS,
+    RandomKeys,
+    Ranking,
+    ScoreKeys,
+    chunk_spans,
+)
 from prune_gui.pruning.selection.radix_select import find_cuts
-from prune_gui.pruning.selection.ranking import Ranking
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.scores import ScaledColumns, TensorScores
 
 FEW = [0.0, -0.0, 0.5, -0.5, 1.0, 1.0000001, -1.0000001, 1e-40, np.inf, -np.inf, np.nan]
 values = st.lists(st.sampled_from(FEW) | st.floats(-4, 4, width=32), min_size=2, max_size=60)
@@ -91,3 +101,67 @@ def test_keys_of_other_widths_are_not_grouped():
     for k in (10, 90, 50):
         find_cuts([ranking], k, Monitor())
     assert grouped_spans(ranking) is None
+
+
+def histogram(values: int) -> DigitHistogram:
+    return DigitHistogram.of(np.ones(values, np.uint32))
+
+
+def test_the_least_recently_used_histogram_is_evicted_first():
+    cache = LRUCache(2 * histogram(10).nbytes)
+    for name in "ab":
+        cache.put(name, histogram(10))
+    assert cache.get("a") is not None
+    cache.put("c", histogram(10))
+    assert [name for name in "abc" if cache.get(name) is not None] == ["a", "c"]
+
+
+def test_the_limit_holds_for_many_small_histograms():
+    cache = LRUCache(100 * OVERHEAD_BYTES)
+    for name in range(1000):
+        cache.put(name, histogram(0))
+    assert [name for name in range(1000) if cache.get(name) is not None] == list(range(900, 1000))
+
+
+def test_histograms_of_many_cuts_do_not_evict_those_of_leading_digits():
+    caches = HistogramCache()
+    caches.leading.put("w", histogram(1000))
+    for cut in range(200):
+        caches.further.put(cut, histogram(1 << 16))
+    assert caches.leading.get("w") is not None
+    assert caches.further.get(0) is None
+    assert caches.further.get(199) is not None
+
+
+def keys_by_kind(size):
+    weights = TensorScores.of(torch.zeros(1, size))
+    half_precision = TensorScores.of(torch.zeros(size, dtype=torch.float16))
+    return {
+        "without a copy": ScoreKeys.of(weights),
+        "of a wider type": ScoreKeys(half_precision, torch.float32),
+        "scaled": ScoreKeys.of(ScaledColumns(weights, TensorScores.of(torch.ones(size)))),
+        "at random": RandomKeys(0, "w", size),
+    }
+
+
+@given(st.integers(0, 500), st.sampled_from([1, 7, 64]), st.sampled_from(list(keys_by_kind(1))))
+def test_spans_cover_every_key_once_in_order(size, chunk, kind):
+    keys = keys_by_kind(size)[kind]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+        spans = chunk_spans(keys)
+    assert [index for start, stop in spans for index in range(start, stop)] == list(range(size))
+
+
+def test_spans_of_keys_that_are_copied_are_shorter(monkeypatch):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 8)
+    first_sizes = {kind: chunk_spans(keys)[0][1] for kind, keys in keys_by_kind(1000).items()}
+    assert first_sizes == dict.fromkeys(first_sizes, 8) | {
+        "without a copy": 8 * MAX_CHUNKS_PER_SPAN
+    }
+
+
+@pytest.mark.parametrize(("size", "spans"), [(24, 3), (64, 8), (128, MIN_SPANS), (512, 16)])
+def test_there_are_enough_spans_for_several_threads(monkeypatch, size, spans):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 8)
+    assert len(chunk_spans(keys_by_kind(size)["without a copy"])) == spans

@@ -11,7 +11,6 @@ from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.lazy import Lazy
@@ -20,6 +19,7 @@ from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import (
     KeySource,
     RandomKeys,
+    Ranking,
     ScoreKeys,
     ranking_dtype,
     raw_bits,
@@ -31,7 +31,6 @@ from prune_gui.pruning.selection.radix_select import (
     mark,
     smallest,
 )
-from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 
@@ -249,21 +248,4 @@ def test_the_progress_of_count_below_ends_at_its_total(key):
     reported: list[tuple[int, int]] = []
     monitor = Monitor(lambda *amounts: reported.append(amounts))
     count_below([Ranking(keys_of(torch.rand(1000)))], key, monitor)
-    assert reported[-1] == (8000, 8000)
-
-
-def test_cancelling_ends_the_selection():
-    class Stop:
-        def is_set(self) -> bool:
-            return True
-
-    with pytest.raises(Cancelled):
-        find_cuts([Ranking(keys_of(torch.rand(10)))], 5, Monitor(cancel=Stop()))
-
-
-def test_progress_ends_at_its_total():
-    reported: list[tuple[int, int]] = []
-    find_cuts(
-        [Ranking(keys_of(torch.rand(1000)))], 5, Monitor(lambda *amounts: reported.append(amounts))
-    )
     assert reported[-1] == (8000, 8000)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.architecture.tables import SpaceRule
-from prune_gui.pruning.coupling import CoupledGroup
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.compaction.config import AdaptedConfig, held_spaces
 
 MEMBERS = [{"name": "w"}]

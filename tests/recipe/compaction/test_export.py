@@ -28,7 +28,7 @@ from sharded_files import divided, write_shards
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import Recipe, export, sizes, verify
 from prune_gui.recipe.compaction.network import Architecture
 

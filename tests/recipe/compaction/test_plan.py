@@ -28,7 +28,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.compaction.network import Architecture, Shaped, figures
 from prune_gui.recipe.compaction.plan import planned

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.predicates import ChannelCut
 from prune_gui.recipe.compaction import removal, slicing
 from prune_gui.recipe.compaction.removal import Renumbering, removable_units

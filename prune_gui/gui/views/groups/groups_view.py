@@ -47,7 +47,7 @@ from prune_gui.session.manual_units import dead_units, why_not_listed
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.raster.colours import Colours
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table

@@ -1,5 +1,0 @@
-"""The decision of `Experts`."""
-
-from prune_gui.pruning.decisions.listed_or_ranked import decide
-
-__all__ = ["decide"]

@@ -1,0 +1,165 @@
+"""What a decision is computed from, its result, and the arithmetic that decisions share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr, trn
+from prune_gui.pruning.amount import AmountOf, units_wanted
+from prune_gui.pruning.layouts import USUAL, WeightLayout
+
+if TYPE_CHECKING:
+    from prune_gui.pruning.methods.fields import ChannelDim, RankingScope
+    from prune_gui.pruning.predicates import Predicate
+    from prune_gui.pruning.selection.histogram_cache import HistogramCache
+    from prune_gui.pruning.selection.keys import RemainingMask
+    from prune_gui.pruning.selection.scores import Scores
+
+Content = Literal["scores", "weights", "mask"]
+"""The role of a tensor in another file; "scores" may be one number per input column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One parameter that a step targets, with the state that earlier steps left.
+
+    Attributes:
+        remaining: number of elements that no earlier step pruned.
+        other: reads the tensor of this name from another file; it has the same shape, except for
+            scores, see `Content`.
+        remaining_mask: returns which elements of a span remain; None if all remain.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    remaining: int
+    weights: Scores
+    other: Callable[[str, Content], Scores]
+    remaining_mask: RemainingMask | None
+    histogram_cache: HistogramCache | None = None
+    layout: WeightLayout = USUAL
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScores:
+    """The scores that a file has for the units of a coupled group.
+
+    Attributes:
+        units: one score per unit; None if the file has scores of weights.
+        weights: else the scores of at least one member, by its name, as `Target.other` reads them.
+    """
+
+    path: str
+    units: Scores | None
+    weights: Mapping[str, Scores]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The effect of a step on one parameter.
+
+    Attributes:
+        predicate: selects the elements to prune; None if the step prunes nothing.
+        pruned: number of remaining elements that the step prunes.
+        note: that a limit of the method ended the pruning, for the user; or "".
+    """
+
+    predicate: Predicate | None
+    pruned: int
+    note: str = ""
+
+
+class AmountMethod(Protocol):
+    """A method that prunes an amount of the units with the lowest scores."""
+
+    amount: int | float
+    amount_of: AmountOf
+    max_sparsity: float
+
+    @property
+    def ranking_scope(self) -> RankingScope:
+        """See `Method.ranking_scope`."""
+
+
+def count_units(
+    amount: int | float,
+    amount_of: AmountOf,
+    *,
+    remaining: int,
+    total: int,
+    of: Callable[[], str],
+) -> int:
+    """Return the number of units to prune."""
+    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
+    if units > remaining:
+        raise RecipeError(
+            tr(
+                "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
+                of=of(),
+                wanted=units,
+                remaining=remaining,
+            )
+        )
+    return units
+
+
+def all_targets() -> str:
+    """Return the name of the targets of a global step for messages."""
+    return tr("All targets")
+
+
+def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
+    """Return how many of `remaining` units may be pruned under `max_sparsity` of `total`."""
+    allowed = math.floor(Fraction(str(max_sparsity)) * total)
+    return min(remaining, max(0, allowed - (total - remaining)))
+
+
+def cap_note(max_sparsity: float, missing: int) -> str:
+    """Return the note on a target that reached `max_sparsity`."""
+    percent = 100 * max_sparsity
+    if not missing:
+        return tr("limited to {percent:.6g} % by max sparsity", percent=percent)
+    return tr(
+        "limited to {percent:.6g} % by max sparsity; the step prunes {missing:,} fewer than "
+        "requested",
+        percent=percent,
+        missing=missing,
+    )
+
+
+def dimension(target: Target, dim: ChannelDim, *, min_dims: int, flat: str) -> int:
+    """Return `dim` as a non-negative index.
+
+    Args:
+        flat: the message if it has fewer, with the fields ``{name}`` and ``{shape}``.
+    """
+    dims = len(target.shape)
+    if dims < min_dims:
+        raise RecipeError(tr(flat, name=target.name, shape=list(target.shape)))
+    if isinstance(dim, str):
+        dim = target.layout.output_dim if dim == "output" else target.layout.input_dim
+    if not -dims <= dim < dims:
+        raise RecipeError(
+            trn(
+                "{name} has {count} dimension; dim {dim} does not exist. Use {first} to {last}, or "
+                "leave it out of the targets.",
+                "{name} has {count} dimensions; dim {dim} does not exist. Use {first} to {last}, "
+                "or leave it out of the targets.",
+                dims,
+                name=target.name,
+                dim=dim,
+                first=-dims,
+                last=dims - 1,
+            )
+        )
+    return dim % dims

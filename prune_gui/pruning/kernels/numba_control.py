@@ -1,0 +1,114 @@
+"""What numba may do, and whether it compiles at this moment. numba itself is not imported.
+
+It must not read `.numba_config.yaml` in the working folder, which can name a folder of compiled
+code to run and a file to overwrite. A downloaded folder with such a file beside its checkpoint must
+not have these effects. numba reads the file when `numba.core.config` is imported, and again before
+each compilation, and has no option against it. Environment variables NUMBA_* keep their meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Final
+
+CONFIG_MODULE: Final = "numba.core.config"
+CONFIG_FILE: Final = ".numba_config.yaml"
+
+
+def ignore_config_file() -> None:
+    """Prevent numba from reading its configuration file when it is imported later.
+
+    It has no effect in a process that has already imported numba.
+    """
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+
+
+class _Finder:
+    """Finds `numba.core.config` as the import system does, but has `_Loader` load it."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != CONFIG_MODULE:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.origin is not None:
+            spec.loader = _Loader(name, spec.origin)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Replaces the file name in the module's code by an empty one, which no file has."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        code = super().get_code(fullname)
+        if code is None or CONFIG_FILE not in code.co_consts:
+            raise ImportError(
+                f"this version of numba does not name {CONFIG_FILE} where it is expected, so that "
+                "it cannot be kept from reading it. Install another version of numba"
+            )
+        constants = tuple(
+            "" if constant == CONFIG_FILE else constant for constant in code.co_consts
+        )
+        return code.replace(co_consts=constants)
+
+
+class CompilationCounter:
+    """Counts the compilations that run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def add(self, change: int) -> None:
+        """Add 1 when a compilation starts, -1 when it ends."""
+        with self._lock:
+            self._count += change
+
+    def __bool__(self) -> bool:
+        """Return whether a compilation runs."""
+        return self._count > 0
+
+
+COMPILATIONS = CompilationCounter()
+"""The compilations of this process. Loading compiled loops from the cache does not count."""
+
+
+class NotCompiledError(Exception):
+    """The cache has no compiled code of a loop for some types."""
+
+
+class _ThreadState(threading.local):
+    """Whether the thread only loads compiled code."""
+
+    only_loads = False
+
+
+_thread = _ThreadState()
+
+
+def only_loads() -> bool:
+    """Return whether this thread is in a block of `only_from_cache`."""
+    return _thread.only_loads
+
+
+@contextmanager
+def only_from_cache() -> Iterator[None]:
+    """Load the compiled code of loops that are called in the block, and compile none.
+
+    Raises:
+        NotCompiledError: (the call of a loop) the cache does not have it. Without a cache, loops
+            are compiled nevertheless.
+    """
+    _thread.only_loads = True
+    try:
+        yield
+    finally:
+        _thread.only_loads = False

@@ -1,0 +1,340 @@
+"""Methods that prune units by a list: units by number, whole layers, experts and tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StrictInt,
+    model_validator,
+)
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import deferred, tr
+from prune_gui.pruning import decisions, predicates
+from prune_gui.pruning.methods.channels import (
+    MAX_CHANNELS,
+    MAX_LIST_LENGTH,
+    format_ranges,
+    listing_text,
+    optional_listing_text,
+    parse_ranges,
+    validate_list,
+)
+from prune_gui.pruning.methods.coupled import CoupledMethod, ReductionField, SpaceField
+from prune_gui.pruning.methods.fields import (
+    Amount,
+    FieldText,
+    FileName,
+    amount_text,
+    file_name,
+    path_field,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+    from prune_gui.pruning.layouts import CoupledGroup
+
+TOKENS = "tokens"
+"""The name of the space of tokens in tables of architectures."""
+
+
+def _written(units: tuple[int, ...]) -> list[int] | str:
+    return list(units) if len(units) <= MAX_LIST_LENGTH else format_ranges(units)
+
+
+def _empty_as_none(units: object) -> object:
+    return None if units == "" else units
+
+
+UnitList = Annotated[
+    tuple[StrictInt, ...],
+    BeforeValidator(parse_ranges),
+    Field(max_length=MAX_CHANNELS),
+    AfterValidator(validate_list),
+    PlainSerializer(_written, when_used="json"),
+]
+OptionalUnitList = Annotated[UnitList | None, BeforeValidator(_empty_as_none)]
+"""A list of units, or none. An empty text is none."""
+
+
+class ListingMethod(CoupledMethod):
+    """Prunes listed units of each group. Subclasses have the field of the list."""
+
+    def decide_groups(
+        self,
+        groups: Sequence[CoupledGroup],
+        targets: Sequence[Target],
+        monitor: Monitor,
+        given: Sequence[GroupScores] = (),
+    ) -> list[Decision]:
+        """Prune the listed units of each group."""
+        members = decisions.Members.of(targets)
+        pruned = []
+        for group in groups:
+            monitor.advance()
+            last = max(self.listed_units)
+            if last >= group.size:
+                raise RecipeError(
+                    tr(
+                        "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
+                        group=group.label,
+                        count=group.size,
+                        number=last,
+                        last=group.size - 1,
+                    )
+                )
+            remaining = members.remaining_elements(group)
+            pruned.append(predicates.PrunedUnits.listed(self.listed_units, remaining))
+        return decisions.decisions_for(groups, pruned, [""] * len(groups), members, monitor)
+
+
+class ListedOrRanked(ListingMethod):
+    """Prunes listed units of each group, or those of the lowest scores in a file."""
+
+    listing: ClassVar[str]
+    """The name of the field of the list."""
+
+    amount: Annotated[
+        Amount | None,
+        Field(
+            description=deferred(
+                "With a file of scores: a share between 0.0 and 1.0, or a whole number of units."
+            )
+        ),
+        FieldText(
+            label=deferred("Amo&unt"),
+            position=3,
+            show=lambda method, amount: "" if amount is None else amount_text(method, amount),
+        ),
+    ] = None
+    importance: Annotated[
+        FileName | None,
+        path_field(
+            deferred(
+                "A file of scores that rank the units: one number per layer under the name of the "
+                "stack, such as encoder.layer, or one per expert, such as model.layers.0.experts; "
+                "or scores of weights by parameter name."
+            )
+        ),
+        FieldText(
+            label=deferred("Scores"),
+            placeholder=deferred("none: prune the listed units"),
+            show=lambda _, path: file_name(path),
+        ),
+    ] = None
+    reduction: ReductionField = "mean"
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if bool(self.listed_units) == (self.importance is not None):
+            raise ValueError(
+                tr("name either {field}, or importance and amount", field=self.listing)
+            )
+        if self.listed_units and self.amount is not None:
+            raise ValueError(tr("amount has no effect on listed units; remove one of them"))
+        if self.importance is not None and self.amount is None:
+            raise ValueError(tr("importance needs amount, the number or share of units to prune"))
+        return self
+
+    @classmethod
+    def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
+        """Return the fields of the ranking, if units are listed."""
+        return ListedOrRanked.model_fields if values.get(cls.listing) else ()
+
+    @property
+    def listed_units(self) -> tuple[int, ...]:
+        """The listed units, from 0; () if a file ranks them."""
+        return getattr(self, self.listing) or ()
+
+    def decide_groups(
+        self,
+        groups: Sequence[CoupledGroup],
+        targets: Sequence[Target],
+        monitor: Monitor,
+        given: Sequence[GroupScores] = (),
+    ) -> list[Decision]:
+        """Prune the listed units of each group, or those of smallest score."""
+        if self.amount is None or self.importance is None:
+            return super().decide_groups(groups, targets, monitor, given)
+        members = decisions.Members.of(targets)
+        pruned = []
+        scores = decisions.scores_from_file(groups, given, members, self.reduction, monitor)
+        for group, own in zip(groups, scores, strict=True):
+            elements = members.remaining_elements(group)
+            number = decisions.count_units(
+                self.amount,
+                "remaining",
+                remaining=int((elements > 0).sum()),
+                total=group.size,
+                of=lambda group=group: group.label,  # type: ignore[misc]
+            )
+            source = file_name(self.importance)
+            pruned.append(decisions.lowest_units(elements, own, number, source))
+        return decisions.decisions_for(groups, pruned, [""] * len(groups), members, monitor)
+
+
+class ListedUnits(ListingMethod):
+    """Prune exactly the listed units of every group that the step targets."""
+
+    name: ClassVar[str] = "listed_units"
+    title: ClassVar[str] = deferred("Listed units")
+
+    space: SpaceField = "ffn"
+    units: Annotated[
+        UnitList,
+        Field(description=deferred("Numbers of units, from 0: a list, or a text: 3, 7, 12-15.")),
+        FieldText(label=deferred("Numbers"), position=2, show=listing_text),
+    ]
+
+    @property
+    def listed_units(self) -> tuple[int, ...]:
+        """The listed units, from 0."""
+        return self.units
+
+
+class Layers(ListedOrRanked):
+    """Prune whole layers (blocks) of a network: listed ones, or those of the lowest scores.
+
+    A file of scores (`importance`) has a vector for each stack, such as ``encoder.layer``, with one
+    score >= 0 per layer. Tensors with the names of parameters are possible, too, see `Coupled`.
+    The save form *compact* writes a checkpoint without the layers, with the others renumbered.
+    """
+
+    name: ClassVar[str] = "layers"
+    title: ClassVar[str] = deferred("Layers")
+    listing: ClassVar[str] = "layers"
+
+    layers: Annotated[
+        OptionalUnitList,
+        Field(description=deferred("Numbers of layers, from 0: a list, or a text: 3, 7, 12-15.")),
+        FieldText(label=deferred("Layers"), position=2, show=optional_listing_text),
+    ] = None
+    stack: Annotated[
+        Literal["all", "encoder", "decoder", "vision"],
+        Field(description=deferred("Which stack of layers, if a network has two.")),
+        FieldText(
+            label=deferred("Layer stack"),
+            folded=True,
+            choices={
+                "all": deferred("the only one"),
+                "encoder": deferred("encoder"),
+                "decoder": deferred("decoder"),
+                "vision": deferred("image model"),
+            },
+            values={
+                "encoder": deferred("encoder"),
+                "decoder": deferred("decoder"),
+                "vision": deferred("image model"),
+            },
+        ),
+    ] = "all"
+
+    @property
+    def coupled_space(self) -> str:
+        """The space of the groups."""
+        return "layers" if self.stack == "all" else f"{self.stack}_layers"
+
+
+class Experts(ListedOrRanked):
+    """Prune whole experts of mixture layers: listed ones, or those of the lowest scores.
+
+    Their rows of the router are pruned, too. A file of scores (`importance`) has a vector for each
+    layer, such as ``model.layers.0.experts``, with one score >= 0 per expert, or tensors with the
+    names of parameters, see `Coupled`; that method can also rank the experts of all layers
+    together. The save form *compact* writes a checkpoint without the experts.
+    """
+
+    name: ClassVar[str] = "experts"
+    title: ClassVar[str] = deferred("Experts")
+    listing: ClassVar[str] = "experts"
+
+    experts: Annotated[
+        OptionalUnitList,
+        Field(description=deferred("Numbers of experts, from 0: a list, or a text: 3, 7, 12-15.")),
+        FieldText(label=deferred("Experts"), position=2, show=optional_listing_text),
+    ] = None
+
+    @property
+    def coupled_space(self) -> str:
+        """The space of the groups."""
+        return "experts"
+
+
+class Tokens(CoupledMethod):
+    """Prune tokens of the vocabulary: those of a list, or those that a text does not contain.
+
+    The tokenizer is read from tokenizer.json or vocab.txt beside the checkpoint. Special and added
+    tokens, single bytes and what kept tokens are made of always stay. Target the embedding. The
+    save form *compact* writes the checkpoint and its tokenizer without the tokens, if the library
+    ``tokenizers`` verifies that other texts are encoded as before.
+    """
+
+    name: ClassVar[str] = "tokens"
+    title: ClassVar[str] = deferred("Tokens")
+
+    listed: Annotated[
+        FileName | None,
+        path_field(
+            deferred(
+                "A text file with one token to remove on each line, as it is written in "
+                "tokenizer.json or vocab.txt."
+            ),
+            "text-path",
+        ),
+        FieldText(
+            label=deferred("List"),
+            show=lambda _, path: tr("listed in {file}", file=file_name(path)),
+        ),
+    ] = None
+    corpus: Annotated[
+        FileName | None,
+        path_field(
+            deferred(
+                "A text file; tokens that are absent from it are removed. Its lines are tokenized "
+                "one by one and joined."
+            ),
+            "text-path",
+        ),
+        FieldText(
+            label=deferred("Corpus"),
+            show=lambda _, path: tr("absent from {file}", file=file_name(path)),
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.listed is None) == (self.corpus is None):
+            raise ValueError(tr("name either a list of tokens or a corpus"))
+        return self
+
+    @property
+    def coupled_space(self) -> str:
+        """The space of the groups."""
+        return TOKENS
+
+
+class TokenIds(ListingMethod):
+    """Prune tokens by their ids: what `Tokens` means for one tokenizer. Not part of recipes."""
+
+    name: ClassVar[str] = "tokens"
+    title: ClassVar[str] = Tokens.title
+
+    ids: tuple[int, ...]
+
+    @property
+    def coupled_space(self) -> str:
+        """The space of the groups."""
+        return TOKENS
+
+    @property
+    def listed_units(self) -> tuple[int, ...]:
+        """The listed ids, from 0."""
+        return self.ids

@@ -1,0 +1,298 @@
+"""Methods that prune single elements."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import prune as reference
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.amount import (
+    Amount,
+    _compute_nparams_toprune,
+    _validate_pruning_amount,
+    _validate_pruning_amount_init,
+)
+from prune_gui.pruning.modules.masking import is_binary, is_plain, mask_product
+from prune_gui.pruning.modules.pruning_method import BasePruningMethod
+from prune_gui.pruning.modules.reparametrization import PrunedTensor
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.selection.batched import find_cuts_batched
+from prune_gui.pruning.selection.keys import (
+    KeySource,
+    Ranking,
+    RemainingMask,
+    ScoreKeys,
+    ranking_dtype,
+)
+from prune_gui.pruning.selection.radix_select import Cut, mark, smallest
+from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
+
+
+@reference.Identity.register
+class Identity(BasePruningMethod):
+    """Prune nothing, but reparametrize the parameter with a mask of ones."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask`."""
+        return default_mask
+
+    @classmethod
+    def apply(cls, module: nn.Module, name: str) -> BasePruningMethod:  # type: ignore[override]
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name)
+
+
+class ElementPruning(BasePruningMethod):
+    """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: Amount) -> None:
+        _validate_pruning_amount_init(amount)
+        self.amount = amount
+
+    def units(self, remaining: int) -> int:
+        """Return the number of elements to prune."""
+        units = _compute_nparams_toprune(self.amount, remaining)
+        _validate_pruning_amount(units, remaining)
+        return units
+
+    @abstractmethod
+    def element_scores(
+        self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
+    ) -> Tensor:
+        """Return a score per element; the smallest absolute values are pruned first.
+
+        Args:
+            dtype: the dtype in which `t` is compared with other tensors of this step.
+            remaining: boolean, of the shape of `t`, False where already pruned; None if no element
+                is. The scores of pruned elements are not used.
+        """
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask` without `amount` elements."""
+        units = self.units(t.numel())
+        if units == 0:
+            return default_mask.clone()
+        pruned = k_smallest(self.element_scores(t, t.dtype), units)
+        return mask_product(default_mask, pruned.logical_not_())
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """See `BasePruningMethod.mask_for`."""
+        if not (ranks_elements(self) and is_plain(values)):
+            return super().mask_for(tensor, values)
+        [kept] = self.kept_elements([values], [tensor.remaining()])
+        return tensor.mask_without(kept)
+
+    def kept_elements(
+        self, values: Sequence[Tensor], remaining: Sequence[Tensor | None]
+    ) -> Iterator[Tensor]:
+        """Yield a boolean mask per tensor, from one search for the cut through all of them.
+
+        Of equal scores, those of earlier tensors are pruned first, then those of lower flat index.
+        Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
+        """
+        shapes = [t.shape for t in values]
+        values = [magnitudes(t) for t in values]
+        counts = [
+            t.numel() if own is None else int(own.count_nonzero())
+            for t, own in zip(values, remaining, strict=True)
+        ]
+        units = self.units(sum(counts))
+        if units == 0:
+            for shape, own in zip(shapes, remaining, strict=True):
+                yield torch.ones(shape, dtype=torch.bool) if own is None else own
+            return
+        dtype = ranking_dtype({t.dtype for t in values})
+        keys = joint_keys(
+            [
+                self.element_scores(t, dtype, own).contiguous()
+                for t, own in zip(values, remaining, strict=True)
+            ]
+        )
+        del values
+        rankings = deque(map(Ranking, keys, map(remaining_mask, remaining)))
+        del keys
+        cuts = find_cuts_batched(rankings, units, Monitor())
+        for shape, cut, own in zip(shapes, cuts, remaining, strict=True):
+            kept = kept_by_cut(rankings.popleft().keys, cut).view(shape)
+            yield kept if own is None else kept.logical_and_(own)
+
+
+@reference.RandomUnstructured.register
+class RandomUnstructured(ElementPruning):
+    """Prune elements at random, each with the same chance.
+
+    After `torch.manual_seed` it draws the same numbers as torch and prunes the same elements,
+    except for half-precision weights, for which it draws float32 numbers, since their own dtype has
+    too few values.
+
+    Args:
+        amount: a share in [0, 1], or a whole number of elements.
+    """
+
+    def element_scores(
+        self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
+    ) -> Tensor:
+        """Return 1 minus a random number per remaining element; the largest numbers are pruned."""
+        shape = t.shape if remaining is None else int(remaining.count_nonzero())
+        drawn = torch.rand(shape, dtype=wide_dtype(dtype), device=t.device)
+        scores = drawn.neg_().add_(1)
+        if remaining is None:
+            return scores
+        return scores.new_zeros(t.shape).masked_scatter_(remaining, scores)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: nn.Module, name: str, amount: Amount
+    ) -> BasePruningMethod:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, amount=amount)
+
+
+@reference.L1Unstructured.register
+class L1Unstructured(ElementPruning):
+    """Prune the elements of smallest absolute value.
+
+    Of equal values, the lowest flat index is pruned first, on all devices; non-finite values rank
+    as the largest. torch leaves the choice among equal values open, and cannot rank 8-bit floats.
+
+    Args:
+        amount: a share in [0, 1], or a whole number of elements.
+    """
+
+    def element_scores(
+        self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
+    ) -> Tensor:
+        """Return `t`."""
+        return t
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls,
+        module: nn.Module,
+        name: str,
+        amount: Amount,
+        importance_scores: Tensor | None = None,
+    ) -> BasePruningMethod:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, amount=amount, importance_scores=importance_scores)
+
+
+def ranks_elements(method: BasePruningMethod) -> TypeGuard[ElementPruning]:
+    """Return whether the mask of a method follows from `element_scores` and `units` alone."""
+    own = getattr(method.compute_mask, "__func__", None)
+    return own is ElementPruning.compute_mask
+
+
+@reference.CustomFromMask.register
+class CustomFromMask(BasePruningMethod):
+    """Prune where a custom mask is 0. The new mask is the product of the old and the custom mask.
+
+    Args:
+        mask: of the parameter's shape, any dtype; only 0 and 1, while torch accepts any values. It
+            is copied as boolean, so that a slice of a larger mask does not keep that in memory, as
+            a slice of the mask of a global step does in torch.
+
+    Raises:
+        TypeError: `mask` is not a tensor.
+        ValueError: `mask` holds values other than 0 and 1.
+    """
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        if not isinstance(mask, Tensor):
+            raise TypeError(f"The mask is a {type(mask).__name__}; it must be a torch.Tensor.")
+        if not is_binary(mask):
+            raise ValueError(
+                "The mask holds values other than 0 and 1. Make it boolean first, for example "
+                "with `mask != 0`."
+            )
+        self.mask = mask != 0
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask` times the custom mask, in the dtype of `default_mask`.
+
+        Raises:
+            AssertionError: the shapes differ.
+        """
+        return mask_product(default_mask, self._mask_like(default_mask))
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """See `BasePruningMethod.mask_for`."""
+        return tensor.mask_without(self._mask_like(values))
+
+    def _mask_like(self, t: Tensor) -> Tensor:
+        """Return the custom mask on the device of a tensor, of whose shape it must be."""
+        if self.mask.shape != t.shape:
+            raise AssertionError(
+                f"The mask has shape {tuple(self.mask.shape)}; the parameter has {tuple(t.shape)}."
+            )
+        if has_values(self.mask) and not has_values(t):
+            raise ValueError(
+                f"The mask has values, but the parameter on {t.device} has none. Load its weights "
+                "first."
+            )
+        return self.mask.to(t.device)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: nn.Module, name: str, mask: Tensor
+    ) -> BasePruningMethod:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, mask=mask)
+
+
+def magnitudes(t: Tensor) -> Tensor:
+    """Return floating point numbers whose absolute values rank like those of `t`.
+
+    The result is `t` itself, with signs, unless it is complex or integer.
+    """
+    t = t.detach()
+    if t.is_complex():
+        return t.abs()
+    return t if t.is_floating_point() else t.double()
+
+
+def k_smallest(scores: Tensor, k: int) -> Tensor:
+    """Return a mask of the `k` smallest absolute scores; of equal ones, the lowest flat indices."""
+    if not has_values(scores):
+        return torch.zeros_like(scores, dtype=torch.bool)
+    on_cpu = magnitudes(scores).to("cpu").contiguous()
+    return smallest(on_cpu, k).to(scores.device)
+
+
+def joint_keys(scores: Sequence[Tensor]) -> list[ScoreKeys]:
+    """Return keys that rank the elements of several tensors by absolute value, without a copy."""
+    dtype = ranking_dtype({t.dtype for t in scores})
+    return [ScoreKeys(TensorScores.of(t), dtype) for t in scores]
+
+
+def remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
+    """Return a contiguous boolean tensor on the CPU as the engine reads it."""
+    if remaining is None:
+        return None
+    flat = remaining.view(-1).numpy()
+    return lambda start, stop: flat[start:stop]
+
+
+def kept_by_cut(keys: KeySource, cut: Cut) -> Tensor:
+    """Return a flat boolean tensor, False where a cut prunes."""
+    kept = np.empty(keys.size, np.bool_)
+
+    def write(span: tuple[int, int]) -> None:
+        np.logical_not(mark(keys, cut, *span), out=kept[slice(*span)])
+
+    for _ in run(write, chunks(keys.size)):
+        pass
+    return torch.from_numpy(kept)

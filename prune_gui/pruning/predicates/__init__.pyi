@@ -1,0 +1,17 @@
+from .element_cuts import ElementCut as ElementCut
+from .element_cuts import NMCut as NMCut
+from .element_cuts import NMGroups as NMGroups
+from .element_cuts import RowCut as RowCut
+from .masks import CustomMask as CustomMask
+from .masks import PackedMask as PackedMask
+from .masks import PluginMask as PluginMask
+from .predicate import ElementRank as ElementRank
+from .predicate import Predicate as Predicate
+from .unit_cuts import AnyCut as AnyCut
+from .unit_cuts import BlockCut as BlockCut
+from .unit_cuts import Blocks as Blocks
+from .unit_cuts import ChannelCut as ChannelCut
+from .unit_cuts import PrunedUnits as PrunedUnits
+from .unit_cuts import UnitCut as UnitCut
+from .unit_cuts import UnitSlices as UnitSlices
+from .unit_cuts import count_per_channel as count_per_channel

@@ -1,0 +1,95 @@
+"""The interface of all predicates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.pruning.lazy import Lazy
+
+
+@dataclass(frozen=True, slots=True)
+class ElementRank:
+    """The score, cut and rank of one element in one step, or those of its channel or block.
+
+    Attributes:
+        pruned: whether the step prunes the element.
+        unit: what was ranked: "entry" for a plain element, else a translated description such as
+            "channel 3" or "block (0, 2)".
+        score: the score of the unit; None if the step does not rank by a number.
+        cut: the highest score that is pruned; None if no unit is pruned or there are no scores.
+        rank: the number of remaining units of the parameter that are pruned before this one; None
+            if it is not ranked.
+        ranked: the number of ranked units of the parameter; None if none are ranked.
+        factors: the factors of the row and of the column, if the score has them; see
+            `RowColumnScores`.
+    """
+
+    pruned: bool
+    unit: str = "entry"
+    score: float | None = None
+    cut: float | None = None
+    rank: int | None = None
+    ranked: int | None = None
+    factors: tuple[float, float] | None = None
+
+    @property
+    def margin(self) -> float | None:
+        """The score minus the cut; at most 0 where pruned."""
+        return None if self.score is None or self.cut is None else self.score - self.cut
+
+
+class Predicate(ABC):
+    """The elements of one parameter that a step prunes, independent of other steps' masks."""
+
+    __slots__ = ()
+
+    @property
+    def note(self) -> str:
+        """A message for the user about the scores computed so far; "" for none."""
+        return ""
+
+    @property
+    def lazy(self) -> Lazy[Any] | None:
+        """The value that `note` depends on, computed on first use; None if `note` is constant."""
+        return None
+
+    @abstractmethod
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set the codes of pruned elements to `step`, where they are 0.
+
+        Args:
+            start: flat (row-major) index of the first code's element.
+            step: any code except 0.
+        """
+
+    @staticmethod
+    def mark_each(
+        every: Sequence[Any], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
+    ) -> None:
+        """Apply `mark` to whole concatenated parameters.
+
+        Args:
+            bounds: the start of each parameter, and the end of the last one.
+        """
+        for predicate, start, stop in zip(every, bounds, bounds[1:], strict=False):
+            predicate.mark(0, step, codes[start:stop])
+
+    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return a boolean array over the flat indices [start, stop), True where pruned."""
+        codes = np.zeros(stop - start, np.uint8)
+        self.mark(start, 1, codes)
+        return codes.view(np.bool_)
+
+    def covers(self, other: Predicate) -> bool:
+        """Return whether this is known to hold for every element for which `other` holds."""
+        return False
+
+    @abstractmethod
+    def element_rank(self, flat: int) -> ElementRank:
+        """Return the score, cut and rank of the element at a flat index."""

@@ -1,0 +1,293 @@
+"""Predicates that prune whole channels along one dimension, and the result for any whole units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.language import tr, trn
+from prune_gui.pruning.kernels import groups as group_kernels
+from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
+from prune_gui.pruning.selection.keys import RemainingMask
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedUnits:
+    """The pruned units of a parameter (channels or blocks), and the scores that rank them.
+
+    Attributes:
+        ranks: shape (units,), float scores; the lowest are pruned first, NaN last. None if the
+            units were not ranked.
+        remaining: shape (units,), the number of remaining elements of each unit; units without any
+            are not ranked.
+        source: the name of the file that has the scores; "" if they follow from the weights.
+    """
+
+    pruned: NDArray[np.bool_]
+    ranks: NDArray[np.floating[Any]] | None
+    remaining: NDArray[np.int64]
+    source: str = ""
+
+    @classmethod
+    def listed(cls, units: Sequence[int], remaining: NDArray[np.int64]) -> PrunedUnits:
+        """Return units that are not ranked, by their indices."""
+        pruned = np.zeros(len(remaining), np.bool_)
+        pruned[list(units)] = True
+        return cls(pruned, None, remaining)
+
+    @property
+    def non_finite(self) -> int:
+        """The number of non-finite scores."""
+        return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
+
+    def element_rank(self, index: int, unit: str) -> ElementRank:
+        """Return the score, cut and rank of the unit at `index`; `unit` is its description."""
+        pruned = bool(self.pruned[index])
+        if self.ranks is None:
+            return ElementRank(pruned, unit)
+        candidates = np.flatnonzero(self.remaining)
+        order = candidates[np.argsort(self.ranks[candidates], stable=True)]
+        pruned_ranks = self.ranks[self.pruned]
+        return ElementRank(
+            pruned,
+            unit,
+            score=float(self.ranks[index]),
+            cut=float(pruned_ranks.max()) if pruned_ranks.size else None,
+            rank=int(np.flatnonzero(order == index)[0]) if self.remaining[index] else None,
+            ranked=len(candidates),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelCut(Predicate):
+    """Prunes whole channels along one dimension."""
+
+    shape: tuple[int, ...]
+    dim: int
+    chosen: Lazy[PrunedUnits]
+
+    @property
+    def note(self) -> str:
+        """The number of non-finite norms, in words."""
+        non_finite = self.chosen().non_finite if self.chosen.is_computed else 0
+        if not non_finite:
+            return ""
+        return trn(
+            "{count:,} channel of NaN or infinite norm ranks as the largest",
+            "{count:,} channels of NaN or infinite norm rank as the largest",
+            non_finite,
+        )
+
+    @property
+    def lazy(self) -> Lazy[PrunedUnits]:
+        """The value that `note` depends on."""
+        return self.chosen
+
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set the codes of pruned elements to `step`, where they are 0."""
+        key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
+
+    def element_rank(self, flat: int) -> ElementRank:
+        """Return the score, cut and rank of the channel of the element at a flat index."""
+        channel = flat // self._inner % self.shape[self.dim]
+        return self.chosen().element_rank(channel, tr("channel {number}", number=channel))
+
+    @property
+    def _inner(self) -> int:
+        return math.prod(self.shape[self.dim + 1 :])
+
+
+def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> NDArray[np.int64]:
+    """Return the number of marked elements of each channel along `dim`."""
+    counts = np.zeros(shape[dim], np.int64)
+    for start, stop in chunks(math.prod(shape)):
+        key_kernels.count_channels(marked(start, stop), math.prod(shape[dim + 1 :]), start, counts)
+    return counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitSlices:
+    """The channels of the units of a group along one dimension of a tensor.
+
+    Attributes:
+        offset: the first channel of the first unit.
+        width: number of channels of each unit.
+        owner: the unit that all channels of the tensor belong to; None if they are divided.
+    """
+
+    label: str
+    units: PrunedUnits
+    offset: int
+    width: int
+    owner: int | None = None
+
+    def mark_pruned(self, channels: NDArray[np.bool_]) -> None:
+        """Set the channels of pruned units in a bool array of all channels of the tensor."""
+        if self.owner is not None:
+            channels |= self.units.pruned[self.owner]
+            return
+        stop = self.offset + self.width * len(self.units.pruned)
+        channels[self.offset : stop] |= np.repeat(self.units.pruned, self.width)
+
+    def describe(self, unit: int) -> str:
+        """Return the name of a unit, and where its score is from if that is a file."""
+        if self.units.source:
+            return tr(
+                "unit {number:,} of {group}, score from {file}",
+                number=unit,
+                group=self.label,
+                file=self.units.source,
+            )
+        return tr("unit {number:,} of {group}", number=unit, group=self.label)
+
+    def unit_of(self, channel: int) -> int | None:
+        """Return the unit of a channel; None if the channel belongs to none."""
+        if self.owner is not None:
+            return self.owner
+        unit, inside = divmod(channel - self.offset, self.width)
+        return unit if 0 <= unit < len(self.units.pruned) and inside >= 0 else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitCut(ChannelCut):
+    """Prunes the channels that belong to pruned units along one dimension."""
+
+    slices: tuple[UnitSlices, ...]
+
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        dim: int,
+        slices: Sequence[UnitSlices],
+        remaining: NDArray[np.int64],
+    ) -> UnitCut:
+        """Return the predicate for the slices of a tensor.
+
+        Args:
+            remaining: int64 (channels,), number of remaining elements of each channel.
+        """
+        pruned = np.zeros(shape[dim], np.bool_)
+        for one in slices:
+            one.mark_pruned(pruned)
+        chosen = Lazy.of_value(PrunedUnits(pruned, None, remaining))
+        return cls(shape, dim, chosen, tuple(slices))
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether a step ranked the units."""
+        return any(one.units.ranks is not None for one in self.slices)
+
+    def element_rank(self, flat: int) -> ElementRank:
+        """Return the score, cut and rank of the unit of the element at a flat index."""
+        channel = flat // self._inner % self.shape[self.dim]
+        for one in self.slices:
+            unit = one.unit_of(channel)
+            if unit is not None:
+                return one.units.element_rank(unit, one.describe(unit))
+        return ElementRank(False, tr("channel {number}", number=channel))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyCut(Predicate):
+    """Prunes what at least one of several predicates prunes."""
+
+    cuts: tuple[UnitCut, ...]
+
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set the codes of pruned elements to `step`, where they are 0."""
+        for cut in self.cuts:
+            cut.mark(start, step, codes)
+
+    def element_rank(self, flat: int) -> ElementRank:
+        """Return the rank in the first predicate that prunes the element, else in the first."""
+        ranks = [cut.element_rank(flat) for cut in self.cuts]
+        return next((rank for rank in ranks if rank.pruned), ranks[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a parameter as a matrix: dimension 0 by all other dimensions.
+
+    Blocks are numbered row by row. Elements beyond the last whole block of a side are in no block.
+
+    Attributes:
+        height: rows of a block.
+        width: columns of a block.
+    """
+
+    rows: int
+    columns: int
+    height: int
+    width: int
+
+    @property
+    def down(self) -> int:
+        """Number of whole blocks along the rows' dimension."""
+        return self.rows // self.height
+
+    @property
+    def across(self) -> int:
+        """Number of whole blocks along the columns' dimension."""
+        return self.columns // self.width
+
+    def count(self, marked: RemainingMask | None) -> NDArray[np.int64]:
+        """Return the number of marked elements of each block; None marks all."""
+        if marked is None:
+            return np.broadcast_to(np.int64(self.height * self.width), self.down * self.across)
+        counts = np.zeros((self.down, self.across), np.int64)
+        for start, stop in chunks(self.rows * self.columns):
+            flags = marked(start, stop)
+            group_kernels.count_blocks(flags, self.height, self.width, self.columns, start, counts)
+        return counts.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCut(Predicate):
+    """Prunes whole blocks."""
+
+    blocks: Blocks
+    chosen: Lazy[PrunedUnits]
+
+    @property
+    def note(self) -> str:
+        """The number of non-finite norms, in words."""
+        non_finite = self.chosen().non_finite if self.chosen.is_computed else 0
+        if not non_finite:
+            return ""
+        return trn(
+            "{count:,} block of NaN or infinite norm ranks as the largest",
+            "{count:,} blocks of NaN or infinite norm rank as the largest",
+            non_finite,
+        )
+
+    @property
+    def lazy(self) -> Lazy[PrunedUnits]:
+        """The value that `note` depends on."""
+        return self.chosen
+
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set the codes of pruned elements to `step`, where they are 0."""
+        blocks, out = self.blocks, np.empty(codes.size, np.bool_)
+        pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
+        group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
+        key_kernels.mark_where(out, np.uint8(step), codes)
+
+    def element_rank(self, flat: int) -> ElementRank:
+        """Return the score, cut and rank of the block of the element at a flat index."""
+        row, column = divmod(flat, self.blocks.columns)
+        row, column = row // self.blocks.height, column // self.blocks.width
+        if row >= self.blocks.down or column >= self.blocks.across:
+            return ElementRank(pruned=False, unit=tr("weight outside the blocks"))
+        return self.chosen().element_rank(
+            row * self.blocks.across + column,
+            tr("block ({row}, {column})", row=row, column=column),
+        )

@@ -1,0 +1,205 @@
+"""The methods of the module API, one by one."""
+
+import copy
+import math
+
+import pytest
+import torch
+from pruned_layers import layer_of, pruned_rows
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+def zeros(mask):
+    return int((mask.float() == 0).sum())
+
+
+def test_non_finite_values_rank_as_the_largest():
+    layer = layer_of(torch.tensor([[math.nan, -9.0, math.inf, 8.0, -math.inf]]))
+    pruning.l1_unstructured(layer, "weight", 2)
+    assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
+
+
+def test_scores_rank_by_absolute_value():
+    layer, scores = layer_of(torch.ones(1, 3)), torch.tensor([[-5.0, 1.0, 3.0]])
+    pruning.l1_unstructured(layer, "weight", 1, importance_scores=scores)
+    assert layer.weight_mask.tolist() == [[1, 0, 1]]
+
+
+def test_pruning_half_twice_leaves_a_quarter():
+    layer = nn.Linear(16, 8)
+    for _ in range(2):
+        pruning.l1_unstructured(layer, "weight", 0.5)
+    assert zeros(layer.weight_mask) == 96
+
+
+@pytest.mark.parametrize("dtype", DTYPES + FLOAT8)
+def test_every_float_dtype_can_be_pruned_and_is_kept(dtype):
+    layer = layer_of(torch.randn(8, 16).to(dtype))
+    for _ in range(2):
+        pruning.l1_unstructured(layer, "weight", 24)
+        pruning.random_unstructured(layer, "weight", 8)
+    assert layer.weight_mask.dtype == layer.weight.dtype == dtype
+    assert zeros(layer.weight_mask) == 64
+    pruning.remove(layer, "weight")
+    assert layer.weight.dtype == dtype
+
+
+def test_integers_and_complex_numbers_rank_by_absolute_value():
+    mask = pruning.L1Unstructured(2).compute_mask(torch.tensor([-3, 1, 2, -1]), torch.ones(4))
+    assert mask.tolist() == [1, 0, 1, 0]
+    t = torch.tensor([3 + 4j, 0 + 6j, 1 + 1j])
+    assert pruning.L1Unstructured(2).compute_mask(t, torch.ones(3)).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("amount", [0, 0.3, 1.0])
+def test_a_seed_gives_the_mask_and_the_generator_state_of_torch(dtype, amount):
+    ours = layer_of(torch.randn(20, 30, dtype=dtype))
+    theirs = copy.deepcopy(ours)
+    after = []
+    for package, layer in ((pruning, ours), (reference, theirs)):
+        torch.manual_seed(5)
+        package.random_unstructured(layer, "weight", amount)
+        package.random_unstructured(layer, "weight", 0.5)
+        after.append(torch.rand(1))
+    assert torch.equal(ours.weight_mask, theirs.weight_mask)
+    assert after[0] == after[1]
+
+
+def test_more_than_remain_are_an_error_with_both_numbers():
+    layer = pruning.l1_unstructured(nn.Linear(5, 2), "weight", 4)
+    with pytest.raises(ValueError, match=r"7.*6"):
+        pruning.l1_unstructured(layer, "weight", 7)
+    with pytest.raises(ValueError, match=r"7.*6"):
+        pruning.random_unstructured(layer, "weight", 7)
+
+
+def test_identity_keeps_everything():
+    layer = nn.Linear(5, 2)
+    bias = layer.bias.detach().clone()
+    assert pruning.identity(layer, "bias").bias_mask.tolist() == [1, 1]
+    assert torch.equal(layer.bias, bias)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32, torch.bfloat16])
+def test_the_new_mask_is_the_product_of_old_and_custom_mask(dtype):
+    layer = nn.Linear(4, 2)
+    pruning.custom_from_mask(layer, "weight", torch.tensor([[1, 0, 1, 1], [1, 1, 0, 1]]).to(dtype))
+    pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1, 1, 1], [1, 1, 0, 1]]).to(dtype))
+    assert layer.weight_mask.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1]]
+    assert layer.weight_mask.dtype == layer.weight_orig.dtype
+
+
+@pytest.mark.parametrize("odd", [0.5, -1.0, 2.0, float("nan"), float("inf")])
+def test_a_non_binary_mask_is_refused_unlike_in_torch(odd):
+    mask = torch.tensor([1.0, odd, 0.0])
+    layer = nn.Linear(4, 3)
+    with pytest.raises(ValueError, match="0 and 1"):
+        pruning.custom_from_mask(layer, "bias", mask)
+    assert not pruning.is_pruned(layer)
+    torch.testing.assert_close(
+        reference.custom_from_mask(nn.Linear(4, 3), "bias", mask).bias_mask, mask, equal_nan=True
+    )
+
+
+def test_a_mask_of_another_shape_or_type_is_refused():
+    with pytest.raises(AssertionError, match="shape"):
+        pruning.custom_from_mask(nn.Linear(4, 3), "weight", torch.ones(4, 3))
+    with pytest.raises(TypeError, match="list"):
+        pruning.custom_from_mask(nn.Linear(4, 3), "bias", [1, 0, 1])
+
+
+def test_the_custom_mask_is_copied():
+    mask = torch.tensor([1.0, 0.0, 1.0])
+    layer = pruning.custom_from_mask(nn.Linear(4, 3), "bias", mask)
+    mask.zero_()
+    assert layer.bias_mask.tolist() == [1, 0, 1]
+
+
+def test_a_channel_whose_norm_is_nan_is_kept():
+    layer = layer_of(torch.tensor([[math.nan, 0.0], [9.0, 9.0], [math.inf, 1.0], [8.0, 8.0]]))
+    pruning.ln_structured(layer, "weight", 2, n=2, dim=0)
+    assert pruned_rows(layer) == [1, 3]
+
+
+def test_a_partly_pruned_channel_counts_as_one_channel():
+    layer = layer_of(torch.tensor([[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [5.0, 6.0]]))
+    pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [0, 0], [1, 1], [1, 1]]))
+    pruning.ln_structured(layer, "weight", 1 / 3, n=2, dim=0)
+    assert pruned_rows(layer) == [0, 1]
+    with pytest.raises(ValueError, match=r"3.*2"):
+        pruning.ln_structured(layer, "weight", 3, n=2, dim=0)
+
+
+def test_pruned_elements_do_not_contribute_to_the_norm_of_their_channel():
+    scores = torch.tensor([[100.0, 1.0], [3.0, 3.0]])
+    for package, expected in ((pruning, [0]), (reference, [1])):
+        layer = layer_of(torch.ones(2, 2))
+        package.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [1, 1]]))
+        package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
+        assert pruned_rows(layer) == expected
+
+
+def test_exactly_the_amount_of_channels_is_pruned_at_random():
+    def counts(package):
+        found = set()
+        for seed in range(10):
+            layer = layer_of(torch.ones(1000, 2))
+            torch.manual_seed(seed)
+            package.random_structured(layer, "weight", 500, 0)
+            found.add(len(pruned_rows(layer)))
+        return found
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert counts(pruning) == {500}
+        assert max(counts(reference)) > 500
+    finally:
+        torch.set_default_dtype(default)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, -2])
+def test_a_seed_gives_the_same_random_channels_as_in_torch(dim):
+    ours = layer_of(torch.randn(40, 30))
+    theirs = copy.deepcopy(ours)
+    after = []
+    for package, layer in ((pruning, ours), (reference, theirs)):
+        torch.manual_seed(7)
+        for amount in (0.25, 0, 5):
+            package.random_structured(layer, "weight", amount, dim)
+        after.append(torch.rand(1))
+    assert torch.equal(ours.weight_mask, theirs.weight_mask)
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("method", [pruning.LnStructured, pruning.RandomStructured])
+def test_a_tensor_without_channels_or_without_the_dimension_is_refused(method, stacked):
+    norm = {"n": 2} if method is pruning.LnStructured else {}
+    layer = nn.Linear(4, 3)
+    if stacked:
+        pruning.identity(layer, "bias")
+        pruning.identity(layer, "weight")
+    with pytest.raises(ValueError, match="channels"):
+        method.apply(layer, "bias", amount=1, dim=0, **norm)
+    for dim in (2, -3):
+        with pytest.raises(IndexError, match=str(dim)):
+            method.apply(layer, "weight", amount=1, dim=dim, **norm)
+
+
+@pytest.mark.parametrize("n", [0.5, 2, 3, "fro"])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_channels_of_tiny_and_huge_weights_are_ranked(n, scale):
+    layer, scaled = nn.Linear(7, 9), nn.Linear(7, 9)
+    scaled.weight = nn.Parameter(layer.weight.detach() * scale)
+    for one in (layer, scaled):
+        pruning.ln_structured(one, "weight", 4, n=n, dim=0)
+        pruning.ln_structured(one, "weight", 2, n=n, dim=1)
+    assert torch.equal(scaled.weight_mask, layer.weight_mask)

@@ -1,0 +1,357 @@
+"""The base class: the reparametrization, its hook, failing calls; and containers of methods."""
+
+import copy
+import io
+import math
+import pickle
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+PRUNED_WEIGHT = ["bias", "weight_orig", "weight_mask"]
+
+
+class Failing(pruning.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        default_mask.zero_()
+        raise RuntimeError("no mask today")
+
+
+class Constant(pruning.BasePruningMethod):
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask):
+        self.mask = mask
+
+    def compute_mask(self, t, default_mask):
+        return self.mask
+
+
+class FailingLate(Constant):
+    def apply_mask(self, module):
+        raise RuntimeError("cannot apply")
+
+
+def state(module):
+    """Return all that a call could change, by identity and by value."""
+    return (
+        {name: (id(p), p.detach().clone()) for name, p in module.named_parameters()},
+        {name: (id(b), b.clone()) for name, b in module.named_buffers()},
+        list(module._forward_pre_hooks.items()),
+        sorted(vars(module)),
+        [len(hook) for hook in module._forward_pre_hooks.values() if hasattr(hook, "__len__")],
+    )
+
+
+def assert_unchanged(module, before):
+    torch.testing.assert_close(state(module)[:2], before[:2], rtol=0, atol=0, equal_nan=True)
+    assert state(module)[2:] == before[2:]
+
+
+def test_pruning_creates_a_parameter_a_buffer_and_a_hook():
+    layer = nn.Linear(4, 3)
+    weight = layer.weight
+    hook = pruning.L1Unstructured.apply(layer, "weight", 5)
+    assert list(layer.state_dict()) == PRUNED_WEIGHT
+    assert layer.weight_orig is weight
+    assert layer.weight_mask.dtype == weight.dtype
+    assert list(layer._forward_pre_hooks.values()) == [hook]
+
+
+def test_pruned_elements_are_plus_zero_whatever_their_value():
+    values = torch.tensor([[-1.0, math.nan, -math.inf, math.inf], [1.0, -2.0, 3.0, -4.0]])
+    mask = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
+    ours, theirs = nn.Linear(4, 2), nn.Linear(4, 2)
+    for layer, package in ((ours, pruning), (theirs, reference)):
+        layer.weight = nn.Parameter(values.clone())
+        package.custom_from_mask(layer, "weight", mask)
+        package.remove(layer, "weight")
+    assert torch.equal(ours.weight[0], torch.zeros(4))
+    assert not ours.weight[0].signbit().any()
+    assert torch.equal(ours.weight[1], values[1])
+    assert theirs.weight[0, 0].signbit()
+    assert theirs.weight[0, 1:].isnan().all()
+
+
+def test_only_kept_elements_have_gradients_even_beside_nan():
+    layer = nn.Linear(3, 1, bias=False)
+    layer.weight = nn.Parameter(torch.tensor([[math.nan, 2.0, 3.0]]))
+    pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1, 1]]))
+    layer(torch.tensor([[5.0, 6.0, 7.0]])).sum().backward()
+    assert layer.weight_orig.grad.tolist() == [[0.0, 6.0, 7.0]]
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda layer: Failing.apply(layer, "weight"), RuntimeError),
+        (lambda layer: pruning.l1_unstructured(layer, "weight", 1000), ValueError),
+        (lambda layer: pruning.l1_unstructured(layer, "weight", math.nan), ValueError),
+        (lambda layer: pruning.ln_structured(layer, "weight", 1, 2, dim=2), IndexError),
+        (lambda layer: pruning.ln_structured(layer, "weight", 1, "nuc", dim=0), ValueError),
+        (lambda layer: pruning.custom_from_mask(layer, "weight", torch.ones(3)), AssertionError),
+        (lambda layer: Constant.apply(layer, "weight", torch.ones(3)), ValueError),
+        (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError),
+    ],
+)
+def test_a_failing_call_leaves_the_module_unchanged(call, error, times):
+    layer = nn.Linear(4, 3)
+    for _ in range(times):
+        pruning.l1_unstructured(layer, "weight", 2)
+    before = state(layer)
+    with pytest.raises(error):
+        call(layer)
+    assert_unchanged(layer, before)
+
+
+def test_a_mask_that_cannot_be_applied_leaves_the_module_unchanged():
+    layer = nn.Linear(4, 3)
+    before = state(layer)
+    with pytest.raises(RuntimeError, match="cannot apply"):
+        FailingLate.apply(layer, "weight", torch.zeros(3, 4))
+    assert_unchanged(layer, before)
+
+
+def test_a_bias_of_none_is_refused_and_unchanged():
+    layer = nn.Linear(4, 3, bias=False)
+    before = state(layer)
+    with pytest.raises(ValueError, match="'bias'"):
+        pruning.l1_unstructured(layer, "bias", 1)
+    assert_unchanged(layer, before)
+    assert layer.bias is None
+    with pytest.raises(TypeError):
+        reference.l1_unstructured(layer, "bias", 1)
+    assert "bias" not in layer._parameters
+
+
+def test_an_attribute_that_is_no_parameter_is_refused():
+    norm = nn.BatchNorm1d(3)
+    with pytest.raises(TypeError, match="running_mean"):
+        pruning.identity(norm, "running_mean")
+    with pytest.raises(AttributeError, match="nothing"):
+        pruning.identity(norm, "nothing")
+
+
+@pytest.mark.parametrize("taken", ["weight_orig", "weight_mask"])
+def test_an_existing_attribute_is_not_overwritten(taken):
+    layer = nn.Linear(4, 3)
+    setattr(layer, taken, "mine")
+    before = state(layer)
+    with pytest.raises(KeyError, match=taken):
+        pruning.l1_unstructured(layer, "weight", 1)
+    assert_unchanged(layer, before)
+
+
+def test_scores_of_another_shape_are_refused():
+    layer = nn.Linear(4, 3)
+    with pytest.raises(AssertionError, match="importance_scores"):
+        pruning.l1_unstructured(layer, "weight", 1, importance_scores=torch.ones(4, 3))
+    with pytest.raises(AssertionError, match="importance_scores"):
+        pruning.L1Unstructured(1).prune(torch.ones(3), importance_scores=torch.ones(4))
+
+
+@pytest.mark.parametrize("after_a_pass", [False, True])
+def test_a_pruned_module_can_be_deep_copied_unlike_in_torch(after_a_pass):
+    def pruned(package):
+        layer = package.l1_unstructured(nn.Linear(4, 3, bias=False), "weight", 5)
+        if after_a_pass:
+            layer(torch.ones(1, 4))
+        return layer
+
+    with pytest.raises(RuntimeError, match="deepcopy"):
+        copy.deepcopy(pruned(reference))
+    layer = pruned(pruning)
+    twin = copy.deepcopy(layer)
+    assert twin.weight_orig is not layer.weight_orig
+    assert torch.equal(twin.weight, layer.weight)
+    with torch.no_grad():
+        twin.weight_orig.mul_(2)
+    assert torch.equal(twin(torch.ones(1, 4)), 2 * layer(torch.ones(1, 4)))
+    pruning.remove(pruning.l1_unstructured(twin, "weight", 2), "weight")
+    assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
+
+
+def test_a_pruned_recurrent_module_can_be_copied_and_called():
+    lstm = pruning.l1_unstructured(nn.LSTM(4, 3), "weight_hh_l0", 0.5)
+    x = torch.randn(2, 1, 4)
+    assert torch.equal(copy.deepcopy(lstm)(x)[0], lstm(x)[0])
+
+
+def test_pickle_and_state_dict_round_trip():
+    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
+    twin = pickle.loads(pickle.dumps(layer))
+    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other = pruning.identity(nn.Linear(4, 3), "weight")
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+
+
+def test_a_method_that_has_pruned_nothing_raises_a_clear_error():
+    method = pruning.L1Unstructured(1)
+    for call in (method.apply_mask, method.remove):
+        with pytest.raises(AssertionError, match="L1Unstructured"):
+            call(nn.Linear(2, 2))
+
+
+def test_prune_returns_a_pruned_copy_of_any_tensor():
+    t = torch.tensor([-1.0, 2.0, -math.inf, 0.5])
+    pruned = pruning.L1Unstructured(2).prune(t, default_mask=torch.tensor([1, 1, 0, 1]))
+    assert pruned.tolist() == [0.0, 2.0, 0.0, 0.0]
+    assert not pruned.signbit().any()
+    with pytest.raises(ValueError, match="0 and 1"):
+        pruning.Identity().prune(t, default_mask=torch.full((4,), 0.5))
+
+
+class PlugIn(reference.BasePruningMethod):
+    """A method written for torch that prunes the first `amount` elements that it gets."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount):
+        self.amount = amount
+
+    def compute_mask(self, t, default_mask):
+        mask = default_mask.clone()
+        mask.view(-1)[: self.amount] = 0
+        return mask
+
+
+class Recording(pruning.BasePruningMethod):
+    """Records the tensor that it gets, and prunes nothing."""
+
+    def __init__(self, pruning_type):
+        self.PRUNING_TYPE = pruning_type
+        self.dim = 0
+
+    def compute_mask(self, t, default_mask):
+        self.shown = t.clone()
+        return default_mask
+
+
+def stacked(*methods, name="weight"):
+    for method in methods:
+        method._tensor_name = name
+    return pruning.PruningContainer(*methods)
+
+
+def test_the_same_container_grows_with_every_call():
+    layer = nn.Linear(4, 3)
+    pruning.l1_unstructured(layer, "weight", 1)
+    pruning.ln_structured(layer, "weight", 1, 2, 0)
+    pruning.random_structured(layer, "weight", 1, 1)
+    [hook] = layer._forward_pre_hooks.values()
+    assert [type(method).__name__ for method in hook] == [
+        "L1Unstructured",
+        "LnStructured",
+        "RandomStructured",
+    ]
+    assert len(hook) == 3
+    assert hook[1:] == (hook[1], hook[2])
+    assert hook._tensor_name == "weight"
+
+
+def test_the_pruned_tensor_of_an_earlier_step_is_freed():
+    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 1)
+    earlier = weakref.ref(layer.weight)
+    pruning.l1_unstructured(layer, "weight", 1)
+    assert earlier() is None
+
+
+@pytest.mark.parametrize(
+    ("pruning_type", "shown"),
+    [
+        ("unstructured", [3.0, 4.0, 5.0]),
+        ("structured", [[3.0, 4.0], [5.0, 6.0]]),
+        ("global", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    ],
+)
+def test_a_method_gets_the_part_that_its_pruning_type_selects(pruning_type, shown):
+    t = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    mask = torch.tensor([[0, 0], [1, 1], [1, 0]])
+    method = Recording(pruning_type)
+    found = stacked(method).compute_mask(t, mask)
+    assert method.shown.tolist() == shown
+    assert torch.equal(found, mask.float())
+
+
+def test_the_mask_of_the_earlier_methods_is_not_changed():
+    mask = torch.ones(2, 3)
+    stacked(pruning.L1Unstructured(2)).compute_mask(torch.randn(2, 3), mask)
+    assert torch.equal(mask, torch.ones(2, 3))
+
+
+def test_unknown_pruning_types_and_missing_dimensions_are_errors():
+    t = torch.ones(2, 3)
+    with pytest.raises(ValueError, match="'odd'"):
+        stacked(Recording("odd")).compute_mask(t, t)
+    method = Recording("structured")
+    for dim in (2, -3):
+        method.dim = dim
+        with pytest.raises(IndexError, match=str(dim)):
+            stacked(method).compute_mask(t, t)
+    del method.dim
+    with pytest.raises(AttributeError, match="dim"):
+        stacked(method).compute_mask(t, t)
+
+
+def test_a_container_takes_only_methods_of_one_parameter():
+    container = stacked(pruning.Identity())
+    other = pruning.Identity()
+    other._tensor_name = "bias"
+    with pytest.raises(ValueError, match="'bias'"):
+        container.add_pruning_method(other)
+    for thing in (None, 10, "ugh"):
+        with pytest.raises(TypeError, match="not a pruning method"):
+            container.add_pruning_method(thing)
+
+
+def test_a_method_written_for_torch_can_be_added_to_our_container():
+    plug_in = PlugIn(2)
+    container = stacked(pruning.L1Unstructured(1), plug_in)
+    mask = container.compute_mask(torch.ones(2, 3), torch.tensor([[0, 1, 1], [1, 1, 1]]))
+    assert mask.tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_torch_recognises_modules_that_we_pruned():
+    layer = nn.Linear(4, 3)
+    pruning.l1_unstructured(layer, "weight", 5)
+    assert reference.is_pruned(layer)
+    PlugIn.apply(layer, "weight", 2)
+    assert int((layer.weight_mask == 0).sum()) == 7
+    reference.remove(layer, "weight")
+    assert not reference.is_pruned(layer)
+    assert int((layer.weight == 0).sum()) == 7
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_modules_pruned_by_torch_can_be_pruned_further(times):
+    layer = nn.Linear(4, 3)
+    for _ in range(times):
+        reference.l1_unstructured(layer, "weight", 2)
+    assert pruning.is_pruned(layer)
+    pruning.l1_unstructured(layer, "weight", 3)
+    [hook] = layer._forward_pre_hooks.values()
+    assert type(hook) is pruning.PruningContainer
+    assert len(hook) == times + 1
+    assert int((layer.weight_mask == 0).sum()) == 2 * times + 3
+    pruning.remove(layer, "weight")
+    assert not pruning.is_pruned(layer)
+
+
+def test_two_hooks_on_one_parameter_are_refused():
+    layer = pruning.identity(nn.Linear(4, 3), "weight")
+    [hook] = layer._forward_pre_hooks.values()
+    layer.register_forward_pre_hook(hook)
+    with pytest.raises(AssertionError, match="PruningContainer"):
+        pruning.identity(layer, "weight")

@@ -20,7 +20,7 @@ from prune_gui.errors import EvaluationError, one_line
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator, Trial
     from prune_gui.evaluation.evaluator import CacheMode
-    from prune_gui.evaluation.process import Status
+    from prune_gui.isolated.watching import Status
 
 OPTIONS = (
     click.argument("text", metavar="EVALUATOR"),

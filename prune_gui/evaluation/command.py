@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.metrics import metrics_in, metrics_of
-from prune_gui.evaluation.process import (
+from prune_gui.evaluation.spec import CHECKPOINT, FOLDER, OUTPUT, SPLIT, EvaluatorSpec
+from prune_gui.isolated.watching import (
     Limits,
     ProcessTree,
     ShowStatus,
@@ -18,7 +19,6 @@ from prune_gui.evaluation.process import (
     last_line,
     log_lines,
 )
-from prune_gui.evaluation.spec import CHECKPOINT, FOLDER, OUTPUT, SPLIT, EvaluatorSpec
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.regular_files import read_regular
@@ -51,7 +51,7 @@ def run_command(
         }
         tree = ProcessTree([_filled(word, values) for word in spec.argv], remove=folder)
         try:
-            wait = tree.watch(None, limits, monitor, show)
+            wait = tree.watch(limits, monitor, show)
             while not wait():
                 pass
         finally:

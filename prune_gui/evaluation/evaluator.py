@@ -21,8 +21,8 @@ from prune_gui.evaluation.cache import Database, Evaluation
 from prune_gui.evaluation.command import run_command
 from prune_gui.evaluation.function import FunctionProcess
 from prune_gui.evaluation.metrics import chosen, is_higher_better
-from prune_gui.evaluation.process import Limits, MemoryLimitError, ShowStatus
 from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
+from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.recipe.provenance import own_version

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prune_gui.errors import CheckpointError, EvaluationError, one_line
 from prune_gui.evaluation.metrics import metrics_of
-from prune_gui.evaluation.process import (
-    POLL_INTERVAL_S,
+from prune_gui.evaluation.spec import EvaluatorSpec
+from prune_gui.isolated.messages import ask
+from prune_gui.isolated.watching import (
+    CONNECTION,
     Limits,
     ProcessTree,
     ShowStatus,
@@ -21,11 +21,8 @@ from prune_gui.evaluation.process import (
     last_line,
     log_lines,
 )
-from prune_gui.evaluation.spec import EvaluatorSpec
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.plugins.launcher import read, write
-from prune_gui.pruning.plugins.messages import pack, unpack
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
@@ -80,13 +77,8 @@ class FunctionProcess:
         self.answered = 0
         with ExitStack() as stack:
             self._folder = stack.enter_context(handover_folder(resolution))
-            self._socket, worker_end = socket.socketpair()
-            stack.callback(self._socket.close)
-            self._socket.settimeout(POLL_INTERVAL_S)
-            with worker_end:
-                passed = worker_end.fileno()
-                argv = [spec.python, "-u", "-c", START_CODE, str(WORKER), str(passed)]
-                self._tree = ProcessTree(argv, passed=[passed], remove=self._folder)
+            argv = [spec.python, "-u", "-c", START_CODE, str(WORKER), str(CONNECTION)]
+            self._tree = ProcessTree(argv, is_connected=True, remove=self._folder)
             stack.callback(self._tree.end)
             load = {"path": str(spec.path), "source": spec.source.decode("latin-1")}
             request = {"do": "load", "function": spec.function, **load}
@@ -129,7 +121,7 @@ class FunctionProcess:
     @property
     def has_ended(self) -> bool:
         """Whether the process has ended, or was ended."""
-        if not self._tree.has_ended and self._tree.wait(self._socket, timeout_s=0):
+        if not self._tree.has_ended and self._tree.wait(timeout_s=0):
             self.end()  # it closed the connection after the last evaluation
         return self._tree.has_ended
 
@@ -143,13 +135,18 @@ class FunctionProcess:
         limits: Limits,
         monitor: Monitor,
         show: ShowStatus | None,
-        descriptor: int | None = None,
+        *descriptors: int,
     ) -> dict[str, Any]:
         """Send a request, and return the reply; an error leaves the process in an unknown state."""
-        wait = self._tree.watch(self._socket, limits, monitor, show)
+        wait = self._tree.watch(limits, monitor, show)
+
+        def check() -> None:
+            if not wait() and self._tree.has_ended:  # a child process may hold the connection open
+                raise ConnectionResetError
+
         reply: object = None
         try:
-            reply = self._exchange(request, descriptor, wait)
+            reply = ask(self._tree.connection, request, check, *descriptors)
         except ConnectionError:
             self._wait_for_end()
         except ValueError as error:
@@ -174,26 +171,9 @@ class FunctionProcess:
             raise self._fault(reply["fault"])
         return reply
 
-    def _exchange(
-        self, request: dict[str, Any], descriptor: int | None, wait: Callable[[], bool]
-    ) -> object:
-        """Send a request and return the reply."""
-
-        def check() -> None:
-            if not wait() and self._tree.has_ended:  # a child process may hold the connection open
-                raise ConnectionResetError
-
-        unsent = memoryview(pack(request))
-        if descriptor is not None:
-            unsent = unsent[socket.send_fds(self._socket, [unsent], [descriptor]) :]
-        write(self._socket, unsent, check)
-        while not wait():
-            if self._tree.has_ended:
-                raise ConnectionResetError
-        return unpack(lambda size: read(self._socket, size, check))
-
     def _wait_for_end(self) -> None:
         """Give the process time to end, after it closed the connection."""
+        self._tree.is_connected = False
         deadline = time.monotonic() + GRACE_S
         while not self._tree.has_ended and time.monotonic() < deadline:
             self._tree.wait()

@@ -10,8 +10,8 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import Evaluator
-from prune_gui.evaluation.process import ShowStatus
 from prune_gui.evaluation.trials import Trial, Trials
+from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag
 from prune_gui.pruning.methods import METHODS

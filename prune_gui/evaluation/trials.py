@@ -12,7 +12,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import SEARCH, Evaluator
-from prune_gui.evaluation.process import ShowStatus
+from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.recipe.recipe import Recipe

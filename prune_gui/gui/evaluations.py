@@ -227,7 +227,7 @@ class Evaluations(QObject):
             self._end("")
 
     def _take(self, found: object) -> None:
-        from prune_gui.evaluation.process import Status  # loaded by the job that reports it
+        from prune_gui.isolated.watching import Status  # loaded by the job that reports it
 
         if isinstance(found, Status):
             memory = short_bytes(found.memory)

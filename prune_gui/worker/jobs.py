@@ -361,7 +361,7 @@ def threads_jobs(count: int | None) -> list[Job]:
 def compile_jobs() -> list[Job]:
     """Return jobs that load the compiled loops before they are needed.
 
-    The result of each is whether code is missing in the cache; see `compilation_process`. Call this
+    The result of each is whether code is missing in the cache; see `warm_up.main`. Call this
     after `import_job` has run, since it imports torch.
     """
 

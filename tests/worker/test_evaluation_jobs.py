@@ -14,9 +14,9 @@ from prune_gui import open_checkpoint
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import Evaluator, SearchResult, Trial
 from prune_gui.evaluation.evaluator import FINAL
-from prune_gui.evaluation.process import Status
 from prune_gui.evaluation.scan import groups_of
 from prune_gui.evaluation.trials import step_of
+from prune_gui.isolated.watching import Status
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session

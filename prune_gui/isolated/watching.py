@@ -1,14 +1,10 @@
-"""The processes of an evaluator as seen by the program: started, watched, and ended as a whole."""
+"""Watching commands: their output, time and memory."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import select
-import signal
 import socket
-import subprocess
 import sys
 import time
 import weakref
@@ -16,23 +12,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import psutil
 
 from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import EvaluationError, one_line
-from prune_gui.evaluation.supervisor import NO_START, REPORT
+from prune_gui.isolated.messages import POLL_INTERVAL_S, readable
+from prune_gui.isolated.processes import SupervisorProcess
+from prune_gui.isolated.supervisor import NO_START
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.plugins.launcher import search_path
 
 log = logging.getLogger(__name__)
 
-POLL_INTERVAL_S: Final = 0.05
+CONNECTION: Final = 3
+"""The number of the descriptor of the connection in a command."""
 MEMORY_INTERVAL_S: Final = 0.4
-END_TIMEOUT_S: Final = 10.0
-"""Timeout for the supervisor to end all processes; then they are killed from here."""
 READ_BYTES: Final = 1 << 16
 MAX_READS: Final = 64
 """Reads of one stream before other checks take place."""
@@ -42,10 +38,6 @@ MAX_ERROR_BYTES: Final = 1 << 16
 """The end of the standard error that is kept for messages and the log."""
 MAX_LOGGED_LINES: Final = 200
 """Of one evaluation."""
-START_CODE: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from prune_gui.evaluation.supervisor import main; main()"
-)
 
 
 class Status(NamedTuple):
@@ -120,68 +112,61 @@ class Stream:
 
 
 class ProcessTree:
-    """A command and all processes that it starts, under a supervisor (see `supervisor`).
+    """A command and all processes that it starts, under a supervisor of its own.
+
+    Args:
+        argv: the command.
+        is_connected: whether it gets a connection to this program, with the number `CONNECTION`.
+        remove: a folder to remove if this program ends before the command.
 
     Attributes:
         output: standard output.
         errors: standard error.
-        exit_code: as in `Popen.returncode`; None while the command runs.
-        peak: maximum resident memory seen, in bytes.
+        connection: this end of the connection.
+        is_connected: whether the command has a connection, which it has not closed.
     """
 
     def __init__(
-        self, argv: Sequence[str], *, passed: Sequence[int] = (), remove: Path | None = None
+        self, argv: Sequence[str], *, is_connected: bool = False, remove: Path | None = None
     ) -> None:
         if sys.platform == "win32":
             raise EvaluationError(tr("Evaluators cannot be run on Windows. Use Linux or macOS."))
-        request = {
-            "argv": list(argv),
-            "folder": os.getcwd(),  # noqa: PTH109 - a string
-            "passed": list(passed),
-            "remove": None if remove is None else str(remove),
-        }
-        command = [sys.executable, "-I", "-X", "utf8", "-c", START_CODE]
-        self._control, supervisor_end = socket.socketpair()
         output, output_end = os.pipe()
         errors, errors_end = os.pipe()
+        self.connection, connection_end = socket.socketpair()
         self.output = Stream(output, MAX_OUTPUT_BYTES)
         self.errors = Stream(errors, MAX_ERROR_BYTES)
+        weakref.finalize(self, self.connection.close)
+        self.is_connected = is_connected
+        self._peak = 0
+        passed = [output_end, errors_end, connection_end.fileno()]
         try:
-            self._supervisor = subprocess.Popen(
-                [*command, json.dumps(search_path()), json.dumps(request)],
-                stdin=supervisor_end.fileno(), stdout=output_end, stderr=errors_end,
-                cwd="/", pass_fds=passed, start_new_session=True,
-            )  # fmt: skip
+            self._supervisor = SupervisorProcess()
+            self._process = self._supervisor.start(
+                passed if is_connected else passed[:-1], argv, remove=remove
+            )
         except OSError as error:
-            self._control.close()
             raise EvaluationError(
                 tr("An evaluator cannot be started: {reason}.", reason=error.strerror)
             ) from error
         finally:
-            supervisor_end.close()
+            connection_end.close()
             os.close(output_end)
             os.close(errors_end)
-        weakref.finalize(self, _close, self._control, self._supervisor)
-        self.exit_code: int | None = None
-        self.peak = 0
 
     def watch(
-        self,
-        connection: socket.socket | None,
-        limits: Limits,
-        monitor: Monitor,
-        show: ShowStatus | None,
+        self, limits: Limits, monitor: Monitor, show: ShowStatus | None
     ) -> Callable[[], bool]:
         """Begin to watch one evaluation; return a function that waits a moment.
 
-        The function returns whether `connection` can be read; without one, whether the command has
-        ended. It reads the streams meanwhile.
+        The function returns whether the connection can be read; without one, whether the command
+        has ended. It reads the streams meanwhile.
         """
         began = measured = time.monotonic()
 
-        def wait() -> bool:
+        def wait_and_check() -> bool:
             nonlocal measured
-            is_ready = self.wait(connection)
+            is_ready = self.wait()
             monitor.advance()
             now = time.monotonic()
             if now - began > limits.seconds:
@@ -200,37 +185,33 @@ class ProcessTree:
                 _check_memory(used, limits.memory)
             return is_ready
 
-        self.peak = 0
-        return wait
+        self._peak = 0
+        return wait_and_check
 
-    def wait(
-        self, connection: socket.socket | None = None, timeout_s: float = POLL_INTERVAL_S
-    ) -> bool:
+    def wait(self, timeout_s: float = POLL_INTERVAL_S) -> bool:
         """Read what is available, and wait for it if there is nothing; see `watch`."""
         streams = [stream for stream in (self.output, self.errors) if stream.is_open]
-        awaited: list[Any] = [*streams, *([self._control] if self.exit_code is None else [])]
-        if connection is not None:
-            awaited.append(connection)
-        ready, _, _ = select.select(awaited, [], [], timeout_s)
+        awaited = [*streams, *([] if self.has_ended else [self._process])]
+        ready = readable([*awaited, *([self.connection] if self.is_connected else [])], timeout_s)
         for stream in streams:
             if stream in ready:
                 stream.read()
-        if self._control in ready:
-            self._read_exit_code()
-        return connection in ready if connection is not None else self.has_ended
+        return self.connection in ready if self.is_connected else self.has_ended
 
     @property
     def has_ended(self) -> bool:
         """Whether the command has ended."""
-        return self.exit_code is not None
+        return self._process.has_ended
 
-    def _read_exit_code(self) -> None:
-        """Read the report of the supervisor; without one, the exit code is that of a kill."""
-        octets = b""
-        with suppress(OSError):
-            octets = self._control.recv(REPORT.size, socket.MSG_WAITALL)
-        self.exit_code, peak = REPORT.unpack(octets) if len(octets) == REPORT.size else (-9, 0)
-        self.peak = max(self.peak, peak)
+    @property
+    def exit_code(self) -> int | None:
+        """As in `Popen.returncode`; None while the command runs."""
+        return self._process.exit_code
+
+    @property
+    def peak(self) -> int:
+        """The maximum resident memory seen since `watch` was called, in bytes."""
+        return max(self._peak, self._process.peak)
 
     def memory(self) -> int:
         """Return the resident memory of all processes of the command, in bytes."""
@@ -240,24 +221,14 @@ class ProcessTree:
                 for process in guard.children(recursive=True):
                     with suppress(psutil.Error):
                         total += process.memory_info().rss
-        self.peak = max(self.peak, total)
+        self._peak = max(self._peak, total)
         return total
 
     def end(self) -> None:
         """Kill all processes of the command, and wait until they have ended."""
-        with suppress(OSError):
-            self._control.shutdown(socket.SHUT_WR)
-            self._supervisor.send_signal(signal.SIGCONT)  # the command may have stopped it
-        deadline = time.monotonic() + END_TIMEOUT_S
-        while not self.has_ended and time.monotonic() < deadline:
-            self.wait()
-        self._control.close()
-        try:
-            self._supervisor.wait(END_TIMEOUT_S if self.has_ended else 0)
-        except subprocess.TimeoutExpired:
-            self._supervisor.kill()
-            self._supervisor.wait()
-        self.exit_code = -9 if self.exit_code is None else self.exit_code
+        self._process.end()
+        self._supervisor.close()
+        self.connection.close()
 
     def read_rest(self) -> None:
         """Read what the ended command has left in the pipes."""
@@ -276,14 +247,6 @@ def _check_memory(used: int, limit: int) -> None:
                 limit=short_bytes(limit),
             )
         )
-
-
-def _close(control: socket.socket, supervisor: subprocess.Popen[bytes]) -> None:
-    """End the supervisor of an object that nobody has ended: it notices the closed socket."""
-    control.close()
-    if supervisor.poll() is None:
-        with suppress(subprocess.TimeoutExpired):
-            supervisor.wait(END_TIMEOUT_S)
 
 
 def log_lines(name: str, text: str) -> None:

@@ -9,30 +9,27 @@ import hashlib
 import json
 import logging
 import os
-import select
 import signal
 import socket
-import sys
-import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from io import BufferedRandom
 from typing import Any, Final
 
-from prune_gui.monitor import check_cancelled
-from prune_gui.pruning.plugins.faults import Fault
-from prune_gui.pruning.plugins.launcher import (
-    POLL_INTERVAL_S,
-    fork_server,
+from prune_gui.isolated.messages import POLL_INTERVAL_S, ask, readable
+from prune_gui.isolated.processes import (
+    GuardedProcess,
+    SupervisorProcess,
     held,
-    read,
+    is_open,
     search_path,
-    write,
+    working_folder,
 )
-from prune_gui.pruning.plugins.messages import KILL, RUNS, UNKNOWN, pack, unpack
+from prune_gui.isolated.supervisor import NO_START
+from prune_gui.monitor import check_cancelled
+from prune_gui.pruning.plugins.faults import Fault, ReportedFault, raise_fault
 
 log = logging.getLogger(__name__)
 
@@ -42,63 +39,43 @@ GRACE_S: Final = 1.0
 """Timeout for the exit of the process after the connection is closed."""
 
 
-@contextmanager
-def shared_file() -> Iterator[BufferedRandom]:
-    """Open an anonymous file, in memory on Linux, whose descriptor can be passed to a process."""
-    if sys.platform == "linux":
-        descriptor = os.memfd_create("prune-gui")
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    with os.fdopen(descriptor, "w+b") as shared:
-        yield shared
-
-
 class _Worker:
     """One process that runs the code of a plug-in."""
 
     def __init__(self) -> None:
-        self._server = fork_server()
-        self._server.wait_until_ready()
-        self._socket, worker_end = socket.socketpair()
-        weakref.finalize(self, self._socket.close)  # an idle process ends then
-        with worker_end:
-            self._process = self._server.fork(worker_end)
-        self._socket.settimeout(POLL_INTERVAL_S)
+        supervisor = _running_supervisor()
+        supervisor.wait_until_ready()
+        self._connection, worker_end = socket.socketpair()
+        weakref.finalize(self, self._connection.close)  # an idle process ends then
+        with worker_end, open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
+            output = 2 if is_open(2) else devnull.fileno()
+            self._process = supervisor.start([output, output, worker_end.fileno()])
 
     @property
     def is_idle(self) -> bool:
         """Whether it waits for a request. If not, it has ended, or sent an unexpected message."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return not poll.poll(0) and self._server.how_ended(self._process) == RUNS
+        return not readable([self._connection], 0) and not self._process.has_ended
 
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None
     ) -> dict[str, Any]:
-        """Send a request and return the reply.
-
-        Args:
-            limit_s: timeout in seconds.
-        """
+        """Send a request and return the reply; `limit_s` is a timeout in seconds."""
         deadline = time.monotonic() + limit_s
 
         def check() -> None:
+            ready = readable([self._connection, self._process], POLL_INTERVAL_S)
             check_cancelled()
             if time.monotonic() > deadline:
                 raise Fault("time", seconds=round(limit_s))
-            exit_code = self._server.how_ended(self._process)
-            if exit_code not in (RUNS, UNKNOWN):
-                raise _end(exit_code)
+            if self._connection not in ready and self._process.has_ended:
+                raise _end_fault(self._process)
 
-        unsent = memoryview(pack(request))
+        descriptors = [] if file is None else [file.fileno()]
         try:
-            if file is not None:
-                unsent = unsent[socket.send_fds(self._socket, [unsent], [file.fileno()]) :]
-            write(self._socket, unsent, check)
-            reply = unpack(lambda size: read(self._socket, size, check))
+            reply = ask(self._connection, request, check, *descriptors)
         except ConnectionError:
-            raise self._connection_fault() from None
+            readable([self._process], GRACE_S)
+            raise _end_fault(self._process) from None
         except ValueError as error:
             log.info("A plug-in sent an invalid answer: %s", error)
             raise Fault("bad_answer") from error
@@ -109,18 +86,8 @@ class _Worker:
 
     def end(self) -> None:
         """Kill the process and all that it started."""
-        with suppress(OSError):
-            self._server.ask(KILL, self._process)
-        self._socket.close()
-
-    def _connection_fault(self) -> Fault:
-        """Return the fault that describes a closed connection."""
-        deadline = time.monotonic() + GRACE_S
-        while (exit_code := self._server.how_ended(self._process)) == RUNS:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(POLL_INTERVAL_S)
-        return Fault("no_answer") if exit_code in (RUNS, UNKNOWN) else _end(exit_code)
+        self._process.end()
+        self._connection.close()
 
 
 class PluginProcess:
@@ -134,15 +101,20 @@ class PluginProcess:
     def __init__(self, origin: dict[str, Any]) -> None:
         self.path = origin.get("path")
         self.origin_digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()
-        self._load = {"do": "load", "folder": _folder(), "search_path": search_path(), **origin}
+        self._load = {
+            "do": "load",
+            "folder": working_folder(),
+            "search_path": search_path(),
+            **origin,
+        }
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
 
     @staticmethod
     def prepare() -> None:
-        """Start the fork server in the background."""
+        """Start the supervisor in the background."""
         with suppress(OSError):
-            fork_server()
+            _running_supervisor()
 
     def load(self) -> Any:  # noqa: ANN401 - any JSON value
         """Run the code in a new process, and return the descriptions of its classes, unchecked."""
@@ -200,25 +172,13 @@ class PluginProcess:
             worker.end()
 
 
-class ReportedFault(Fault):
-    """A fault that the process itself reported, and after which it continues."""
-
-
-def raise_fault(reply: dict[str, Any]) -> None:
-    """Raise the fault that a reply reports, if any, and log its traceback."""
-    if "fault" not in reply:
-        return
-    try:
-        fault = ReportedFault.received(reply["fault"], reply["fields"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Fault("bad_answer") from error
-    if trace := reply.get("trace"):
-        log.info("The code of a plug-in failed\n%s", trace)
-    raise fault
-
-
-def _end(code: int) -> Fault:
-    """Return the fault that describes the end of a process."""
+def _end_fault(process: GuardedProcess) -> Fault:
+    """Return the fault that describes the end of a process, or of its connection."""
+    if not process.has_ended:
+        return Fault("no_answer")
+    code = process.exit_code or 0
+    if code >= NO_START:
+        return Fault("no_start", reason=os.strerror(code - NO_START))
     if code >= 0:
         return Fault("exit_code", status=code)
     try:
@@ -227,8 +187,14 @@ def _end(code: int) -> Fault:
         return Fault("signal", signal=str(-code))
 
 
-def _folder() -> str:
-    try:
-        return os.getcwd()  # noqa: PTH109
-    except OSError:  # the working folder was deleted
-        return "/"
+_supervisor: SupervisorProcess | None = None
+_starting = threading.Lock()
+
+
+def _running_supervisor() -> SupervisorProcess:
+    """Return the supervisor of all plug-ins, which has imported torch; start it if necessary."""
+    global _supervisor
+    with _starting:
+        if _supervisor is None or not _supervisor.is_alive:
+            _supervisor = SupervisorProcess("prune_gui.pruning.plugins.worker")
+        return _supervisor

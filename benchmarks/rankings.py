@@ -27,7 +27,7 @@ from measuring import replace_marked
 from prune_gui import Evaluator, PruneGuiError, Recipe, open_checkpoint, search
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.evaluation import PORTFOLIO, Ranking, Trial
-from prune_gui.evaluation.scan import TARGETS
+from prune_gui.evaluation.trials import TARGETS
 
 HERE = Path(__file__).parent
 DEMO = HERE.parent / "resources" / "demo"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.cli.options import as_bytes
+from prune_gui.cli.arguments import as_bytes
 from prune_gui.pruning.methods import METHODS
 from prune_gui.resources import resource
 

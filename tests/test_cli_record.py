@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from small_tokenizers import TEXT, tokenizer_json
 
 from prune_gui.cli import program
-from prune_gui.cli.record import EXAMPLES
+from prune_gui.cli.methods import EXAMPLES
 
 
 def run(*arguments, cwd):

@@ -3,7 +3,7 @@ from .cache import Evaluation as Evaluation
 from .evaluator import Evaluator as Evaluator
 from .portfolio import PORTFOLIO as PORTFOLIO
 from .portfolio import Ranking as Ranking
-from .scan import Scan as Scan
 from .search import Search as Search
 from .search import SearchResult as SearchResult
+from .trials import Scan as Scan
 from .trials import Trial as Trial

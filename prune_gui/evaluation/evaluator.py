@@ -18,9 +18,8 @@ import psutil
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import CheckpointError, EvaluationError
 from prune_gui.evaluation.cache import Database, Evaluation
-from prune_gui.evaluation.command import run_command
-from prune_gui.evaluation.function import FunctionProcess
 from prune_gui.evaluation.metrics import chosen, is_higher_better
+from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
 from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus
 from prune_gui.language import tr

@@ -15,10 +15,8 @@ from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import FINAL, Evaluator
 from prune_gui.evaluation.metrics import number_text
 from prune_gui.evaluation.portfolio import PORTFOLIO, Ranking
-from prune_gui.evaluation.scan import TARGETS
-from prune_gui.evaluation.study import require_optuna
-from prune_gui.evaluation.trials import ShowTrial, Trial, Trials
-from prune_gui.evaluation.tuning import Tuning
+from prune_gui.evaluation.trials import TARGETS, ShowTrial, Trial, Trials
+from prune_gui.evaluation.tuning import Tuning, require_optuna
 from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag

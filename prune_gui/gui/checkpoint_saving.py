@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QWidget
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
 from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles
 from prune_gui.language import join_clauses, tr, trn
-from prune_gui.worker import Dropped, Event
 
 if TYPE_CHECKING:
     from prune_gui.gui.dialogs.save import SaveDialog

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Qt, Signal
 
+from prune_gui.cluster.connection import ClusterConnection, ClusterState
 from prune_gui.errors import ClusterError
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.worker.cluster_connection import ClusterConnection, ClusterState
 
 
 class Cluster(QObject):

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from prune_gui.byte_counts import short_bytes
+from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for
+from prune_gui.evaluation.evaluation_jobs import close_job, stored_job
+from prune_gui.evaluation.metrics import Metric
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.session.changes import Changes
-from prune_gui.session.evaluations.choice import DEMO, EvaluatorChoice, choice_for
-from prune_gui.session.evaluations.metric import Metric
-from prune_gui.worker import Dropped, Event, Failed, Finished, Job, Progressed, Reported
-from prune_gui.worker.evaluation_jobs import close_job, stored_job
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
+    from prune_gui.evaluation.results import Outcome
     from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session
-    from prune_gui.session.evaluations.states import Outcome
 
 MakeJob = Callable[["Evaluator", Metric], Job]
 """Returns the job of a run with the evaluator and the metric."""
@@ -181,7 +181,7 @@ class Evaluations(QObject):
                     self.note(outcome.evaluation)
                 then(found)
 
-        self._workbench.bridge.run(stored_job(reader, session, recipes), use)
+        self._workbench.bridge.run(stored_job(reader, session.checkpoint, recipes), use)
 
     def cancel(self) -> None:
         """Cancel the run; the processes of the evaluator are ended."""

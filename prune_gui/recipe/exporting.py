@@ -20,7 +20,7 @@ from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
 from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
-from prune_gui.cluster import use_cluster
+from prune_gui.cluster.dask_executor import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
@@ -45,7 +45,7 @@ from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Upload
-    from prune_gui.cluster import Client
+    from prune_gui.cluster.dask_executor import Client
 
 
 def export(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.cluster import use_cluster
+from prune_gui.cluster.dask_executor import use_cluster
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import current_executor
 from prune_gui.language import tr, trn
@@ -53,7 +53,7 @@ from prune_gui.recipe.vocabulary.selection import selected_tokens
 from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
 if TYPE_CHECKING:
-    from prune_gui.cluster import Client
+    from prune_gui.cluster.dask_executor import Client
     from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
 
 Tile = tuple[slice, ...]

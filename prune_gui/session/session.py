@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.checkpoint.remote.locations import local_folder
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.correction.recordings import correction_beside
 from prune_gui.recipe.provenance import Provenance
 from prune_gui.recipe.recipe_match import most_targeted
-from prune_gui.session.file_stamps import FileStamps
-from prune_gui.session.history import History
+from prune_gui.recipe.resolver import Resolver
+from prune_gui.resources import is_shipped
+from prune_gui.session.history import History, describe_change
 from prune_gui.session.module_index import ModuleIndex
-from prune_gui.session.resolver import Resolver
-from prune_gui.session.step_change import describe_change
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.zero_scan import ZeroScan
@@ -294,3 +295,46 @@ def _protect_label(names: Collection[str], *, on: bool) -> str:
         "Unprotect {count:,} parameters",
         len(names),
     )
+
+
+State = tuple[int, int, int]
+"""Size in bytes, modification time in nanoseconds, and inode number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamps:
+    """The stat results of some files at one time. File contents are not read.
+
+    Attributes:
+        states: the state by path; None for a missing file.
+    """
+
+    states: Mapping[Path, State | None]
+
+    @classmethod
+    def of(cls, paths: Iterable[Path]) -> Self:
+        """Return the current stamps of files."""
+        return cls({path: _state(path) for path in paths})
+
+    def changed(self) -> tuple[Path, ...]:
+        """Return the files that were changed, replaced or created since, but not deleted ones."""
+        now = {path: _state(path) for path in self.states}
+        return tuple(path for path, state in now.items() if state not in (None, self.states[path]))
+
+
+def _state(path: Path) -> State | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def start_folder(session: Session | None) -> Path:
+    """Return the folder of the open checkpoint.
+
+    It is the home folder without one, for the demo, and for a remote checkpoint.
+    """
+    if session is None or is_shipped(session.checkpoint.path):
+        return Path.home()
+    return local_folder(session.checkpoint.path)

@@ -17,7 +17,7 @@ from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.amounts import Amount, with_amount
-from prune_gui.session.resolver import Resolver
+from prune_gui.recipe.resolver import Resolver
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.engine import Job
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import Executor, current_executor, use_executor
 from prune_gui.language import deferred, tr
@@ -18,8 +19,8 @@ from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cach
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
+from prune_gui.recipe.batch import BatchRow, outputs, prune_file
 from prune_gui.session import Session, named_states
-from prune_gui.worker.engine import Job
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, OutputPath, Resolution, Step
+    from prune_gui.recipe.amounts import Amount
     from prune_gui.recipe.model_files import Copying
     from prune_gui.recipe.sizes import Sizes
+    from prune_gui.session.sweep import Sweep, SweepRow
+
 
 MAX_PAINT_S: Final = 0.3
 """Limit of the wait until the window has painted the file that it opened."""
@@ -391,3 +395,90 @@ def methods_job(path: Path) -> Job:
         return methods
 
     return Job(deferred("Loading methods from {name}", name=path.name), work)
+
+
+def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list[Job]:
+    """Return a job per amount of step `number` of the current recipe, each with a `SweepRow`."""
+    recipe = session.recipe
+
+    @cache
+    def sweep() -> Sweep:
+        from prune_gui.session.sweep import Sweep  # torch: slow to import
+
+        return Sweep(session.resolver.copy(), recipe, number)
+
+    def job(position: int, amount: Amount) -> Job:
+        def work(monitor: Monitor) -> SweepRow:
+            return sweep().row(amount, monitor)
+
+        title = deferred("Trying amount {place} of {total}", place=position, total=len(amounts))
+        return Job(title, work, long=True, spreads=True)
+
+    return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
+
+
+def batch_jobs(
+    recipe: Recipe,
+    paths: Sequence[Path],
+    folder: Path | None,
+    form: Form,
+    *,
+    overwrite: bool,
+    compressed: bool = False,
+    tensors_only: bool = False,
+) -> list[Job]:
+    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
+
+    Results are written to `folder` as by `recipe.batch.batch`; None writes nothing.
+    """
+    targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
+
+    def job(position: int, path: Path, out: Path | None) -> Job:
+        def work(monitor: Monitor) -> BatchRow:
+            return prune_file(
+                recipe,
+                path,
+                out,
+                form,
+                monitor,
+                overwrite=overwrite,
+                compressed=compressed,
+                tensors_only=tensors_only,
+            )
+
+        title = deferred(
+            "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
+        )
+        return Job(title, work, long=True, writes=out is not None, spreads=True)
+
+    pairs = zip(paths, targets, strict=True)
+    return [job(position, path, out) for position, (path, out) in enumerate(pairs, start=1)]
+
+
+def report_job(
+    session: Session, page: Path, table: Path | None, *, with_folders: bool, overwrite: bool
+) -> Job:
+    """Resolve the session's current recipe and write a report on it; the result is `page`.
+
+    Args:
+        session: the open session.
+        page: the HTML file.
+        table: the CSV file, or None.
+        with_folders: whether the report names folders.
+        overwrite: whether existing files may be replaced.
+    """
+    recipe = session.recipe
+
+    def work(monitor: Monitor) -> Path:
+        from prune_gui.audit.report.collecting import report_on_stack  # torch: slow to import
+        from prune_gui.audit.report.writing import check_targets, write
+
+        paths = check_targets(page, table, overwrite=overwrite)
+        resolution = session.resolver.copy().resolve(recipe, monitor)
+        report = report_on_stack(resolution, monitor, with_folders=with_folders)
+        monitor.advance()
+        write(report, *paths, overwrite=overwrite)
+        return paths[0]
+
+    title = deferred("Writing the report {name}", name=page.name)
+    return Job(title, work, long=True, writes=True, spreads=True)

@@ -44,7 +44,7 @@ USED_LATER: Final = (
     "prune_gui.audit.statistics.zero_scan",
     "prune_gui.checkpoint.write.writing",
     "prune_gui.evaluation.evaluator",
-    "prune_gui.evaluation.scan",
+    "prune_gui.evaluation.trials",
     "prune_gui.evaluation.trials",
     "prune_gui.pruning.plugins.method",
     "prune_gui.recipe.exporting",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.evaluation.allocation import Room, allocated
+from prune_gui.evaluation.space import Room, allocated
 
 SHIFTS = st.floats(-3, 3)
 

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint, scan
 from prune_gui.errors import EvaluationError, RecipeError
-from prune_gui.evaluation.scan import groups_of
+from prune_gui.evaluation.trials import groups_of
 
 ZEROS = """
     def evaluate(sd):

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from waiting import change
 
 from prune_gui import open_checkpoint
+from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.save import SaveDialog
@@ -29,7 +30,6 @@ from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
 from prune_gui.session import Settings
-from prune_gui.worker import Job
 
 Button = QMessageBox.StandardButton
 LOW_SCREEN_PX = 762

@@ -10,9 +10,9 @@ import pytest
 from waiting import change
 
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.session.changes import OPENED, Changes
-from prune_gui.worker import Job
 from prune_gui.worker.jobs import open_job
 
 CONV1, CONV2 = "features.conv1.weight", "features.conv2.weight"

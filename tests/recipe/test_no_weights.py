@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cli.program import cli
 from prune_gui.errors import CheckpointError, StepError
-from prune_gui.evaluation.scan import TARGETS, groups_of
+from prune_gui.evaluation.trials import TARGETS, groups_of
 from prune_gui.recipe import Recipe, patterns_for, resolve
 from prune_gui.recipe.compaction.plan import check_source
 from prune_gui.recipe.recipe_match import match_recipe

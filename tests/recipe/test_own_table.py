@@ -16,8 +16,8 @@ from prune_gui.cli.program import cli
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Step
+from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import resource
-from prune_gui.session.resolver import Resolver
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 STEP = {"method": "listed_units", "space": "ffn", "units": [0], "targets": [UP]}

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from prune_gui.recipe import Step
-from prune_gui.session.compared_side import (
+from prune_gui.session.subjects import (
     FILE,
     AfterStep,
     NamedState,

@@ -1,6 +1,6 @@
 import os
 
-from prune_gui.session.file_stamps import FileStamps
+from prune_gui.session.session import FileStamps
 
 
 def test_a_modified_touched_or_replaced_file_has_changed(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
-from prune_gui.session.step_change import describe_change
+from prune_gui.session.history import describe_change
 
 
 def step(method="l1_unstructured", targets=("*",), **parameters):

@@ -12,7 +12,7 @@ from prune_gui import open_checkpoint
 from prune_gui.errors import Cancelled, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
-from prune_gui.session import Resolver
+from prune_gui.recipe.resolver import Resolver
 from prune_gui.session.sweep import Sweep, sweep
 
 

@@ -11,8 +11,7 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
-from prune_gui.worker.job_sequence import batch_jobs, sweep_jobs
-from prune_gui.worker.jobs import open_job
+from prune_gui.worker.jobs import batch_jobs, open_job, sweep_jobs
 
 STEP = Step(method=METHODS["l1_unstructured"](amount=0.5), targets=("w",))
 

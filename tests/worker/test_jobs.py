@@ -10,13 +10,14 @@ import torch
 from foreign import foreign, is_foreign
 from safetensors.torch import load_file, save_file
 
+from prune_gui.engine import Engine, Job
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import OutputPath, Step
-from prune_gui.worker import Engine, Job, jobs
+from prune_gui.worker import jobs
 from prune_gui.worker.jobs import (
     Draft,
     compare_job,

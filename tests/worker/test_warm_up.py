@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
+from prune_gui.engine import Engine
 from prune_gui.isolated.processes import isolated_command
 from prune_gui.monitor import Monitor
-from prune_gui.worker import Engine
 from prune_gui.worker.jobs import compile_jobs, warm_up_job
 
 PROGRAM = """

@@ -33,7 +33,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
-from prune_gui.worker.job_sequence import batch_jobs
+from prune_gui.worker.jobs import batch_jobs
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table

@@ -25,7 +25,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.job_sequence import JobSequence
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.language import deferred, tr
-from prune_gui.worker.report_job import report_job
+from prune_gui.worker.jobs import report_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

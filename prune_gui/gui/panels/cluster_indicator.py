@@ -6,10 +6,10 @@ from typing import Final
 
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from prune_gui.cluster.connection import ClusterState
 from prune_gui.errors import one_line
 from prune_gui.gui.cluster import Cluster
 from prune_gui.language import tr, trn
-from prune_gui.worker.cluster_connection import ClusterState
 
 MAX_ADDRESS_CHARS: Final = 40
 """Limit of a shown address; the tool tip has all of it."""

@@ -13,7 +13,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.session.changes import Changes
-from prune_gui.session.file_stamps import FileStamps
+from prune_gui.session.session import FileStamps
 
 SETTLE_DELAY_MS: Final = 500
 """Time without a change after which a file counts as completely written."""

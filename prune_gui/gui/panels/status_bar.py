@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from prune_gui import number_formats
+from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Started
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
 from prune_gui.gui.widgets.elided_label import ElidedLabel
@@ -18,7 +19,6 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
-from prune_gui.worker import Dropped, Event, Failed, Finished, Job, Progressed, Started
 
 JOB_DELAY_MS: Final = 200
 """Delay before a running job is shown."""

@@ -22,11 +22,11 @@ from prune_gui.pruning.kernels.compiling import COMPILATIONS
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
+    from prune_gui.engine import Job
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.session.draft_request import DraftRequest
-    from prune_gui.worker import Job
 
 
 class AnySubject(Protocol):

@@ -26,8 +26,8 @@ from prune_gui.pruning.methods.fields import Scope, Seed
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.plugins.constructor_fields import field_of
 from prune_gui.pruning.plugins.faults import Fault, raise_fault
-from prune_gui.pruning.plugins.fields import field_of
 from prune_gui.pruning.plugins.plugin_process import PluginProcess
 from prune_gui.pruning.predicates import PackedMask, PluginMask
 from prune_gui.pruning.selection.keys import RandomKeys

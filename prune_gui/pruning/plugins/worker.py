@@ -29,8 +29,8 @@ from prune_gui.isolated.messages import receive, send
 from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.stacking import mask_on_top
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS
+from prune_gui.pruning.plugins.constructor_fields import describe, validators
 from prune_gui.pruning.plugins.faults import MAX_TEXT_LENGTH, Fault, Raised
-from prune_gui.pruning.plugins.fields import describe, validators
 
 SHAPES: Final = ((6, 5), (4, 3, 3, 3), (64, 64))
 """Shapes for the trial: a matrix, a convolution, and a tensor with enough units for any amount."""

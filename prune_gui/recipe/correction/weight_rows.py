@@ -11,7 +11,7 @@ from torch import Tensor
 def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:
     """Return a view or a copy of a weight as (groups, rows, columns).
 
-    The columns are those of `prune_gui.evaluation.calibration.input_rows.second_moments`.
+    The columns are those of `prune_gui.evaluation.calibration.layers.second_moments`.
 
     Args:
         weight: (rows, columns, ...) of `Linear` or `Conv`; (columns, rows) if transposed.

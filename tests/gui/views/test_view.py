@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel,
 from shiboken6 import delete
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.views.distribution.distribution_view import DistributionView
 from prune_gui.gui.views.maps import mask_view as mask_module
@@ -13,7 +14,6 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
-from prune_gui.worker import Job
 
 
 def mask_view(bench):

@@ -46,8 +46,7 @@ from prune_gui.session.draft_request import (
     StepRequest,
     UnitRequest,
 )
-from prune_gui.session.manual_channels import listed
-from prune_gui.session.manual_units import listed_units
+from prune_gui.session.manual_selection import listed, listed_units
 from prune_gui.worker.jobs import Draft
 
 UPDATE_INTERVAL_MS: Final = 25

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.choice import EvaluatorChoice, functions_in
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.options import OptionsDialog
@@ -27,8 +28,7 @@ from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.session.evaluations.choice import EvaluatorChoice, functions_in
-from prune_gui.session.start_folder import start_folder
+from prune_gui.session.session import start_folder
 
 HINT: Final = deferred("eval.py:evaluate, or python eval.py {checkpoint}")
 USUAL_NAME: Final = "evaluate"

@@ -12,9 +12,9 @@ from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
 from prune_gui.audit.rendering.colours import Colours
+from prune_gui.evaluation.results import CurvePoint, MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import tr
-from prune_gui.session.evaluations.curves import CurvePoint, MetricCurve
 
 HEADROOM: Final = 0.06
 """Space around the curves, as a share of their extent."""

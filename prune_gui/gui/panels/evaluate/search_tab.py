@@ -11,6 +11,8 @@ from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QPushButton, QS
 
 from prune_gui import number_formats
 from prune_gui.audit.column import Column, record_column
+from prune_gui.evaluation.evaluation_jobs import Dense, Goal, search_job
+from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.sweep_tab import DEFAULT_TARGETS
@@ -22,8 +24,6 @@ from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.evaluations.metric import share_of
-from prune_gui.worker.evaluation_jobs import Dense, Goal, search_job
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -201,7 +201,9 @@ class SearchTab(EvaluationTab):
         goal = Goal(share, None, trials) if is_amount else Goal(None, share, trials)
         targets = patterns_in(self.targets.text())
         if self._start(
-            lambda evaluator, metric: search_job(evaluator, session, targets, goal, metric)
+            lambda evaluator, metric: search_job(
+                evaluator, session.checkpoint, session.recipe, targets, goal, metric
+            )
         ):
             self._base = session.recipe
             self.clear()

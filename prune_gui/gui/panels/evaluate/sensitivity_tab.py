@@ -9,6 +9,8 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QFormLayout, QLabel, QLineEdit, QSpinBox, QVBoxLayout, QWidget
 
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.evaluation_jobs import Dense, scan_job
+from prune_gui.evaluation.results import sensitivity_rows
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.heat_table import HeatModel, HeatTable, scale_html
 from prune_gui.gui.panels.evaluate.sweep_tab import DEFAULT_TARGETS
@@ -19,8 +21,6 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe.amounts import parse_amounts
 from prune_gui.recipe.selector import patterns_in, select
-from prune_gui.session.evaluations.sensitivity import sensitivity_rows
-from prune_gui.worker.evaluation_jobs import Dense, scan_job
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -119,7 +119,7 @@ class SensitivityTab(EvaluationTab):
         return self.model.table(f"{session.checkpoint.path.stem} sensitivity")
 
     def _run(self) -> None:
-        from prune_gui.evaluation.scan import groups_of  # slow to import
+        from prune_gui.evaluation.trials import groups_of  # slow to import
 
         session = self._workbench.session
         if session is None:
@@ -144,7 +144,9 @@ class SensitivityTab(EvaluationTab):
             )
             return
         if self._start(
-            lambda evaluator, metric: scan_job(evaluator, session, groups, shares, metric)
+            lambda evaluator, metric: scan_job(
+                evaluator, session.checkpoint, session.recipe, groups, shares, metric
+            )
         ):
             self._groups, self._amounts = groups, tuple(shares)
             self._dense, self._trials = None, []

@@ -20,6 +20,15 @@ from PySide6.QtWidgets import (
 from prune_gui import number_formats
 from prune_gui.audit.column import Column, record_column, table_of
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.evaluation_jobs import Dense, metric_sweep_job
+from prune_gui.evaluation.metrics import share_of
+from prune_gui.evaluation.results import (
+    CurvePoint,
+    SweptStep,
+    metric_curves,
+    of_step,
+    rankings,
+)
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.curve_list import CurveList
@@ -34,15 +43,6 @@ from prune_gui.recipe.amounts import has_amount, parse_amounts
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.evaluations.curves import (
-    CurvePoint,
-    SweptStep,
-    metric_curves,
-    of_step,
-    rankings,
-)
-from prune_gui.session.evaluations.metric import share_of
-from prune_gui.worker.evaluation_jobs import Dense, metric_sweep_job
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -178,7 +178,11 @@ class SweepTab(EvaluationTab):
         if not steps:
             self.note.say(tr("Choose at least one curve."))
             return
-        if self._start(lambda evaluator, _: metric_sweep_job(evaluator, session, steps, amounts)):
+        if self._start(
+            lambda evaluator, _: metric_sweep_job(
+                evaluator, session.resolver, session.recipe, steps, amounts
+            )
+        ):
             self._points, self._dense, self._failed = [], None, ""
             self.refresh()
 

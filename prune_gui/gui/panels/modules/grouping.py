@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
+from prune_gui.engine import Job
 from prune_gui.gui.panels.modules.model import TreeModel
 from prune_gui.language import deferred, tr
 from prune_gui.session.space_outline import SpaceOutline
-from prune_gui.worker import Job
 
 if TYPE_CHECKING:
     from pathlib import Path

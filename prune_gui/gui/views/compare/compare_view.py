@@ -38,7 +38,7 @@ from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
-from prune_gui.session.compared_side import ComparedState, frame_title
+from prune_gui.session.subjects import ComparedState, frame_title
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout

@@ -13,17 +13,7 @@ from safetensors.torch import save_file
 from prune_gui import open_checkpoint
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import Evaluator, SearchResult, Trial
-from prune_gui.evaluation.evaluator import FINAL
-from prune_gui.evaluation.scan import groups_of
-from prune_gui.evaluation.trials import step_of
-from prune_gui.isolated.watching import Status
-from prune_gui.monitor import Monitor
-from prune_gui.recipe import Recipe
-from prune_gui.session import Session
-from prune_gui.session.evaluations.curves import CurvePoint, of_step
-from prune_gui.session.evaluations.metric import Metric
-from prune_gui.session.evaluations.states import Outcome
-from prune_gui.worker.evaluation_jobs import (
+from prune_gui.evaluation.evaluation_jobs import (
     Begun,
     Dense,
     Goal,
@@ -33,6 +23,14 @@ from prune_gui.worker.evaluation_jobs import (
     states_job,
     stored_job,
 )
+from prune_gui.evaluation.evaluator import FINAL
+from prune_gui.evaluation.metrics import Metric
+from prune_gui.evaluation.results import CurvePoint, Outcome, of_step
+from prune_gui.evaluation.trials import groups_of, step_of
+from prune_gui.isolated.watching import Status
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Recipe
+from prune_gui.session import Session
 
 STEP = step_of({"method": "l1_unstructured", "targets": ["a"], "amount": 0.5})
 ZEROS = """
@@ -62,6 +60,11 @@ ZEROS = """
         return 1
 """
 """Functions that do not import torch, so that their process starts at once."""
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left():
+    """The process of `evaluator` serves all tests of this module; that fixture checks its end."""
 
 
 @pytest.fixture
@@ -102,7 +105,7 @@ def done(job):
 def test_recipes_are_evaluated_in_order_and_an_error_does_not_end_the_job(evaluator, session):
     bad = step_of({"method": "l1_unstructured", "targets": ["a"], "amount": 1.0})
     recipes = [Recipe(), Recipe(steps=(bad,)), Recipe(steps=(STEP,))]
-    found, _ = done(states_job(evaluator, session, recipes))
+    found, _ = done(states_job(evaluator, session.resolver, recipes))
     assert [one.recipe for one in found] == [each for each in recipes for _ in range(2)]
     assert [type(one) for one in found] == [Begun, Outcome] * 3
     dense, failed, half = found[1::2]
@@ -113,10 +116,10 @@ def test_recipes_are_evaluated_in_order_and_an_error_does_not_end_the_job(evalua
 
 
 def test_stored_results_are_found_without_running_the_evaluator(evaluator, session):
-    done(states_job(evaluator, session, [Recipe()]))
+    done(states_job(evaluator, session.resolver, [Recipe()]))
     reader = Evaluator(evaluator.spec.text, database=evaluator.database.path)
     unknown = Recipe(steps=(STEP, STEP))
-    _, outcomes = done(stored_job(reader, session, [unknown, Recipe()]))
+    _, outcomes = done(stored_job(reader, session.checkpoint, [unknown, Recipe()]))
     assert [(each.recipe, each.evaluation.cached) for each in outcomes] == [(Recipe(), True)]
     assert reader.stored(session.checkpoint, unknown, FINAL, Monitor()) is None
 
@@ -124,7 +127,9 @@ def test_stored_results_are_found_without_running_the_evaluator(evaluator, sessi
 def test_a_sweep_reports_the_dense_value_and_a_point_for_each_step_and_amount(evaluator, session):
     session.add(STEP)
     steps = [of_step("appended", STEP, None), of_step("replaced", STEP, 0)]
-    found, _ = done(metric_sweep_job(evaluator, session, steps, [0.2, 2.5, 0.4]))
+    found, _ = done(
+        metric_sweep_job(evaluator, session.resolver, session.recipe, steps, [0.2, 2.5, 0.4])
+    )
     assert isinstance(found[0], Dense)
     assert found[0].evaluation.pruned == 0
     points = found[1:]
@@ -142,20 +147,34 @@ def test_a_sweep_of_a_file_that_cannot_be_evaluated_fails(session, database, cod
         Evaluator(f"{code}:fails", database=database) as bad,
         pytest.raises(EvaluationError, match="no data"),
     ):
-        done(metric_sweep_job(bad, session, [of_step("x", STEP, None)], [0.5]))
+        done(
+            metric_sweep_job(
+                bad, session.resolver, session.recipe, [of_step("x", STEP, None)], [0.5]
+            )
+        )
 
 
 def test_a_scan_and_a_search_count_the_first_metric_unless_one_is_chosen(evaluator, session):
     groups = groups_of(session.checkpoint, ["dims>1"], None)
-    found, _ = done(scan_job(evaluator, session, groups, [0.5], Metric()))
+    found, _ = done(
+        scan_job(evaluator, session.checkpoint, session.recipe, groups, [0.5], Metric())
+    )
     dense, *trials = found
     assert isinstance(dense, Dense)
     assert [(trial.label, trial.value) for trial in trials] == [("a", 0.5), ("b", 0.0)]
-    found, result = done(search_job(evaluator, session, ["a"], Goal(at_least=0.7), Metric("kept")))
+    found, result = done(
+        search_job(
+            evaluator, session.checkpoint, session.recipe, ["a"], Goal(at_least=0.7), Metric("kept")
+        )
+    )
     assert isinstance(result, SearchResult)
     assert result.best.value == pytest.approx(0.7)
     assert result.trials == tuple(one for one in found if isinstance(one, Trial))
-    _, result = done(search_job(evaluator, session, ["a"], Goal(amount=0.5), Metric("kept")))
+    _, result = done(
+        search_job(
+            evaluator, session.checkpoint, session.recipe, ["a"], Goal(amount=0.5), Metric("kept")
+        )
+    )
     assert result.best.amount == 0.5
 
 
@@ -169,7 +188,7 @@ def test_cancelling_ends_the_process_and_keeps_what_was_found(session, database,
 
     before = psutil.Process().children(recursive=True)
     with Evaluator(f"{code}:hangs", database=database) as slow:
-        job = states_job(slow, session, [Recipe(), Recipe(steps=(STEP,))])
+        job = states_job(slow, session.resolver, [Recipe(), Recipe(steps=(STEP,))])
         with pytest.raises(Cancelled):
             job.work(Monitor(None, cancel, report))
         assert psutil.Process().children(recursive=True) == before

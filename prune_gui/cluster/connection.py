@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prune_gui.cluster import DaskExecutor, count_workers, open_cluster
+from prune_gui.cluster.dask_executor import DaskExecutor, count_workers, open_cluster
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
 from prune_gui.executor import Result, Task, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor, check_cancelled
 
 if TYPE_CHECKING:
-    from prune_gui.cluster import Client
+    from prune_gui.cluster.dask_executor import Client
 
 THREAD_NAME: Final = "prune-gui-cluster"
 WATCH_INTERVAL_S: Final = 1.0

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import gethostname
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
 
 from prune_gui.byte_counts import parse_bytes
 from prune_gui.checkpoint.remote.locations import check_path, is_url, path_of
-from prune_gui.cli.printing import print_line
+from prune_gui.cli.printing import job, print_line
+from prune_gui.cluster.dask_executor import open_cluster, use_cluster
+from prune_gui.session.end_signals import end_signals
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.cluster.dask_executor import Client
+
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -177,3 +186,36 @@ def use_methods(own: Sequence[Path]) -> None:
         print_line(f"prune-gui: {problem}", err=True)
     for path in own:
         load_methods(path)
+
+
+@contextmanager
+def opened_checkpoint(path: Path, state: str | None = None) -> Iterator[Checkpoint]:
+    """Open a checkpoint during the block, and print its warnings on standard error."""
+    from prune_gui.checkpoint import open_checkpoint  # slow to import
+
+    with open_checkpoint(path, state) as opened:
+        print_warnings(opened)
+        yield opened
+
+
+def print_warnings(checkpoint: Checkpoint) -> None:
+    """Print the warnings of a checkpoint on standard error, one line each."""
+    for warning in checkpoint.warnings:
+        print_line(f"Warning: {checkpoint.path.name}: {warning}", err=True)
+
+
+@contextmanager
+def on_cluster(where: str | None) -> Iterator[Client | None]:
+    """Run large tasks on the workers of a cluster within a block."""
+    if where is None:
+        yield None
+        return
+    opened = ExitStack()
+    try:
+        with job("Connecting to the cluster", with_bar=False) as (_, stop):
+            client = opened.enter_context(open_cluster(where, stop))
+        with use_cluster(client):
+            yield client
+    finally:
+        with end_signals(lambda _: None):  # else processes of the cluster could be left
+            opened.close()

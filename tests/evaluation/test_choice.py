@@ -6,8 +6,8 @@ import pytest
 
 from prune_gui import open_checkpoint
 from prune_gui.errors import EvaluationError
+from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.session import Settings
-from prune_gui.session.evaluations.choice import DEMO, EvaluatorChoice, choice_for, functions_in
 
 
 def test_an_evaluator_is_kept_in_the_settings_with_its_options(tmp_path):

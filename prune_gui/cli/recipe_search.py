@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.evaluating import (
+from prune_gui.cli.arguments import (
+    as_json,
+    checkpoint_file,
+    file,
+    one_state,
+    opened_checkpoint,
+    own_methods,
+    use_methods,
+)
+from prune_gui.cli.evaluate import (
     EvaluationStatus,
     evaluation_json,
     failures,
@@ -18,15 +27,6 @@ from prune_gui.cli.evaluating import (
     targets_option,
     trial_json,
     value_text,
-)
-from prune_gui.cli.opening import opened_checkpoint
-from prune_gui.cli.options import (
-    as_json,
-    checkpoint_file,
-    file,
-    one_state,
-    own_methods,
-    use_methods,
 )
 from prune_gui.cli.printing import Interrupted, aligned, job, print_json, print_line
 from prune_gui.errors import one_line

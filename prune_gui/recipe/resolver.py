@@ -21,7 +21,7 @@ class Resolver:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._after: list[Resolution] = []
         self._masks: Resolution | None = None
 
@@ -30,7 +30,7 @@ class Resolver:
 
         Each of them shares its cache of decisions with its copy.
         """
-        copied = Resolver(self._checkpoint)
+        copied = Resolver(self.checkpoint)
         copied._after = self._after.copy()  # atomic: one list of steps at any moment
         copied._masks = self._masks
         return copied
@@ -47,7 +47,7 @@ class Resolver:
 
         empty = recipe.with_steps(())
         if not self._after or self._after[0].recipe.start != empty.start:
-            self._after = [initial_resolution(recipe, self._checkpoint, monitor)]
+            self._after = [initial_resolution(recipe, self.checkpoint, monitor)]
         elif self._after[0].recipe != empty:
             self._after = [replace(self._after[0], recipe=empty)]
         old_steps = self._after[-1].recipe.steps
@@ -69,9 +69,7 @@ class Resolver:
         from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
 
         if self._masks is None:
-            self._masks = Resolution(
-                Recipe(), self._checkpoint, *masks_in(self._checkpoint, monitor)
-            )
+            self._masks = Resolution(Recipe(), self.checkpoint, *masks_in(self.checkpoint, monitor))
         return self._masks
 
     def after(self, steps: int) -> Resolution | None:

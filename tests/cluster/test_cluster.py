@@ -24,7 +24,6 @@ from file_server import serving
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
-from prune_gui import cluster
 from prune_gui.audit import spreading as spreading_figures
 from prune_gui.audit.statistics import layers, zero_scan
 from prune_gui.audit.statistics.layers import compute, empty_statistics
@@ -32,6 +31,7 @@ from prune_gui.audit.statistics.zero_scan import ZeroScan
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
 from prune_gui.checkpoint.sharded import spreading
 from prune_gui.cli.program import cli
+from prune_gui.cluster import dask_executor
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
@@ -224,9 +224,11 @@ def test_masks_of_a_plug_in_stay_here(checkpoint, client, plugin_file, nearest_m
 
 def test_another_version_of_the_program_on_a_worker_is_refused(checkpoint, client, monkeypatch):
     here = threading.current_thread()
-    version = cluster._version()
+    version = dask_executor._version()
     monkeypatch.setattr(
-        cluster, "_version", lambda: version if threading.current_thread() is here else "0.0.1"
+        dask_executor,
+        "_version",
+        lambda: version if threading.current_thread() is here else "0.0.1",
     )
     with pytest.raises(ClusterError, match=r"has prune-gui 0\.0\.1\. Install"):
         resolve(recipe_of(STEPS["global"]), checkpoint, cluster=client)
@@ -234,7 +236,7 @@ def test_another_version_of_the_program_on_a_worker_is_refused(checkpoint, clien
 
 @pytest.mark.parametrize("where", ["local:", "local:0", "local:-1", "local:x", "local:²"])
 def test_a_cluster_of_no_processes_is_refused(where):
-    with pytest.raises(ClusterError, match="names no cluster"), cluster.open_cluster(where):
+    with pytest.raises(ClusterError, match="names no cluster"), dask_executor.open_cluster(where):
         pass
 
 
@@ -242,16 +244,16 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(ClusterError, match=r'pip install "prune-gui\[cluster\]"'),
-        cluster.open_cluster("local:2"),
+        dask_executor.open_cluster("local:2"),
     ):
         pass
 
 
 def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(dask_executor, "CONNECT_TIMEOUT_S", 0.2)
     with (
         pytest.raises(ClusterError, match=r"tcp://127\.0\.0\.1:1 cannot be reached"),
-        cluster.open_cluster("tcp://127.0.0.1:1"),
+        dask_executor.open_cluster("tcp://127.0.0.1:1"),
     ):
         pass
 
@@ -374,14 +376,14 @@ def statistics_of(resolution: Resolution) -> np.ndarray:
 def test_statistics_of_layers_are_the_same_to_the_bit(checkpoint, client, messages):
     resolution = resolve(recipe_of(STEPS["channels"], STEPS["global"]), checkpoint)
     alone = statistics_of(resolution)
-    with cluster.use_cluster(client):
+    with dask_executor.use_cluster(client):
         assert statistics_of(resolution).tobytes() == alone.tobytes()
     assert len(messages) == len(checkpoint.tensors)
     assert max(messages) < MAX_MESSAGE_BYTES
 
 
 def test_figures_of_small_files_are_computed_here(checkpoint, client, messages):
-    with cluster.use_cluster(client):
+    with dask_executor.use_cluster(client):
         statistics_of(resolve(recipe_of(), checkpoint))
         ZeroScan(checkpoint).advance(math.inf, Monitor())
     assert not messages
@@ -394,7 +396,7 @@ def test_figures_of_the_masks_of_a_plug_in_are_computed_here(
     load_methods(nearest_mean)
     resolution = resolve(recipe_of({"method": "nearest_mean", "amount": 0.5}), checkpoint)
     alone = statistics_of(resolution)
-    with cluster.use_cluster(client):
+    with dask_executor.use_cluster(client):
         assert statistics_of(resolution).tobytes() == alone.tobytes()
 
 
@@ -410,14 +412,14 @@ def test_zeros_and_their_patterns_are_the_same(pruned, client, messages):
     with open_checkpoint(pruned) as checkpoint:
         alone = ZeroScan(checkpoint).advance(math.inf, Monitor())
         assert {found.n_m for found in alone.patterns.values()} == {"2:4"}
-        with cluster.use_cluster(client):
+        with dask_executor.use_cluster(client):
             assert ZeroScan(checkpoint).advance(math.inf, Monitor()) == alone
         assert messages
 
 
 @pytest.mark.usefixtures("spread_all")
 def test_a_cancelled_count_of_zeros_continues(pruned, client):
-    with open_checkpoint(pruned) as checkpoint, cluster.use_cluster(client):
+    with open_checkpoint(pruned) as checkpoint, dask_executor.use_cluster(client):
         scan, stop = ZeroScan(checkpoint), threading.Event()
         with pytest.raises(Cancelled):
             scan.advance(math.inf, Monitor(lambda *_: stop.set(), stop))
@@ -429,7 +431,7 @@ def test_a_cancelled_count_of_zeros_continues(pruned, client):
 @pytest.mark.usefixtures("spread_all")
 def test_a_slice_of_time_is_some_bytes_on_a_cluster(pruned, client, monkeypatch):
     monkeypatch.setattr(zero_scan, "ROUND_BYTES", 1)
-    with open_checkpoint(pruned) as checkpoint, cluster.use_cluster(client):
+    with open_checkpoint(pruned) as checkpoint, dask_executor.use_cluster(client):
         scan = ZeroScan(checkpoint)
         assert len(scan.advance(0, Monitor()).counts) == 1
         assert len(scan.advance(0, Monitor()).counts) == 2
@@ -467,7 +469,7 @@ def test_programs_without_the_certificate_cannot_connect_to_a_local_cluster():
         await comm.write({"op": "identity"})
         await comm.read()
 
-    with cluster.open_cluster("local:1") as client:
+    with dask_executor.open_cluster("local:1") as client:
         address = client.scheduler.address
         assert address.startswith("tls://")
         for way, security in (

@@ -9,10 +9,8 @@ import threading
 
 import pytest
 
-from prune_gui.errors import PruneGuiError
-from prune_gui.memory import OutOfMemoryError
-from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.worker import (
+from prune_gui import engine
+from prune_gui.engine import (
     Dropped,
     Engine,
     Event,
@@ -22,8 +20,10 @@ from prune_gui.worker import (
     Progressed,
     Reported,
     Started,
-    engine,
 )
+from prune_gui.errors import PruneGuiError
+from prune_gui.memory import OutOfMemoryError
+from prune_gui.monitor import Monitor, check_cancelled
 
 
 class EventLog:

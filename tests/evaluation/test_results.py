@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 from prune_gui import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.evaluation import Evaluation, Trial
-from prune_gui.evaluation.trials import step_of
-from prune_gui.recipe import Recipe
-from prune_gui.session import Session
-from prune_gui.session.evaluations.curves import (
+from prune_gui.evaluation.metrics import Metric, share_of
+from prune_gui.evaluation.results import (
     CurvePoint,
+    Outcome,
+    StateResults,
     SweptStep,
+    largest_drop,
     metric_curves,
     of_step,
     rankings,
+    sensitivity_rows,
 )
-from prune_gui.session.evaluations.metric import Metric, share_of
-from prune_gui.session.evaluations.sensitivity import largest_drop, sensitivity_rows
-from prune_gui.session.evaluations.states import Outcome, StateResults
+from prune_gui.evaluation.trials import step_of
+from prune_gui.recipe import Recipe
+from prune_gui.session import Session
 
 STEP = step_of({"method": "l1_unstructured", "targets": ["*"], "amount": 0.5})
 
@@ -64,19 +66,19 @@ def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(
     session.name_state("begin")
     dense, half = evaluation(score=1.0), evaluation(50, score=0.5)
     results.put(Outcome(Recipe(), dense))
-    rows = results.rows(session)
+    rows = results.rows(session.recipe, session.named_states)
     assert [(row.kind, row.name, row.evaluation) for row in rows] == [
         ("file", "", dense), ("stack", "", dense), ("named", "begin", dense),
     ]  # fmt: skip
     session.add(STEP)
-    _, stack, begin = results.rows(session)
+    _, stack, begin = results.rows(session.recipe, session.named_states)
     assert (stack.stale, stack.evaluation, begin.stale) == (True, dense, False)
     results.running = session.recipe
     results.put(Outcome(session.recipe, half))
-    _, stack, _ = results.rows(session)
+    _, stack, _ = results.rows(session.recipe, session.named_states)
     assert (stack.stale, stack.running, stack.evaluation) == (False, True, half)
     session.undo()
-    assert results.rows(session)[1].evaluation is dense
+    assert results.rows(session.recipe, session.named_states)[1].evaluation is dense
 
 
 def test_a_later_outcome_of_a_recipe_replaces_an_earlier_one(session):

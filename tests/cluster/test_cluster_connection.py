@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from distributed import Client, LocalCluster
 
-from prune_gui import cluster
+from prune_gui.cluster import connection as connection_module
+from prune_gui.cluster import dask_executor
+from prune_gui.cluster.connection import THREAD_NAME, ClusterConnection, ClusterState
 from prune_gui.errors import Cancelled, ClusterError
 from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import spread
-from prune_gui.worker import cluster_connection
-from prune_gui.worker.cluster_connection import THREAD_NAME, ClusterConnection, ClusterState
 
 NOWHERE = "tcp://127.0.0.1:1"
 ONE_WORKER = {
@@ -53,13 +53,13 @@ def connection(states) -> Iterator[ClusterConnection]:
 def opened(monkeypatch) -> list[str]:
     """The addresses to which a connection was opened."""
     addresses: list[str] = []
-    open_cluster = cluster_connection.open_cluster
+    open_cluster = connection_module.open_cluster
 
     def open_and_note(where: str, cancel: threading.Event):
         addresses.append(where)
         return open_cluster(where, cancel)
 
-    monkeypatch.setattr(cluster_connection, "open_cluster", open_and_note)
+    monkeypatch.setattr(connection_module, "open_cluster", open_and_note)
     return addresses
 
 
@@ -133,7 +133,7 @@ def test_a_running_job_keeps_its_connection_after_a_change(connection, address):
 def test_a_scheduler_that_cannot_be_reached_is_named_with_the_way_out(
     connection, states, monkeypatch
 ):
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(dask_executor, "CONNECT_TIMEOUT_S", 0.2)
     connection.change(NOWHERE)
     with pytest.raises(ClusterError, match=rf"{NOWHERE} cannot be reached\..*Edit > Settings"):
         negated(connection)
@@ -152,14 +152,14 @@ def test_a_job_can_be_cancelled_while_it_waits_for_the_connection(connection):
         with pytest.raises(Cancelled):
             negated(connection, Monitor(cancel=stop))
         assert connection.close()
-    assert time.monotonic() - started < cluster.CONNECT_TIMEOUT_S / 2
+    assert time.monotonic() - started < dask_executor.CONNECT_TIMEOUT_S / 2
 
 
 @pytest.mark.slow
 def test_a_lost_scheduler_fails_the_job_and_the_next_one_connects_again(
     connection, states, monkeypatch, caplog
 ):
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(dask_executor, "CONNECT_TIMEOUT_S", 0.5)
     with LocalCluster(**ONE_WORKER) as one:
         connection.change(address := one.scheduler_address)
         assert negated(connection) == [-1, -2, -3]

@@ -9,29 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prune_gui.engine import Job
 from prune_gui.errors import EvaluationError, RecipeError
+from prune_gui.evaluation.results import CurvePoint, Outcome, SweptStep
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
-from prune_gui.session.evaluations.curves import CurvePoint, SweptStep
-from prune_gui.session.evaluations.states import Outcome
-from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
     from prune_gui.evaluation import Evaluation, Evaluator, SearchResult
+    from prune_gui.evaluation.metrics import Metric
     from prune_gui.recipe.amounts import Amount
-    from prune_gui.session import Session
-    from prune_gui.session.evaluations.metric import Metric
-    from prune_gui.session.resolver import Resolver
+    from prune_gui.recipe.resolver import Resolver
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A recipe is being evaluated.
-
-    Attributes:
-        recipe: the recipe.
-    """
+    """A recipe is being evaluated."""
 
     recipe: Recipe
 
@@ -62,107 +57,103 @@ class Goal:
     trials: int = 0
 
 
-def states_job(evaluator: Evaluator, session: Session, recipes: Sequence[Recipe]) -> Job:
+def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recipe]) -> Job:
     """Evaluate recipes; reports `Begun` before and an `Outcome` after each."""
 
     def work(monitor: Monitor) -> None:
         from prune_gui.evaluation.evaluator import FINAL  # slow to import
 
-        resolver = session.resolver.copy()
+        own_resolver = resolver.copy()
         monitor.expect(len(recipes))
         for recipe in recipes:
             monitor.report(Begun(recipe))
-            monitor.report(_outcome(evaluator, session, resolver, recipe, FINAL, monitor))
+            monitor.report(_outcome(evaluator, own_resolver, recipe, FINAL, monitor))
             monitor.advance(1)
 
     return Job(deferred("Evaluating"), work, evaluates=True)
 
 
-def stored_job(reader: Evaluator, session: Session, recipes: Sequence[Recipe]) -> Job:
+def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Recipe]) -> Job:
     """Look for stored results of recipes; the result is a list of `Outcome`.
 
     Args:
         reader: an evaluator that only this job uses; it is not run.
-        session: the open session.
+        checkpoint: the checkpoint that the recipes prune.
         recipes: the recipes.
     """
 
     def work(monitor: Monitor) -> list[Outcome]:
         from prune_gui.evaluation.evaluator import FINAL  # slow to import
 
-        pairs = [
-            (recipe, reader.stored(session.checkpoint, recipe, FINAL, monitor))
-            for recipe in recipes
-        ]
+        pairs = [(one, reader.stored(checkpoint, one, FINAL, monitor)) for one in recipes]
         return [Outcome(recipe, found) for recipe, found in pairs if found is not None]
 
     return Job(deferred("Looking for stored results"), work, lane="stored results", idle=True)
 
 
 def metric_sweep_job(
-    evaluator: Evaluator, session: Session, steps: Sequence[SweptStep], amounts: Sequence[Amount]
+    evaluator: Evaluator,
+    resolver: Resolver,
+    base: Recipe,
+    steps: Sequence[SweptStep],
+    amounts: Sequence[Amount],
 ) -> Job:
-    """Evaluate the current recipe with several steps and amounts.
+    """Evaluate a recipe with several steps and amounts.
 
     Reports `Dense`, then a `CurvePoint` for each amount of each step. It fails if the file itself
     cannot be evaluated.
     """
-    base = session.recipe
 
     def work(monitor: Monitor) -> None:
         from prune_gui.evaluation.evaluator import SEARCH  # slow to import
 
-        resolver = session.resolver.copy()
+        own_resolver = resolver.copy()
         monitor.expect(1 + len(steps) * len(amounts))
-        dense = _outcome(evaluator, session, resolver, Recipe(), SEARCH, monitor)
+        dense = _outcome(evaluator, own_resolver, Recipe(), SEARCH, monitor)
         if dense.evaluation is None:
             raise EvaluationError(dense.error)
         monitor.report(Dense(dense.evaluation))
         monitor.advance(1)
         for amount in amounts:
             for step in steps:
-                monitor.report(point(step, amount, resolver, monitor))
+                try:
+                    recipe = step.recipe_at(amount, base)
+                except RecipeError as error:
+                    point = CurvePoint(step, amount, None, error=str(error))
+                else:
+                    found = _outcome(evaluator, own_resolver, recipe, SEARCH, monitor)
+                    point = CurvePoint(step, amount, recipe, found.evaluation, found.error)
+                monitor.report(point)
                 monitor.advance(1)
-
-    def point(step: SweptStep, amount: Amount, resolver: Resolver, monitor: Monitor) -> CurvePoint:
-        from prune_gui.evaluation.evaluator import SEARCH  # slow to import
-
-        try:
-            recipe = step.recipe_at(amount, base)
-        except RecipeError as error:
-            return CurvePoint(step, amount, None, error=str(error))
-        found = _outcome(evaluator, session, resolver, recipe, SEARCH, monitor)
-        return CurvePoint(step, amount, recipe, found.evaluation, found.error)
 
     return Job(deferred("Evaluating the curves"), work, evaluates=True)
 
 
 def scan_job(
     evaluator: Evaluator,
-    session: Session,
+    checkpoint: Checkpoint,
+    base: Recipe,
     groups: Mapping[str, Sequence[str]],
     amounts: Sequence[float],
     metric: Metric,
 ) -> Job:
-    """Prune one group at a time after the current recipe; reports `Dense`, then each `Trial`.
+    """Prune one group at a time after a recipe; reports `Dense`, then each `Trial`.
 
     Args:
         evaluator: the evaluator.
-        session: the open session.
+        checkpoint: the checkpoint.
+        base: the recipe.
         groups: patterns of each group by its label, see `groups_of`.
         amounts: shares of each group.
         metric: the number that counts.
     """
-    base = session.recipe
 
     def work(monitor: Monitor) -> None:
-        from prune_gui.evaluation.scan import scan_trials  # slow to import
-        from prune_gui.evaluation.trials import Trials  # slow to import
+        from prune_gui.evaluation.trials import Trials, scan_trials  # slow to import
 
         monitor.expect(1 + len(groups) * len(amounts))
-        dense = _choose_metric(evaluator, session, base, metric, monitor)
-        monitor.report(Dense(dense))
-        trials = Trials(evaluator, session.checkpoint, base, monitor, monitor.report)
+        monitor.report(Dense(_choose_metric(evaluator, checkpoint, base, metric, monitor)))
+        trials = Trials(evaluator, checkpoint, base, monitor, monitor.report)
         monitor.advance(1)
         for trial in scan_trials(trials, groups, amounts, "l1_unstructured"):
             monitor.report(trial)
@@ -172,27 +163,24 @@ def scan_job(
 
 
 def search_job(
-    evaluator: Evaluator, session: Session, targets: Sequence[str], goal: Goal, metric: Metric
+    evaluator: Evaluator,
+    checkpoint: Checkpoint,
+    base: Recipe,
+    targets: Sequence[str],
+    goal: Goal,
+    metric: Metric,
 ) -> Job:
-    """Search for a step after the current recipe; reports `Dense`, then each `Trial`.
+    """Search for a step after a recipe; reports `Dense`, then each `Trial`.
 
-    The result is a `SearchResult`.
-
-    Args:
-        evaluator: the evaluator.
-        session: the open session.
-        targets: patterns of the parameters to prune.
-        goal: what to look for.
-        metric: the number that counts.
+    The result is a `SearchResult`. `targets` are patterns of the parameters to prune.
     """
-    base = session.recipe
 
     def work(monitor: Monitor) -> SearchResult:
         from prune_gui.evaluation.search import Search  # slow to import
 
-        monitor.report(Dense(_choose_metric(evaluator, session, base, metric, monitor)))
+        monitor.report(Dense(_choose_metric(evaluator, checkpoint, base, metric, monitor)))
         search = Search(
-            evaluator, session.checkpoint, targets=targets, recipe=base, trials=goal.trials,
+            evaluator, checkpoint, targets=targets, recipe=base, trials=goal.trials,
             cancel=monitor, show=monitor.report, show_trial=monitor.report,
         )  # fmt: skip
         if goal.amount is not None:
@@ -210,31 +198,24 @@ def close_job(evaluator: Evaluator) -> Job:
 
 
 def _choose_metric(
-    evaluator: Evaluator, session: Session, base: Recipe, metric: Metric, monitor: Monitor
+    evaluator: Evaluator, checkpoint: Checkpoint, base: Recipe, metric: Metric, monitor: Monitor
 ) -> Evaluation:
     """Evaluate the base recipe, and make the evaluator use a metric; return the result."""
     from prune_gui.evaluation.evaluator import SEARCH  # slow to import
 
-    dense = evaluator.evaluate(
-        session.checkpoint, base, split=SEARCH, cancel=monitor, show=monitor.report
-    )
+    dense = evaluator.evaluate(checkpoint, base, split=SEARCH, cancel=monitor, show=monitor.report)
     evaluator.metric = metric.name_in(dense)
     return dense
 
 
 def _outcome(
-    evaluator: Evaluator,
-    session: Session,
-    resolver: Resolver,
-    recipe: Recipe,
-    split: str,
-    monitor: Monitor,
+    evaluator: Evaluator, resolver: Resolver, recipe: Recipe, split: str, monitor: Monitor
 ) -> Outcome:
     """Evaluate a recipe; an error of the evaluator or of a step is stored in the outcome."""
     steps = Monitor(None, monitor)  # the progress counts evaluations, not bytes
     try:
         evaluation = evaluator.evaluate_lazily(
-            session.checkpoint, recipe, lambda: resolver.resolve(recipe, steps),
+            resolver.checkpoint, recipe, lambda: resolver.resolve(recipe, steps),
             split, steps, monitor.report,
         )  # fmt: skip
     except (EvaluationError, RecipeError) as error:

@@ -1,0 +1,1 @@
+"""Running the tasks of long work on a Dask cluster."""

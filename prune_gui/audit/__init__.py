@@ -1,1 +1,1 @@
-"""Statistics of parameters and masks: histograms, norms, densities, differences, reports."""
+"""What the views show, without a window: numbers, texts and pictures."""

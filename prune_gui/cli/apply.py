@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,8 +36,7 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import merged
 
 if TYPE_CHECKING:
-    from prune_gui.audit.pruned_counts import PrunedCounts
-    from prune_gui.recipe import Form, Recipe, Resolution
+    from prune_gui.recipe import OutputOptions, Recipe, Resolution
 
 
 @click.command()
@@ -93,40 +92,21 @@ def apply(
     recipe: Path,
     checkpoint: Path,
     out: str,
-    form: Form,
-    shard_size: int | None,
     state: str | None,
     own: Sequence[Path],
     table: Path | None,
     cluster: str | None,
     *,
-    overwrite: bool,
-    compressed: bool,
-    zero_moments: bool,
-    tensors_only: bool | None,
-    model_files: bool,
-    copy_code: bool,
-    allow_unloadable: bool,
     as_json: bool,
+    **options: Any,  # noqa: ANN401 - the fields of `OutputOptions`
 ) -> None:
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
+    from prune_gui.recipe import OutputOptions  # slow to import
+
     use_methods(own)
-    prune_and_save(
-        load_recipe(recipe, table),
-        checkpoint,
-        {out: form},
-        overwrite=overwrite,
-        as_json=as_json,
-        shard_size=shard_size,
-        state=state,
-        compressed=compressed,
-        zero_moments=zero_moments,
-        tensors_only=tensors_only,
-        model_files=model_files,
-        copy_code=copy_code,
-        allow_unloadable=allow_unloadable,
-        cluster=cluster,
-    )
+    outputs = {out: OutputOptions(**options)}
+    loaded = load_recipe(recipe, table)
+    prune_and_save(loaded, checkpoint, outputs, as_json=as_json, state=state, cluster=cluster)
 
 
 def load_recipe(path: Path, table: Path | None = None) -> Recipe:
@@ -156,77 +136,45 @@ def _loaded(recipe: Path) -> Recipe:
 def prune_and_save(
     recipe: Recipe,
     checkpoint: Path,
-    outputs: Mapping[str, Form],
+    outputs: Mapping[str, OutputOptions],
     *,
-    overwrite: bool,
     as_json: bool,
-    shard_size: int | None = None,
     state: str | None = None,
-    compressed: bool = False,
-    zero_moments: bool = False,
-    tensors_only: bool | None = None,
-    model_files: bool = True,
-    copy_code: bool = False,
-    allow_unloadable: bool = False,
     cluster: str | None = None,
 ) -> None:
-    """Prune a checkpoint by a recipe, save each form, and print what was pruned."""
-    from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
-    from prune_gui.recipe import OutputPath, export, loader_path, resolve
-    from prune_gui.recipe.compaction.plan import CompactOptions
+    """Prune a checkpoint by a recipe, save it in some forms, and print what was pruned."""
+    from prune_gui.cluster import use_cluster  # torch: slow to import
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import OutputPath, loader_path, resolve
     from prune_gui.recipe.contents_note import contents_note
-    from prune_gui.recipe.exporting import loader_script, parts_to_write
-    from prune_gui.recipe.model_files import Copying
-
-    options, copying = CompactOptions(allow_unloadable), Copying(model_files, copy_code)
+    from prune_gui.recipe.exporting import loader_script, parts_to_write, write
 
     with opened_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
         _remove_interrupted(outputs)
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop, client)
-        for out, form in outputs.items():
-            with job(f"Saving {Path(out).name}") as (progress, stop):
-                export(
-                    resolution,
-                    out,
-                    form,
-                    overwrite,
-                    progress,
-                    stop,
-                    shard_size=shard_size,
-                    compressed=compressed,
-                    zero_moments=zero_moments,
-                    tensors_only=tensors_only,
-                    model_files=model_files,
-                    copy_code=copy_code,
-                    allow_unloadable=allow_unloadable,
-                    cluster=client,
-                )
-        targets = {
-            out: OutputPath.of(opened, out, shard_size, form, tensors_only)
-            for out, form in outputs.items()
-        }
-        loaders = [
-            location(loader_path(targets[out]))
-            for out, form in outputs.items()
-            if loader_script(resolution, targets[out], form, options)
-        ]
-        notes = {}
-        for out, form in outputs.items():
-            entries = [part.entry for part in parts_to_write(resolution, form, options)]
-            notes[out] = contents_note(resolution, targets[out], form, entries, options, copying)
+        for out, options in outputs.items():
+            with job(f"Saving {Path(out).name}") as (progress, stop), use_cluster(client):
+                write(resolution, out, options, Monitor(progress, stop))
+        loaders, notes = [], {}
+        for out, options in outputs.items():
+            target = OutputPath.of(opened, out, options)
+            if loader_script(resolution, target, options):
+                loaders.append(location(loader_path(target)))
+            entries = [part.entry for part in parts_to_write(resolution, options)]
+            notes[out] = contents_note(resolution, target, options.form, entries, options)
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return
-        for row in _table(pruned_counts(resolution)):
+        for row in _table(resolution):
             print_line(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
             for names, note in merged(outcome.notes):
                 more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
                 subject = f"{names[0]}{more}: " if names[0] else ""  # a note on the whole step
                 print_line(f"Note on step {number}: {subject}{note}")
-        for out, form in outputs.items():
-            print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
+        for out, options in outputs.items():
+            print_line(f"Wrote {out} ({options.form}, {_size_on_disk(out):,} bytes)")
             if notes[out]:
                 print_line(f"Note: {notes[out]}")
         for loader in loaders:
@@ -254,15 +202,15 @@ def _size_on_disk(out: str) -> int:
 
 
 def _result_json(
-    resolution: Resolution, outputs: Mapping[str, Form], notes: Mapping[str, str]
+    resolution: Resolution, outputs: Mapping[str, OutputOptions], notes: Mapping[str, str]
 ) -> dict[str, object]:
     pruned, total = resolution.total
     return {
         "checkpoint": resolution.checkpoint.location,
         "warnings": list(resolution.checkpoint.warnings),
         "files": [
-            {"path": out, "form": form, "bytes": _size_on_disk(out), "note": notes[out]}
-            for out, form in outputs.items()
+            {"path": out, "form": options.form, "bytes": _size_on_disk(out), "note": notes[out]}
+            for out, options in outputs.items()
         ],
         "pruned": pruned,
         "total": total,
@@ -281,17 +229,17 @@ def _result_json(
     }
 
 
-def _table(result: PrunedCounts) -> Iterator[str]:
-    shown = [row for row in result.rows if row.pruned] or list(result.rows)
+def _table(resolution: Resolution) -> Iterator[str]:
+    """Yield the lines of a table of what is pruned of the parameters, and in total."""
+    tensors = resolution.checkpoint.tensors
+    rows = [
+        (one_line(name, MAX_NAME_LENGTH), shape_text(tensors[name].shape), pruned, total)
+        for name, (pruned, total) in resolution.counts.items()
+    ]
+    shown = [row for row in rows if row[2]] or rows
     lines = [
-        (
-            one_line(row.name, MAX_NAME_LENGTH),
-            shape_text(row.shape),
-            f"{row.pruned:,}",
-            f"{row.total:,}",
-            f"{row.sparsity:.1%}",
-        )
-        for row in (*shown, result.total)
+        (name, shape, f"{pruned:,}", f"{total:,}", f"{pruned / max(total, 1):.1%}")
+        for name, shape, pruned, total in (*shown, ("total", shape_text(()), *resolution.total))
     ]
     return aligned([("Parameter", "Shape", "Pruned", "Total", "Sparsity"), *lines])
 
@@ -343,13 +291,10 @@ def part(
     checkpoint: Path,
     out: str,
     work: Path,
-    form: Form,
-    shard_size: int | None,
     state: str | None,
     *,
-    overwrite: bool,
-    tensors_only: bool | None,
     wait: bool,
+    **options: Any,  # noqa: ANN401 - fields of `OutputOptions`
 ) -> None:
     """Do part I of N of the work of apply, for arrays of a batch system such as SLURM.
 
@@ -357,6 +302,7 @@ def part(
     them. Without it, a part does one stage and ends; run all parts again for the next stage, until
     they say that they are done. A part that was killed is run again. Then run merge.
     """
+    from prune_gui.recipe.output import OutputOptions  # slow to import
     from prune_gui.recipe.shares import (  # torch: slow to import
         PartsMissingError,
         SharedJob,
@@ -372,10 +318,7 @@ def part(
             digest=opened.files_digest().hex(),
             state=state,
             out=out if is_url(out) else str(Path(out).absolute()),
-            form=form,
-            overwrite=overwrite,
-            shard_size=shard_size,
-            tensors_only=tensors_only,
+            options=OutputOptions(**options),
         )
     work.mkdir(parents=True, exist_ok=True)
     with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):
@@ -397,4 +340,4 @@ def merge(work: Path) -> None:
         job, resolution = merge_parts(work, progress, stop)
     print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
-    print_line(f"Wrote {job.out} ({job.form}): {pruned:,} of {total:,} weights are pruned")
+    print_line(f"Wrote {job.out} ({job.options.form}): {pruned:,} of {total:,} weights are pruned")

@@ -15,12 +15,12 @@ import click
 from prune_gui.byte_counts import parse_bytes
 from prune_gui.checkpoint.remote.locations import check_path, is_url, path_of
 from prune_gui.cli.printing import job, print_line
-from prune_gui.cluster.dask_executor import open_cluster, use_cluster
+from prune_gui.cluster import open_cluster, use_cluster
 from prune_gui.session.end_signals import end_signals
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.cluster.dask_executor import Client
+    from prune_gui.cluster import Client
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -25,7 +25,7 @@ from prune_gui.isolated.processes import anonymous_file
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import parts_to_write, write
-from prune_gui.recipe.model_files import Copying
+from prune_gui.recipe.output import DEFAULTS, OutputOptions
 from prune_gui.recipe.resolution import Resolution
 
 SHARED_MEMORY: Final = Path("/dev/shm")
@@ -58,7 +58,7 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
                     kind=info.dtype if info.special is None else tr(info.special),
                 )
             )
-    tensors = [part.entry for part in parts_to_write(resolution, "finalized")]
+    tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
     writers = keyed_writers(tensors, resolution.checkpoint)
     writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
     with anonymous_file(in_memory=_fits_in_memory(size_of(resolution))) as file:
@@ -106,11 +106,9 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     write(
         resolution,
         out if is_sharded else file,
-        "finalized",
-        overwrite=False,
-        tensors_only=False,  # the evaluator gets all that the input has
-        monitor=monitor,
-        copying=Copying(False),
+        # the evaluator gets all that the input has
+        OutputOptions(tensors_only=False, model_files=False),
+        monitor,
     )
     if (checkpoint.path.parent / CONFIG_NAME).is_file():
         for path in visible_files(checkpoint.model_files_folder.absolute()):

@@ -1,8 +1,10 @@
 from .exporting import export as export
 from .loader import loader_path as loader_path
 from .outcome import Outcome as Outcome
-from .parts import FORMS as FORMS
-from .parts import Form as Form
+from .output import FORMS as FORMS
+from .output import Form as Form
+from .output import OutputOptions as OutputOptions
+from .output import OutputPath as OutputPath
 from .patterns import patterns_for as patterns_for
 from .recipe import Recipe as Recipe
 from .resolution import Resolution as Resolution
@@ -12,7 +14,6 @@ from .selector import select as select
 from .sizes import Size as Size
 from .sizes import sizes as sizes
 from .step import Step as Step
-from .target import OutputPath as OutputPath
 from .verifying import Finding as Finding
 from .verifying import Verification as Verification
 from .verifying import verify as verify

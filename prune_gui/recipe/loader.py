@@ -9,7 +9,7 @@ from string import Template
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.recipe.target import OutputPath
+from prune_gui.recipe.output import OutputPath
 
 HERE: Final = "Path(__file__).parent"
 NOT_IDENTIFIER: Final = re.compile(r"\W")

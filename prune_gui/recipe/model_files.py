@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
 from prune_gui.errors import CheckpointError
 from prune_gui.language import listed, tr
 from prune_gui.recipe.loader import loader_path
-from prune_gui.recipe.parts import Form
-from prune_gui.recipe.target import OutputPath
-
-
-class Copying(NamedTuple):
-    """Which files beside the weights of the input are copied into a folder.
-
-    Attributes:
-        model_files: whether config, tokenizer and similar files are.
-        code: whether files that programs run are, too.
-    """
-
-    model_files: bool = True
-    code: bool = False
-
-
-WITHOUT_CODE: Final = Copying()
+from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 
 
 def model_files_of(checkpoint: Checkpoint) -> ModelFiles:
@@ -37,13 +20,13 @@ def model_files_of(checkpoint: Checkpoint) -> ModelFiles:
 
 
 def copied_files(
-    checkpoint: Checkpoint, target: OutputPath, form: Form, copying: Copying = WITHOUT_CODE
+    checkpoint: Checkpoint, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
     """Return the contents of the files to copy unchanged into the folder `target`, by name."""
-    if not copying.model_files or not has_model_files(target, form):
+    if not options.model_files or not has_model_files(target, options.form):
         return {}
     files = model_files_of(checkpoint)
-    code = files.code if copying.code else ()
+    code = files.code if options.copy_code else ()
     return files.contents([*files.names, *free_names(code, target)])
 
 
@@ -59,9 +42,12 @@ def free_names(code: Sequence[str], target: OutputPath) -> list[str]:
 
 
 def model_files_note(
-    checkpoint: Checkpoint, target: OutputPath, form: Form, copying: Copying | None
+    checkpoint: Checkpoint, target: OutputPath, form: Form, options: OutputOptions | None
 ) -> str:
-    """Return which files beside the weights are copied, in sentences for the user."""
+    """Return which files beside the weights are copied, in sentences for the user.
+
+    Without options, it is not known yet whether they are: the result names those that never are.
+    """
     if not target.is_folder:
         return ""
     files = ModelFiles(checkpoint.path.parent)
@@ -74,18 +60,18 @@ def model_files_note(
     never = [*files.left_out, *(name for name in files.code if name not in free)]
     left_out = tr("Files and folders that are not copied: {names}.", names=listed(never))
     notes = [left_out] if never else []
-    if copying is None:
+    if options is None:
         return " ".join(notes)
-    if files.names and copying.model_files:
+    if files.names and options.model_files:
         notes = [tr("Also saved: {names}.", names=listed(files.names)), *notes]
     elif files.names:
         notes = [tr("Not copied as chosen: {names}.", names=listed(files.names))]
-    with_code = copying.code and copying.model_files
+    with_code = options.copy_code and options.model_files
     if free and with_code:
         notes.append(tr("Code of the input, which programs run: {names}.", names=listed(free)))
     elif free:
         notes.append(tr("Code is not copied: {names}.", names=listed(free)))
-    if files.code and files.needs_code and copying.model_files and not with_code:
+    if files.code and files.needs_code and options.model_files and not with_code:
         notes.append(
             tr(
                 "The model loads only with its code, which its config names: copy it if you trust "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -16,10 +15,8 @@ from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
+from prune_gui.recipe.output import Form
 from prune_gui.recipe.resolution import Resolution
-
-Form = Literal["finalized", "reparametrized", "masks", "compact"]
-FORMS: tuple[Form, ...] = get_args(Form)
 
 Spans = Iterable[tuple[int, int]]
 """Spans (start, stop) of a flat tensor, in elements; in bytes if the dtype is packed."""

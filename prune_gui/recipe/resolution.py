@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.cluster.dask_executor import use_cluster
+from prune_gui.cluster import use_cluster
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import current_executor
 from prune_gui.language import tr, trn
@@ -53,8 +53,8 @@ from prune_gui.recipe.vocabulary.selection import selected_tokens
 from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
 
 if TYPE_CHECKING:
-    from prune_gui.cluster.dask_executor import Client
-    from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
+    from prune_gui.cluster import Client
+    from prune_gui.recipe.compaction.plan import CompactPlan
 
 Tile = tuple[slice, ...]
 NEARLY_EMPTY: Final = 0.99
@@ -91,7 +91,7 @@ class Resolution:
     _counts_of_targets: dict[int, tuple[int, int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    compact_plans: dict[CompactOptions, CompactPlan] = field(
+    compact_plans: dict[bool, CompactPlan] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 

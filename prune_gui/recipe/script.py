@@ -20,6 +20,7 @@ from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
 from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
+from prune_gui.recipe.output import DEFAULTS
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
@@ -202,7 +203,7 @@ def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
     pairs = any(info.pair for info in checkpoint.tensors.values())
     is_one_file = checkpoint.files == (checkpoint.path,)
     if checkpoint.format == SAFETENSORS.name and is_one_file and not pairs:
-        yield f"metadata = {_text(metadata_for(resolution, 'finalized', ''))}"
+        yield f"metadata = {_text(metadata_for(resolution, DEFAULTS, ''))}"
         yield f"save_like(CHECKPOINT, state, metadata, {str(out)!r})\n"
     else:
         yield f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n"

@@ -26,12 +26,11 @@ from prune_gui.executor import Result, Task, use_executor
 from prune_gui.language import listed, tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.parallel import run
-from prune_gui.recipe.exporting import export, is_written_by_tasks
-from prune_gui.recipe.parts import Form
+from prune_gui.recipe.exporting import is_written_by_tasks, write
+from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.recipe.share_files import JobError, Share, read_share, write_share
-from prune_gui.recipe.target import OutputPath
 from prune_gui.regular_files import read_regular
 
 log = logging.getLogger(__name__)
@@ -70,11 +69,8 @@ class SharedJob:
         checkpoint: the absolute path or the URL of the checkpoint.
         digest: hexadecimal `Checkpoint.files_digest`.
         state: see `open_checkpoint`.
-        out: the absolute path of the output; this and the following: see `export`.
-        form: the form.
-        overwrite: whether existing files may be replaced.
-        shard_size: maximum bytes per shard.
-        tensors_only: see `export`.
+        out: the absolute path or the URL of the output.
+        options: how it is written.
     """
 
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
@@ -84,10 +80,7 @@ class SharedJob:
     digest: str
     state: str | None
     out: str
-    form: Form
-    overwrite: bool
-    shard_size: int | None
-    tensors_only: bool | None = None
+    options: OutputOptions
 
     @classmethod
     def load(cls, folder: Path) -> SharedJob:
@@ -196,10 +189,10 @@ def run_part(
     executor = _Shares(folder, job.parts, part - 1, wait=wait)
     with job.open() as checkpoint, use_executor(executor), executor.fitting():
         resolution = job.resolve(checkpoint, progress, cancel)
-        target = OutputPath.of(checkpoint, job.out, job.shard_size, job.form)
-        if is_written_by_tasks(resolution, target, job.form):
+        target = OutputPath.of(checkpoint, job.out, job.options)
+        if is_written_by_tasks(resolution, target, job.options.form):
             with suppress(_PartDone):
-                _export(job, resolution, progress, cancel)
+                write(resolution, job.out, job.options, Monitor(progress, cancel))
 
 
 def merge(
@@ -223,7 +216,7 @@ def merge(
     executor = _Shares(folder, job.parts, None, wait=False)
     with job.open() as checkpoint, use_executor(executor), executor.fitting():
         resolution = job.resolve(checkpoint, progress, cancel)
-        _export(job, resolution, progress, cancel)
+        write(resolution, job.out, job.options, Monitor(progress, cancel))
     _remove_files(folder)
     return job, resolution
 
@@ -235,21 +228,6 @@ def _remove_files(folder: Path) -> None:
         path.unlink()
     with suppress(OSError):  # it is not empty
         folder.rmdir()
-
-
-def _export(
-    job: SharedJob, resolution: Resolution, progress: Progress | None, cancel: CancelFlag | None
-) -> None:
-    export(
-        resolution,
-        job.out,
-        job.form,
-        job.overwrite,
-        progress,
-        cancel,
-        shard_size=job.shard_size,
-        tensors_only=job.tensors_only,
-    )
 
 
 class _Shares:

@@ -22,9 +22,9 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
-from prune_gui.recipe.parts import FORMS, Form, FormTensor
+from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
+from prune_gui.recipe.parts import FormTensor
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.target import OutputPath
 
 SAMPLE_BYTES: Final = 1 << 15
 """The window of deflate. Many small samples estimate better than a few large ones."""
@@ -77,7 +77,7 @@ def sizes(
         >>> sizes(resolution, "pruned.safetensors")["finalized"]
         Size(nbytes=365104, share=0.41)
     """
-    target = OutputPath.of(resolution.checkpoint, out, shard_size)
+    target = OutputPath.of(resolution.checkpoint, out, OutputOptions(shard_size=shard_size))
     return measure(resolution, target, Monitor(progress, cancel))
 
 
@@ -88,7 +88,7 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
         try:
             if form == "compact":
                 check_format(target.format, target.file.name)
-            parts = parts_to_write(resolution, form, monitor=monitor)
+            parts = parts_to_write(resolution, OutputOptions(form), monitor)
             nbytes = _nbytes(resolution, target, form, parts, monitor)
             share = _compressed_share(parts, monitor)
             if target.format.write_compressed is not None:
@@ -113,7 +113,7 @@ def _nbytes(
     checkpoint = resolution.checkpoint
     entries = [part.entry for part in parts]
     template = surroundings(resolution, form)
-    metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
+    metadata = {**metadata_for(resolution, OutputOptions(form), ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
     if not target.is_sharded:
         metadata = {**checkpoint.metadata, **metadata}
         return file_nbytes(

@@ -42,7 +42,7 @@ class Step(BaseModel):
     Attributes:
         method: the method; in the flat mapping, ``method`` is its name and its parameters are
             further keys.
-        targets: shell globs over parameter names, and conditions; ``!`` excludes (see `select`).
+        targets: shell globs over parameter names, and conditions; ``!`` excludes.
         enabled: a disabled step keeps its position in the recipe and prunes nothing.
     """
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from prune_gui.architecture.weight_layouts import weight_layouts
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.remote.locations import local_folder
 from prune_gui.language import deferred, tr, trn
@@ -22,9 +20,11 @@ from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import is_shipped
 from prune_gui.session.history import History, describe_change
 from prune_gui.session.module_index import ModuleIndex
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.zero_scan import ZeroScan
+    from prune_gui.statistics.zero_scan import ZeroScan
 
 
 class Session:

@@ -24,16 +24,14 @@ from prune_gui.session import Session, named_states
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, OutputPath, Resolution, Step
+    from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.amounts import Amount
-    from prune_gui.recipe.model_files import Copying
     from prune_gui.recipe.sizes import Sizes
     from prune_gui.session.sweep import Sweep, SweepRow
-
+    from prune_gui.statistics.file_zeros import FileZeros
 
 MAX_PAINT_S: Final = 0.3
 """Limit of the wait until the window has painted the file that it opened."""
@@ -184,7 +182,7 @@ def zeros_job(session: Session) -> Job:
     """
 
     def work(monitor: Monitor) -> FileZeros | None:
-        from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
+        from prune_gui.statistics.zero_scan import ZeroScan  # torch: slow to import
 
         if not session.checkpoint.is_fetched:
             return None
@@ -260,42 +258,16 @@ def table_job(session: Session, path: Path) -> Job:
     return Job(deferred("Reading the table {name}", name=path.name), work)
 
 
-def export_job(
-    session: Session,
-    out: Path,
-    form: Form,
-    *,
-    overwrite: bool,
-    shard_size: int | None = None,
-    compressed: bool = False,
-    zero_moments: bool = False,
-    tensors_only: bool | None = None,
-    copying: Copying | None = None,
-) -> Job:
-    """Resolve the session's current recipe and export it to `out`; the result is `out`.
-
-    The arguments are those of `write`.
-    """
+def export_job(session: Session, out: Path, options: OutputOptions) -> Job:
+    """Resolve the session's current recipe and export it to `out`; the result is `out`."""
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
-        from prune_gui.recipe.model_files import WITHOUT_CODE  # torch: slow to import
 
         session.checkpoint.check_fetch(session.checkpoint.tensors)  # before its parts are fetched
         resolution = session.resolver.copy().resolve(recipe, monitor)
-        write(
-            resolution,
-            out,
-            form,
-            overwrite=overwrite,
-            monitor=monitor,
-            shard_size=shard_size,
-            compressed=compressed,
-            zero_moments=zero_moments,
-            tensors_only=tensors_only,
-            copying=copying or WITHOUT_CODE,
-        )
+        write(resolution, out, options, monitor)
         return out
 
     title = deferred("Saving {name}", name=out.name)
@@ -421,30 +393,17 @@ def batch_jobs(
     recipe: Recipe,
     paths: Sequence[Path],
     folder: Path | None,
-    form: Form,
-    *,
-    overwrite: bool,
-    compressed: bool = False,
-    tensors_only: bool = False,
+    options: OutputOptions,
 ) -> list[Job]:
     """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
 
-    Results are written to `folder` as by `recipe.batch.batch`; None writes nothing.
+    Results are written to `folder`; None writes nothing.
     """
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
 
     def job(position: int, path: Path, out: Path | None) -> Job:
         def work(monitor: Monitor) -> BatchRow:
-            return prune_file(
-                recipe,
-                path,
-                out,
-                form,
-                monitor,
-                overwrite=overwrite,
-                compressed=compressed,
-                tensors_only=tensors_only,
-            )
+            return prune_file(recipe, path, out, options, monitor)
 
         title = deferred(
             "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
@@ -470,8 +429,8 @@ def report_job(
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
-        from prune_gui.audit.report.collecting import report_on_stack  # torch: slow to import
-        from prune_gui.audit.report.writing import check_targets, write
+        from prune_gui.report.collecting import report_on_stack  # torch: slow to import
+        from prune_gui.report.writing import check_targets, write
 
         paths = check_targets(page, table, overwrite=overwrite)
         resolution = session.resolver.copy().resolve(recipe, monitor)

@@ -19,6 +19,7 @@ from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
 from prune_gui.pruning import parallel
 from prune_gui.recipe import resolve
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Settings
 
 NOWHERE = "tcp://127.0.0.1:1"
@@ -111,7 +112,7 @@ def test_a_pruned_folder_is_written_on_the_cluster(
     window.workbench.edit(lambda session: session.add(step))
     files = window.workbench.files
     with qtbot.waitSignal(files.saved, timeout=60_000):
-        files.save(tmp_path / "out", "finalized", overwrite=False, shard_size=100_000)
+        files.save(tmp_path / "out", OutputOptions(shard_size=100_000))
     assert reopened
     with open_checkpoint(tmp_path / "out") as written:
         mask = window.workbench.resolved.resolution.mask

@@ -10,6 +10,7 @@ from sharded_files import write_shards
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.recipe import OutputPath, Recipe, resolve
 from prune_gui.recipe.contents_note import contents_note
+from prune_gui.recipe.output import OutputOptions
 
 WEIGHTS = {"a.weight": torch.ones(2, 2)}
 STATE = {**WEIGHTS, "a._extra_state": b"scales", "note": "kept"}
@@ -77,7 +78,7 @@ def shards_with_metadata(folder):
 )
 def test_what_is_lost_is_named(tmp_path, source, out, shard_size, lost):
     with open_checkpoint(source(tmp_path)) as checkpoint:
-        target = OutputPath.of(checkpoint, tmp_path / out, shard_size)
+        target = OutputPath.of(checkpoint, tmp_path / out, OutputOptions(shard_size=shard_size))
         note = contents_note(resolve(Recipe(steps=[]), checkpoint), target, "finalized", ())
     if lost is None:
         assert "without" not in note

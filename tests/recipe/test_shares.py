@@ -21,6 +21,7 @@ from sharded_files import tied_weights, write_shards
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
 from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates.channels import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
@@ -28,6 +29,8 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums
 from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe, export, resolve, shares
+from prune_gui.recipe.exporting import write
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.share_files import read_share, write_share
 from prune_gui.recipe.shares import JobError, PartsMissingError, SharedJob, merge, run_part
 
@@ -88,9 +91,7 @@ def job(sharded, tmp_path) -> SharedJob:
         digest=digest,
         state=None,
         out=str(tmp_path / "out"),
-        form="finalized",
-        overwrite=False,
-        shard_size=None,
+        options=OutputOptions(),
     )
 
 
@@ -116,7 +117,7 @@ def run_in_turn(job: SharedJob, work: Path) -> int:
 
 def alone(job: SharedJob, out: Path) -> dict[str, bytes]:
     with open_checkpoint(job.checkpoint) as checkpoint:
-        export(resolve(RECIPE, checkpoint), out, job.form, shard_size=job.shard_size)
+        write(resolve(RECIPE, checkpoint), out, job.options, Monitor())
     return contents(out)
 
 
@@ -128,7 +129,7 @@ def contents(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("form", ["finalized", "reparametrized"])
 @pytest.mark.parametrize("shard_size", [None, 50_000])
 def test_parts_write_the_bytes_of_a_single_run(job, work, tmp_path, parts, form, shard_size):
-    job = replace(job, parts=parts, form=form, shard_size=shard_size)
+    job = replace(job, parts=parts, options=OutputOptions(form, shard_size=shard_size))
     run_in_turn(job, work)
     assert not Path(job.out).exists()
     merge(work)
@@ -260,7 +261,8 @@ def test_the_folder_of_another_version_is_refused(job, work):
     "change",
     [
         *({"parts": parts} for parts in (0, 10**9, "2", 1.0, None, True)),
-        *({"form": "other"}, {"overwrite": 1}, {"recipe": ["a"]}, {"shard_size": "1"}),
+        *({"recipe": ["a"]}, {"options": None}, {"options": {"form": "other"}}),
+        *({"options": {"overwrite": 1}}, {"options": {"shard_size": "1"}}),
     ],
 )
 def test_a_job_with_other_values_is_refused(job, work, change):
@@ -350,5 +352,5 @@ def test_parts_that_are_killed_in_each_stage_change_no_byte(job, sharded, work, 
         assert first.wait(60) == 0
     assert kills >= len(STEPS)
     subprocess.run([*program, "merge", str(work)], check=True, stdout=subprocess.DEVNULL)
-    job = replace(job, shard_size=50_000)
+    job = replace(job, options=OutputOptions(shard_size=50_000))
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import MIN_SHADE
-from prune_gui.audit.rendering.ramps import TABLE_SIZE, density_ramp, rgb
+from prune_gui.audit.rendering.ramps import TABLE_SIZE, density_ramp
 from prune_gui.audit.rendering.tiles import Pixels
+from prune_gui.raster.colours import Colours, rgb
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.density import Density
+    from prune_gui.raster.density import Density
 
 SHARE_BITS: Final = 12
 """Bits of the pruned share in a level. The higher bits are the index of the cell's colour."""

@@ -12,9 +12,9 @@ from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
 from prune_gui.audit.view_data.subject import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class MaskPainter:
         Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
         pruned.
         """
-        from prune_gui.audit.raster.density import density  # torch: slow to import
+        from prune_gui.raster.density import density  # torch: slow to import
 
         subject = self.subject
         cells = density(
@@ -54,8 +54,8 @@ class MaskPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
-        from prune_gui.audit.raster.slice_layout import flat_span  # torch: slow to import
-        from prune_gui.audit.statistics.element_values import weights
+        from prune_gui.raster.slice_layout import flat_span  # torch: slow to import
+        from prune_gui.statistics.element_values import weights
 
         subject = self.subject
         measure = weights(subject.resolution, subject.name, flat_span(layout, rows, columns))
@@ -68,6 +68,6 @@ class MaskPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the share of each row and column that is pruned, or zero in the file."""
-        from prune_gui.audit.raster.profiles import pruned_shares  # torch: slow to import
+        from prune_gui.raster.profiles import pruned_shares  # torch: slow to import
 
         return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

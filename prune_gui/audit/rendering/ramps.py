@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.rendering.colours import DARK, Colours
+from prune_gui.raster.colours import DARK, Colours, rgb
 
 TABLE_SIZE: Final = 255
 
@@ -61,11 +61,6 @@ def ramp(colours: Colours, *, signed: bool) -> Ramp:
 def density_ramp(colours: Colours) -> Ramp:
     """Return the ramp of the pruned share of cells, which starts at the colour of kept elements."""
     return Ramp((colours.kept, *(_DARK_DENSE if colours == DARK else _LIGHT_DENSE)), signed=False)
-
-
-def rgb(colour: str) -> tuple[int, int, int]:
-    """Return red, green and blue of "#rrggbb"."""
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 @cache

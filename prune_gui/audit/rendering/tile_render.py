@@ -21,8 +21,8 @@ from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import Cancelled, PruneGuiError
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 class Painter(Protocol):

@@ -12,20 +12,20 @@ import numpy as np
 from cachetools import LRUCache
 
 from prune_gui.audit.rendering.cell_labels import Texts, texts
-from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.ramps import Ramp, ramp, rgb
+from prune_gui.audit.rendering.ramps import Ramp, ramp
 from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
 from prune_gui.errors import PruneGuiError
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import Colours, rgb
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
-    from prune_gui.audit.statistics.element_values import Measure
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+    from prune_gui.statistics.element_values import Measure
 
 Quantity = Literal["value", "size", "score", "margin", "correction", "difference"]
 VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
@@ -202,8 +202,8 @@ class WeightsPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
-        from prune_gui.audit.raster.cell_statistics import cell_statistics  # torch: slow to import
-        from prune_gui.audit.raster.slice_layout import flat_span
+        from prune_gui.raster.cell_statistics import cell_statistics  # torch: slow to import
+        from prune_gui.raster.slice_layout import flat_span
 
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
@@ -216,7 +216,7 @@ class WeightsPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the numbers as texts."""
-        from prune_gui.audit.raster.slice_layout import flat_span
+        from prune_gui.raster.slice_layout import flat_span
 
         measure = self._measure(flat_span(layout, rows, columns))
         return texts(measure, layout, rows, columns)
@@ -228,15 +228,15 @@ class WeightsPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Average each row and column; of absolute values, unless cells show means too."""
-        from prune_gui.audit.raster.profiles import means  # torch: slow to import
-        from prune_gui.audit.statistics.element_values import absolute
+        from prune_gui.raster.profiles import means  # torch: slow to import
+        from prune_gui.statistics.element_values import absolute
 
         measure = self._measure()
         return means(measure if self.style.averaged else absolute(measure), layout, monitor)
 
     def _measure(self, span: tuple[int, int] | None = None) -> Measure:
         """Return a reader of the numbers, of which only a span of flat indices may be read."""
-        from prune_gui.audit.statistics import element_values  # torch: slow to import
+        from prune_gui.statistics import element_values  # torch: slow to import
 
         resolution, name = self.subject.resolution, self.subject.name
         if self.style.of_step and not self.step:
@@ -265,8 +265,8 @@ class WeightsPainter:
 
     def _colour_limit(self, monitor: Monitor) -> float:
         """Return the magnitude at which the colours end."""
-        from prune_gui.audit.raster.colour_limit import colour_limit  # torch: slow to import
-        from prune_gui.audit.statistics.element_values import sampled_weights
+        from prune_gui.audit.rendering.colour_limit import colour_limit  # torch: slow to import
+        from prune_gui.statistics.element_values import sampled_weights
 
         subject, is_part = self.subject, self.is_part
         reach, key = math.inf if is_part else self._reach(monitor), self._limit_key
@@ -288,7 +288,7 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.audit.raster.cell_statistics import (
+        from prune_gui.raster.cell_statistics import (
             max_weight_magnitude,
             reach_of,
         )  # torch: slow to import

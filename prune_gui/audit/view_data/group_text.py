@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.column import Column
-from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.channel_data import ScoreOf
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.tables import Column, Table
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.group_data import GroupData, GroupRow, MemberRow, TitledGroup

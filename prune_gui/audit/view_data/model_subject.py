@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.statistics.file_zeros import FileZeros
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution

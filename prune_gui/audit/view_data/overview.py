@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.architecture.blocks import sections
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.thumbnail import Shading, Thumbnail, make_thumbnail, pixels
-from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.overview_card import Card, card
 from prune_gui.audit.view_data.overview_layout import Arrangement
 from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.errors import one_line
+from prune_gui.raster.colours import Colours
 from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.statistics.read_budget import read_budget
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.layer_rows import Rows
-    from prune_gui.audit.statistics.layers import LayerStatistics
     from prune_gui.monitor import Monitor
+    from prune_gui.statistics.layer_rows import Rows
+    from prune_gui.statistics.layers import LayerStatistics
 
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
@@ -146,8 +146,8 @@ def compute_overview(
         CheckpointError: the file changed while it was read.
     """
     # torch: slow to import
-    from prune_gui.audit.statistics.layer_rows import grouping, rows_of, updated_rows
-    from prune_gui.audit.statistics.layers import compute, empty_statistics
+    from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows
+    from prune_gui.statistics.layers import compute, empty_statistics
 
     end = time.monotonic() + SLICE_S
     resolution = subject.resolution

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prune_gui.audit.column import Column
-from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.language import deferred
 from prune_gui.number_formats import sparsity
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.tables import Column
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.layer_rows import Rows
     from prune_gui.checkpoint import TensorInfo
+    from prune_gui.statistics.layer_rows import Rows
 
 
 def zero_columns(

@@ -7,7 +7,7 @@ from typing import Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QLineEdit, QVBoxLayout, QWidget
 
-from prune_gui.cluster.dask_executor import check_address, check_installed
+from prune_gui.cluster import check_address, check_installed
 from prune_gui.errors import ClusterError
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.spacing import TIGHT_PX

@@ -10,7 +10,6 @@ from PySide6.QtCore import QMimeData, QObject, SignalInstance
 from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint.write.documents import (
     PICTURE_SUFFIXES,
     TABLE_SUFFIXES,
@@ -23,12 +22,13 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of
 from prune_gui.gui.widgets.theme import colours, light_palette
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import LIGHT
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.tables import Table
 
 MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.recipe.loader import FILLING, import_lines, reading_lines, root_in
-from prune_gui.recipe.target import OutputPath
+from prune_gui.recipe.output import OutputPath
 
 LOADER: Final = Template('''\
 """Written by Prune GUI. Loads the compact checkpoint in the same folder."""

@@ -10,7 +10,7 @@ from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.recipe.compaction.folding import unfolded_notes
 from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.compaction.source import read_config
-from prune_gui.recipe.target import OutputPath
+from prune_gui.recipe.output import OutputPath
 
 
 def plan_note(plan: CompactPlan, target: OutputPath) -> str:

@@ -37,19 +37,6 @@ from prune_gui.recipe.compaction.tokens import prunes_tokens, remove_tokens
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.vocabulary.files import RemovedTokens
 
-
-@dataclass(frozen=True, slots=True)
-class CompactOptions:
-    """Choices of the user.
-
-    Attributes:
-        allow_unloadable: whether to write what no known program loads.
-    """
-
-    allow_unloadable: bool = False
-
-
-NO_OPTIONS: Final = CompactOptions()
 IMAGE_SIZE: Final = 224
 """The height and width of images, in pixels, if config.json has no `image_size`."""
 
@@ -138,17 +125,19 @@ class CompactPlan:
     image_size: int | None
 
 
-def compact_plan(resolution: Resolution, options: CompactOptions, monitor: Monitor) -> CompactPlan:
+def compact_plan(
+    resolution: Resolution, monitor: Monitor, *, allow_unloadable: bool = False
+) -> CompactPlan:
     """Return the plan of the compact form; cached with the resolution."""
-    cached = resolution.compact_plans.get(options)
+    cached = resolution.compact_plans.get(allow_unloadable)
     if cached is None:
         checkpoint = resolution.checkpoint
         check_source(checkpoint)
         architecture = architecture_of(checkpoint, resolution.recipe.table_path)
-        cached = resolution.compact_plans[options] = planned(
-            resolution, architecture, monitor, allow_unloadable=options.allow_unloadable
+        cached = resolution.compact_plans[allow_unloadable] = planned(
+            resolution, architecture, monitor, allow_unloadable=allow_unloadable
         )
-    if cached.problems and not options.allow_unloadable:
+    if cached.problems and not allow_unloadable:
         raise _impossible(resolution, cached.problems[0])
     return cached
 

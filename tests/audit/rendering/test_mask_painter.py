@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.mask_levels import coloured, step_table
 from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tiles import TileRegion
-from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import LIGHT
+from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.statistics.file_zeros import FileZeros
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 STEP = {"method": "l1_unstructured", "amount": 2}

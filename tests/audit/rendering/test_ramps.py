@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.rendering.ramps import TABLE_SIZE, ramp
+from prune_gui.raster.colours import DARK, LIGHT
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK])
 NUMBERS = st.floats(-1e6, 1e6)

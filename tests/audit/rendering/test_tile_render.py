@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.rendering import tiles as tiles_module
 from prune_gui.audit.rendering.tile_render import render_tiles
 from prune_gui.audit.rendering.tiles import TILE_CELLS, RasterBlock, TileCache, TileGrid
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
+from prune_gui.raster.slice_layout import SliceLayout
 
 
 @dataclass

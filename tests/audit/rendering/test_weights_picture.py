@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.weights_picture import MAX_CACHED_REACHES, ReachCache, WeightsPainter
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 

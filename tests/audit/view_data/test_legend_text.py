@@ -1,8 +1,8 @@
 import pytest
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.view_data import legend_text
 from prune_gui.audit.view_data.legend_text import legend
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

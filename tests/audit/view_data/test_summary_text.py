@@ -1,7 +1,7 @@
 import torch
 
-from prune_gui.audit.diff.summary import summarize
 from prune_gui.audit.view_data.summary_text import points, share_text, summary_rows, worst_names
+from prune_gui.comparison.summary import summarize
 from prune_gui.monitor import Monitor
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

@@ -10,15 +10,15 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tiles import TileRegion
 from prune_gui.audit.rendering.weights_picture import ReachCache, WeightsPainter
-from prune_gui.audit.statistics.element import element_at
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import LIGHT
+from prune_gui.raster.element import element_at
+from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
 ROWS, COLUMNS = 2500, 1000

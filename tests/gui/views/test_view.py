@@ -4,7 +4,6 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu, QTableView
 from shiboken6 import delete
 
-from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.views.distribution.distribution_view import DistributionView
@@ -14,6 +13,7 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.raster.colours import DARK, LIGHT
 
 
 def mask_view(bench):

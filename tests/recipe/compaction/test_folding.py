@@ -20,7 +20,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, verify
 from prune_gui.recipe.compaction.folding import unfolded_notes
 from prune_gui.recipe.compaction.note import constant_notes
-from prune_gui.recipe.compaction.plan import NO_OPTIONS, compact_plan
+from prune_gui.recipe.compaction.plan import compact_plan
 
 HIDDEN, SIZE, LAYERS = 6, 8, 2
 CONFIG = {"architectures": ["Opt"], "model_type": "opt", "ffn_dim": SIZE}
@@ -78,7 +78,7 @@ def saved_forms(source, recipe, folder):
         resolution = resolve(recipe, checkpoint)
         export(resolution, folder / "masked.safetensors")
         export(resolution, folder / "compact", "compact")
-        plan = compact_plan(resolution, NO_OPTIONS, Monitor())
+        plan = compact_plan(resolution, Monitor())
     compact = load_file(folder / "compact" / "model.safetensors")
     return load_file(folder / "masked.safetensors"), compact, plan
 
@@ -86,7 +86,7 @@ def saved_forms(source, recipe, folder):
 def plan_of(source, steps, **options):
     with open_checkpoint(source) as checkpoint:
         resolution = resolve(Recipe(steps=steps, **options), checkpoint)
-        return compact_plan(resolution, NO_OPTIONS, Monitor())
+        return compact_plan(resolution, Monitor())
 
 
 def run(state, function, x):

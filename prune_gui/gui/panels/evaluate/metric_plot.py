@@ -11,10 +11,10 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.evaluation.results import CurvePoint, MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import tr
+from prune_gui.raster.colours import Colours
 
 HEADROOM: Final = 0.06
 """Space around the curves, as a share of their extent."""

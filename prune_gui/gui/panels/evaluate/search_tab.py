@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QPushButton, QSpinBox
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column
 from prune_gui.evaluation.evaluation_jobs import Dense, Goal, search_job
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.dialogs.result_table import ResultTable
@@ -24,12 +23,13 @@ from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
+from prune_gui.tables import Column, record_column
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.evaluation import Evaluation, Trial
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.recipe import Recipe
+    from prune_gui.tables import Table
 
 AT_AMOUNT: Final = "amount"
 GOALS: Final = {

@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column
 from prune_gui.byte_counts import short_bytes
 from prune_gui.evaluation.evaluation_jobs import Begun, states_job
 from prune_gui.evaluation.metrics import share_of
@@ -28,12 +27,17 @@ from prune_gui.language import deferred, format_number, tr
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
+    from prune_gui.engine import Job
+    from prune_gui.tables import Table
+from prune_gui.tables import Column, record_column
+
+if TYPE_CHECKING:
     from prune_gui.engine import Job
     from prune_gui.evaluation import Evaluation, Evaluator
     from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.session import Session
+    from prune_gui.tables import Table
 
 EXPLANATION: Final = deferred(
     "The value of the file, of the stack as it is now, and of each state that you name in the "

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column, table_of
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import Dense, metric_sweep_job
 from prune_gui.evaluation.metrics import share_of
@@ -43,11 +42,12 @@ from prune_gui.recipe.amounts import has_amount, parse_amounts
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
+from prune_gui.tables import Column, record_column, table_of
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.evaluation import Evaluation
     from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.tables import Table
 
 DEFAULT_AMOUNTS: Final = "50% to 90% by 10%"
 DEFAULT_TARGETS: Final = "!dims<2"

@@ -11,12 +11,12 @@ import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
 from prune_gui.audit.rendering.axis_limits import MAX_MAGNITUDE
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.step_cuts import StepCut
+    from prune_gui.statistics.step_cuts import StepCut
 
 STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 """Stacking order: the draft's line is above those of steps, and labels are above all lines."""

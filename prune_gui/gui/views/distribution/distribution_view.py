@@ -51,9 +51,9 @@ from prune_gui.language import deferred, tr
 from prune_gui.session.draft_request import CutRequest
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.tables import Table
 
 HEADROOM: Final = 1.15
 OTHERS_ALPHA: Final = 90

@@ -46,12 +46,12 @@ from prune_gui.session.draft_request import CutRequest, StepRequest, UnitRequest
 from prune_gui.session.manual_selection import dead_units, why_not_listed
 
 if TYPE_CHECKING:
-    from prune_gui.audit.rendering.colours import Colours
-    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.raster.colours import Colours
     from prune_gui.session.changes import Changes
+    from prune_gui.tables import Table
 
 MAX_BARS: Final = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""

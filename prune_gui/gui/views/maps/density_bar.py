@@ -10,7 +10,6 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_levels import (
     ALL,
     MIN_CONTRAST,
@@ -19,6 +18,7 @@ from prune_gui.audit.rendering.mask_levels import (
     density_table,
 )
 from prune_gui.language import format_number, tr
+from prune_gui.raster.colours import Colours
 
 LENGTH_PX: Final = 170
 THICKNESS_PX: Final = 12

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
 from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.density_bar import DensityBar
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.ramp_bar import RampBar
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 class Profiler(TextPainter, Protocol):

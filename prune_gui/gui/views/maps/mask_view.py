@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtWidgets import QCheckBox
 
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_levels import (
     Contrast,
     coloured,
@@ -27,6 +26,7 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

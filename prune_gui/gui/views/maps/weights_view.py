@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
-from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.tile_render import RenderedView
 from prune_gui.audit.rendering.weights_picture import (
     QUANTITIES,
@@ -28,6 +27,7 @@ from prune_gui.gui.views.maps.ramp_bar import RampBar
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -128,7 +128,7 @@ class WeightsContent(MapContent):
     def prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
         self._is_whole = is_whole
-        from prune_gui.audit.statistics.element_values import ranking_steps  # torch: slow to import
+        from prune_gui.statistics.element_values import ranking_steps  # torch: slow to import
 
         quantity: Quantity = self._quantity.currentData()
         self._choose_file.setVisible(quantity == "difference")

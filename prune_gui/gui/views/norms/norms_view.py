@@ -48,10 +48,10 @@ from prune_gui.language import deferred, tr, trn
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 if TYPE_CHECKING:
-    from prune_gui.audit.rendering.colours import Colours
-    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.colours import Colours
+    from prune_gui.tables import Table
 
 MAX_BARS = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""

@@ -1,9 +1,9 @@
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.mask_levels import MIN_CONTRAST, Contrast
 from prune_gui.gui.views.maps.density_bar import DensityBar
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.ramps import ramp
 from prune_gui.gui.views.maps.ramp_bar import RampBar
+from prune_gui.raster.colours import LIGHT
 
 
 def test_the_ramp_bar_shows_the_numbers_at_its_ends_and_middle(qtbot):

@@ -4,10 +4,10 @@ import torch
 from PySide6.QtWidgets import QCheckBox, QLabel
 from safetensors.torch import save_file
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.ramps import ramp
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.maps.weights_view import weights_view
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

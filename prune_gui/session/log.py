@@ -17,7 +17,6 @@ from platformdirs import user_log_path
 
 from prune_gui.errors import one_line
 from prune_gui.regular_files import append_regular, open_regular
-from prune_gui.session.state_file import set_aside
 
 INDENT = "    "
 MAX_LOG_BYTES = 1_000_000
@@ -133,6 +132,8 @@ class CrashTrace:
 
     def _set_aside(self, problem: str) -> None:
         """Rename what is at the path, unless it is a regular file that cannot be read now."""
+        from prune_gui.session.state_file import set_aside  # pydantic: slow to import
+
         try:
             if not self._path.is_file():
                 set_aside(self._path, problem)

@@ -18,6 +18,13 @@ RECEIVE_BYTES: Final = 1 << 16
 MAX_DESCRIPTORS: Final = 4
 POLL_INTERVAL_S: Final = 0.05
 """Interval between checks for cancellation and timeouts."""
+READY: Final = b"."
+"""Sent by a supervisor once its module is imported."""
+REPORT: Final = struct.Struct("!iq")
+"""The report of a supervisor: the exit code of a process, as in `subprocess.Popen.returncode`, and
+the peak memory of the largest process that has ended in bytes."""
+NO_START: Final = 1 << 30
+"""Reported if a process cannot be started, plus errno."""
 _LENGTH: Final = struct.Struct("!I")
 
 

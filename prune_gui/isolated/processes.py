@@ -19,8 +19,7 @@ from io import BufferedRandom
 from pathlib import Path
 from typing import Final
 
-from prune_gui.isolated.messages import POLL_INTERVAL_S, readable, send
-from prune_gui.isolated.supervisor import READY, REPORT
+from prune_gui.isolated.messages import POLL_INTERVAL_S, READY, REPORT, readable, send
 from prune_gui.monitor import check_cancelled
 
 START_TIMEOUT_S: Final = 120

@@ -16,7 +16,6 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import sys
 import warnings
 from contextlib import suppress
@@ -25,15 +24,8 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple, NoReturn
 
 from prune_gui.isolated.guarding import adopt_orphans, guard, kill_descendants
-from prune_gui.isolated.messages import receive
+from prune_gui.isolated.messages import NO_START, READY, REPORT, receive
 
-READY: Final = b"."
-"""Sent to the program once the module is imported."""
-REPORT: Final = struct.Struct("!iq")
-"""The report: the exit code of a process, as in `subprocess.Popen.returncode`, and the peak memory
-of the largest process that has ended in bytes."""
-NO_START: Final = 1 << 30
-"""Reported if a process cannot be started, plus errno."""
 KILL_LIMIT_S: Final = 3.0
 """How long other requests may wait while processes are killed."""
 

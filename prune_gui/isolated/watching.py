@@ -18,9 +18,8 @@ import psutil
 
 from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import EvaluationError, one_line
-from prune_gui.isolated.messages import POLL_INTERVAL_S, readable
+from prune_gui.isolated.messages import NO_START, POLL_INTERVAL_S, readable
 from prune_gui.isolated.processes import SupervisorProcess
-from prune_gui.isolated.supervisor import NO_START
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 

@@ -19,7 +19,6 @@ from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cach
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
-from prune_gui.recipe.batch import BatchRow, outputs, prune_file
 from prune_gui.session import Session, named_states
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.amounts import Amount
+    from prune_gui.recipe.batch import BatchRow
     from prune_gui.recipe.sizes import Sizes
     from prune_gui.session.sweep import Sweep, SweepRow
     from prune_gui.statistics.file_zeros import FileZeros
@@ -399,6 +399,8 @@ def batch_jobs(
 
     Results are written to `folder`; None writes nothing.
     """
+    from prune_gui.recipe.batch import outputs, prune_file  # only for batches
+
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
 
     def job(position: int, path: Path, out: Path | None) -> Job:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from io import BufferedRandom
 from typing import Any, Final
 
-from prune_gui.isolated.messages import POLL_INTERVAL_S, ask, readable
+from prune_gui.isolated.messages import NO_START, POLL_INTERVAL_S, ask, readable
 from prune_gui.isolated.processes import (
     GuardedProcess,
     SupervisorProcess,
@@ -27,7 +27,6 @@ from prune_gui.isolated.processes import (
     search_path,
     working_folder,
 )
-from prune_gui.isolated.supervisor import NO_START
 from prune_gui.monitor import check_cancelled
 from prune_gui.pruning.plugins.faults import Fault, ReportedFault, raise_fault
 

@@ -50,7 +50,6 @@ class Job:
     Attributes:
         title: shown while the job runs: "Saving model.safetensors"; a message for `tr`. The log
             has it untranslated.
-        work: does the work and returns the result.
         lane: a newer job of the same lane replaces an older one that waits, and stops one that has
             run for `SUPERSEDED_TIMEOUT_S`. None: no job replaces this one.
         urgent: runs before waiting jobs that are not urgent.

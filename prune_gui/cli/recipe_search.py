@@ -174,11 +174,7 @@ class _Run:
                     trials=self._count, storage=self._storage, cancel=stop, show=status.show,
                     show_trial=show_trial,
                 )  # fmt: skip
-                if amount is not None:
-                    self._search.at_amount(amount)
-                elif at_least is not None:
-                    self._search.at_least(at_least, absolute=absolute)
-                self._result = self._search.result()
+                self._result = self._search.run(at_least, amount, absolute=absolute)
         except Interrupted as interrupted:
             message = f"Interrupted after {len(self._trials)} evaluations, which are kept."
             raise Interrupted(interrupted.exit_code, message) from None

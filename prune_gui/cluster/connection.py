@@ -36,7 +36,6 @@ class ClusterState:
 
     Attributes:
         where: the cluster, as in `open_cluster`; "" for this machine.
-        connecting: whether the connection is being opened.
         workers: number of workers; None without a connection, which the next job opens.
         error: why the last attempt failed, or the connection ended; None otherwise.
     """
@@ -61,11 +60,7 @@ class ClusterConnection:
         self._links: list[_Link] = []
 
     def change(self, where: str) -> None:
-        """Run jobs elsewhere from now on; a running job stays where it is.
-
-        Args:
-            where: as in `open_cluster`; "" for this machine.
-        """
+        """Run jobs elsewhere from now on; a running job stays where it is."""
         with self._lock:
             old, self._current = self._current, None
             if where:

@@ -103,11 +103,7 @@ def use_cluster(client: Client | None) -> Iterator[None]:
 
 
 def count_workers(client: Client, timeout: float) -> int | None:
-    """Return the number of workers of a cluster; None if its scheduler was lost.
-
-    Args:
-        timeout: limit of the wait for the scheduler, in seconds.
-    """
+    """Return the number of workers of a cluster; None if its scheduler was lost."""
     if client.status != "running":
         return None
     try:

@@ -28,15 +28,7 @@ class EvaluatorChoice(BaseModel):
     """An evaluator with its options; the arguments of `Evaluator`.
 
     Attributes:
-        text: a command with ``{checkpoint}``, or ``FILE.py:FUNCTION``.
-        python: the interpreter of a function; None for the one that runs this program.
-        pass_as: what a function gets; None if its parameters decide.
-        metric: the name of the number that counts; None for the only one, or the first.
-        better: which values are better; None if the name of the metric decides.
-        name: how the metric is called; None for its own name.
         timeout_s: limit on the time of one evaluation, in seconds.
-        memory_limit: limit on the memory of the evaluator, in bytes; None for 90 % of what is free.
-        use_stored: whether stored results are used; else everything is evaluated again.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -52,11 +44,7 @@ class EvaluatorChoice(BaseModel):
     use_stored: bool = True
 
     def make(self) -> Evaluator:
-        """Return the evaluator.
-
-        Raises:
-            EvaluationError: the text is no evaluator, or its file or interpreter does not exist.
-        """
+        """Return the evaluator."""
         from prune_gui.evaluation import Evaluator  # slow to import
 
         return Evaluator(
@@ -85,11 +73,7 @@ def choice_for(
 
 
 def functions_in(path: Path) -> list[str]:
-    """Return the names of the public functions that a Python file defines; it is not run.
-
-    Raises:
-        EvaluationError: the file cannot be read, is not Python, or has no such function.
-    """
+    """Return the names of the public functions that a Python file defines; it is not run."""
     try:
         statements = ast.parse(read_regular(path, MAX_SOURCE_BYTES)).body
     except OSError as error:

@@ -49,7 +49,6 @@ class Goal:
     Attributes:
         amount: the best recipe at this sparsity of the targets, in [0, 1].
         at_least: the most sparsity that holds this share of the dense value.
-        trials: how many trials to make around the best ranking; see `Search`.
     """
 
     amount: float | None = None
@@ -78,8 +77,6 @@ def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Reci
 
     Args:
         reader: an evaluator that only this job uses; it is not run.
-        checkpoint: the checkpoint that the recipes prune.
-        recipes: the recipes.
     """
 
     def work(monitor: Monitor) -> list[Outcome]:
@@ -140,12 +137,7 @@ def scan_job(
     """Prune one group at a time after a recipe; reports `Dense`, then each `Trial`.
 
     Args:
-        evaluator: the evaluator.
-        checkpoint: the checkpoint.
-        base: the recipe.
         groups: patterns of each group by its label, see `groups_of`.
-        amounts: shares of each group.
-        metric: the number that counts.
     """
 
     def work(monitor: Monitor) -> None:
@@ -183,11 +175,7 @@ def search_job(
             evaluator, checkpoint, targets=targets, recipe=base, trials=goal.trials,
             cancel=monitor, show=monitor.report, show_trial=monitor.report,
         )  # fmt: skip
-        if goal.amount is not None:
-            search.at_amount(goal.amount)
-        elif goal.at_least is not None:
-            search.at_least(goal.at_least)
-        return search.result()
+        return search.run(goal.at_least, goal.amount)
 
     return Job(deferred("Searching for a recipe"), work, evaluates=True)
 

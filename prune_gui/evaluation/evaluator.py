@@ -76,11 +76,6 @@ class Evaluator:
             working folder), the checkpoint and the recipe.
         database: the file of the stored results; None for that of the user.
 
-    Attributes:
-        spec: the command or function.
-        metric: see above.
-        cache: see above.
-        database: the stored results, and the consents of the user.
 
     Raises:
         EvaluationError: the text is no evaluator, or its file or interpreter does not exist.

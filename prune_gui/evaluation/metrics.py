@@ -182,13 +182,7 @@ def _listed(metrics: Metrics) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """The number of an evaluation that counts.
-
-    Attributes:
-        name: its name in the result; None for the only one, or the first of several.
-        better: which values are better; None if the name decides.
-        shown_name: how it is called; None for its own name.
-    """
+    """The number of an evaluation that counts."""
 
     name: str | None = None
     better: Literal["higher", "lower"] | None = None

@@ -15,7 +15,6 @@ class Ranking:
     """A way to choose what is pruned at a sparsity.
 
     Attributes:
-        name: how it is called in tables.
         fields: the fields of the step, as in a recipe file, without targets and amount.
         tunable: fields that prune the same, of a method with more parameters; None: `fields`.
     """

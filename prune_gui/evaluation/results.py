@@ -26,8 +26,6 @@ class SweptStep:
     """A step whose amount is tried with several values.
 
     Attributes:
-        label: how its curve is called.
-        step_at: returns the step with an amount.
         replaces: index of the step of the recipe that it replaces; None if it is appended.
         alone: whether it is tried without the other steps of the recipe.
     """
@@ -38,11 +36,7 @@ class SweptStep:
     alone: bool = False
 
     def recipe_at(self, amount: Amount, base: Recipe) -> Recipe:
-        """Return a recipe in which this step has an amount.
-
-        Raises:
-            RecipeError: the step does not accept the amount.
-        """
+        """Return a recipe in which this step has an amount."""
         step = self.step_at(amount)
         if self.alone:
             return base.with_steps((step,))
@@ -55,15 +49,7 @@ class SweptStep:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One amount of one step, evaluated.
-
-    Attributes:
-        swept: the step.
-        amount: its amount.
-        recipe: the recipe with that amount.
-        evaluation: the result; None if it failed.
-        error: why it failed, or "".
-    """
+    """One amount of one step, evaluated."""
 
     swept: SweptStep
     amount: Amount
@@ -77,8 +63,6 @@ class MetricCurve:
     """The points of one step, by ascending sparsity.
 
     Attributes:
-        label: how it is called.
-        points: the evaluated points.
         sparsity: float64 (points,), of all prunable parameters, in percent.
         values: float64 (points,), the metric; NaN where it is not defined.
     """
@@ -129,7 +113,6 @@ class SensitivityRow:
     """What pruning one parameter or group costs.
 
     Attributes:
-        label: its name.
         values: the metric at each amount; NaN where it failed or is not known yet.
         drops: how much worse than the dense value that is, at each amount; negative if better.
         errors: why an amount failed, or "".
@@ -180,13 +163,7 @@ STACK: Final = deferred("Stack")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the evaluation of a recipe ended.
-
-    Attributes:
-        recipe: the recipe.
-        evaluation: the result; None if it failed.
-        error: why it failed, or "".
-    """
+    """How the evaluation of a recipe ended."""
 
     recipe: Recipe
     evaluation: Evaluation | None = None
@@ -198,11 +175,7 @@ class StateRow:
     """A state, and what is known of its worth.
 
     Attributes:
-        kind: what it is.
-        name: the name of a named state; "" for others.
-        recipe: its recipe.
         outcome: of this recipe, or of an earlier one of the stack; None if there is none.
-        running: whether it is being evaluated.
     """
 
     kind: StateKind

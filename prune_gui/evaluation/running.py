@@ -59,13 +59,7 @@ class ReportedError(EvaluationError):
 
 
 class FunctionProcess:
-    """The process in which the file of an evaluator is loaded.
-
-    Attributes:
-        takes: "path" or "state_dict".
-        takes_split: whether the function has a parameter `split`.
-        answered: the number of evaluations.
-    """
+    """The process in which the file of an evaluator is loaded."""
 
     def __init__(
         self,

@@ -34,10 +34,7 @@ class SearchResult:
 
     Attributes:
         recipe: the recipe that was found, an ordinary one; None if none holds the limit.
-        best: its trial.
-        trials: all trials, in the order in which they were made.
         dense: the result without the searched step, on the split "search".
-        limit: the value to hold; None in a search at a sparsity.
         final: the result of the recipe on the split "final"; that of `best` if the evaluator knows
             no splits.
         final_dense: the same without the searched step.
@@ -53,30 +50,7 @@ class SearchResult:
 
 
 class Search:
-    """A search, whose state can be read at any time.
-
-    Args:
-        evaluator: the evaluator.
-        checkpoint: the open checkpoint.
-        targets: patterns of the parameters to prune, see `select`.
-        recipe: steps to apply before.
-        portfolio: the rankings to compare.
-        trials: how many trials to make around the best ranking, with those of earlier runs; see
-            `Tuning`.
-        storage: the SQLite file of these trials; None: beside the stored results.
-        cancel: for example a `threading.Event`.
-        show: called about twice a second with time and memory.
-        show_trial: called after each trial.
-
-    Attributes:
-        trials: the trials so far.
-        best: the best of them; None if there is none.
-        limit: the value to hold; None in a search at a sparsity.
-
-    Raises:
-        EvaluationError: the checkpoint cannot be evaluated without the step, or no single number
-            counts.
-    """
+    """A search, whose state can be read at any time; see `search` for the arguments."""
 
     def __init__(
         self,
@@ -104,6 +78,18 @@ class Search:
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.limit: float | None = None
+
+    def run(
+        self, at_least: float | None, amount: float | None, *, absolute: bool = False
+    ) -> SearchResult:
+        """Search at an amount or for a value, and return the result; exactly one is given."""
+        if (at_least is None) == (amount is None):
+            raise ValueError("give either at_least or amount")
+        if amount is not None:
+            self.at_amount(amount)
+        elif at_least is not None:
+            self.at_least(at_least, absolute=absolute)
+        return self.result()
 
     def at_amount(self, amount: float) -> None:
         """Find the ranking with the best value at a sparsity of the targets, in [0, 1].
@@ -195,11 +181,7 @@ class Search:
         return None if self.best is None else self._run.recipe_with(self.best.steps)
 
     def result(self) -> SearchResult:
-        """Return the result so far, with its figures on the split "final".
-
-        Raises:
-            EvaluationError: these cannot be computed.
-        """
+        """Return the result so far, with its figures on the split "final"."""
         final = None if self.best is None else self.best.evaluation
         final_dense = self.dense
         if self._evaluator.spec.takes_split:
@@ -285,7 +267,7 @@ def search(
     show: ShowStatus | None = None,
     show_trial: ShowTrial | None = None,
 ) -> SearchResult:
-    """Search for a recipe; see `Search` for the arguments that are not described here.
+    """Search for a recipe: give either `at_least` or `amount`.
 
     Args:
         evaluator: the evaluator.
@@ -294,27 +276,21 @@ def search(
             `Search.at_least`.
         absolute: whether `at_least` is the value itself.
         amount: find the best ranking at this sparsity of the targets; see `Search.at_amount`.
-        targets: see `Search`.
-        recipe: see `Search`.
-        portfolio: see `Search`.
-        trials: see `Search`.
-        storage: see `Search`.
-        cancel: see `Search`.
-        show: see `Search`.
-        show_trial: see `Search`.
+        targets: patterns of the parameters to prune, see `select`.
+        recipe: steps to apply before.
+        portfolio: the rankings to compare.
+        trials: how many trials to make around the best ranking, with those of earlier runs; see
+            `Tuning`.
+        storage: the SQLite file of these trials; None: beside the stored results.
+        cancel: for example a `threading.Event`.
+        show: called about twice a second with time and memory.
+        show_trial: called after each trial.
 
     Raises:
-        ValueError: not exactly one of `at_least` and `amount` is given.
-        EvaluationError: see `Search`.
+        EvaluationError: the checkpoint cannot be evaluated, no single number counts, no ranking
+            works, or the value cannot be held.
     """
-    if (at_least is None) == (amount is None):
-        raise ValueError("give either at_least or amount")
-    run = Search(
+    return Search(
         evaluator, checkpoint, targets=targets, recipe=recipe, portfolio=portfolio,
         trials=trials, storage=storage, cancel=cancel, show=show, show_trial=show_trial,
-    )  # fmt: skip
-    if amount is not None:
-        run.at_amount(amount)
-    elif at_least is not None:
-        run.at_least(at_least, absolute=absolute)
-    return run.result()
+    ).run(at_least, amount, absolute=absolute)  # fmt: skip

@@ -49,8 +49,6 @@ class Space:
     A recipe has one step for each group of parameters, and prunes as many elements as the ranking.
     It has at most `MAX_GROUPS` groups: parameters, modules, or several consecutive modules.
 
-    Args:
-        amount: its amount, a share in [0, 1].
 
     Attributes:
         intervals: the lowest and highest value of each number by name: a shift of the log-odds of

@@ -33,9 +33,6 @@ class Trial:
         label: what was tried: the name of a ranking, or of what was pruned.
         amount: the sparsity of the targets, in [0, 1].
         steps: the steps after the base recipe.
-        evaluation: the result; None if it failed.
-        value: the number that counts; NaN if it failed.
-        error: why it failed, or "".
     """
 
     label: str
@@ -50,24 +47,7 @@ ShowTrial = Callable[[Trial], None]
 
 
 class Trials:
-    """Evaluates steps after a base recipe, which is resolved once.
-
-    Args:
-        evaluator: the evaluator.
-        checkpoint: the open checkpoint.
-        base: the steps before the one to try.
-        cancel: for example a `threading.Event`.
-        show: called about twice a second with time and memory.
-
-    Attributes:
-        base: see above.
-        dense: the result of the base recipe by itself, on the split "search".
-        value: its number that counts.
-        higher_is_better: whether higher values are better.
-
-    Raises:
-        EvaluationError: the base recipe cannot be evaluated, or no single number counts.
-    """
+    """Evaluates steps after a base recipe, which is resolved once."""
 
     def __init__(
         self,
@@ -118,12 +98,7 @@ class Trials:
         return one > other if self.higher_is_better else one < other
 
     def resolve(self, steps: tuple[Step, ...]) -> Resolution:
-        """Return the resolution of the base recipe with further steps.
-
-        Raises:
-            RecipeError: a step cannot be applied.
-            CheckpointError: the checkpoint cannot be read.
-        """
+        """Return the resolution of the base recipe with further steps."""
         from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
 
         if self._resolution is None:
@@ -138,11 +113,7 @@ class Trials:
 
 
 def step_of(fields: Mapping[str, object]) -> Step:
-    """Return the step with these fields, as in a recipe file.
-
-    Raises:
-        RecipeError: a field is not valid.
-    """
+    """Return the step with these fields, as in a recipe file."""
     [step] = Recipe.validated({"steps": [fields]}, tr("The step"), None).steps
     return step
 
@@ -154,12 +125,7 @@ AMOUNTS: Final = (0.3, 0.5, 0.7, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The result of a scan.
-
-    Attributes:
-        dense: the result without the scanned step.
-        trials: one for each target and amount.
-    """
+    """The result of a scan."""
 
     dense: Evaluation
     trials: tuple[Trial, ...]
@@ -216,11 +182,7 @@ def scan_trials(
 
 
 def check_method(method: str) -> None:
-    """Check that a method exists and has an amount.
-
-    Raises:
-        RecipeError: it does not.
-    """
+    """Check that a method exists and has an amount."""
     if method not in METHODS or "amount" not in METHODS[method].model_fields:
         raise RecipeError(tr("{method} is no method with an amount.", method=method))
 
@@ -228,11 +190,7 @@ def check_method(method: str) -> None:
 def groups_of(
     checkpoint: Checkpoint, targets: Sequence[str], depth: int | None
 ) -> dict[str, tuple[str, ...]]:
-    """Return the patterns of each group by its label, in the order of the file; see `scan`.
-
-    Raises:
-        RecipeError: the targets match no prunable parameter, or a pattern is not valid.
-    """
+    """Return the patterns of each group by its label, in the order of the file; see `scan`."""
     tensors = checkpoint.tensors.values()
     chosen = select(targets, tensors, module_types=lambda: checkpoint.module_types)
     names = names_by_group((info.name for info in chosen if not info.not_prunable), depth)

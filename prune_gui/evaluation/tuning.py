@@ -80,8 +80,6 @@ class Proposal:
 
     Attributes:
         number: of the trial, from 1, without those that were interrupted.
-        numbers: the numbers by name.
-        tell: stores the value; NaN if there is none.
     """
 
     number: int

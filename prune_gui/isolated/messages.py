@@ -71,12 +71,8 @@ def ask(
 ) -> Any:  # noqa: ANN401 - any JSON value
     """Send a request and return the reply of a process that may do anything.
 
-    Args:
-        connection: the connection to the process.
-        request: the request.
-        wait: called again and again until the reply has come; it waits for a moment, or until the
-            connection can be read, and may raise.
-        descriptors: what the process gets copies of.
+    `wait` is called again and again until the reply has come; it waits for a moment, or until the
+    connection can be read, and may raise. The process gets copies of the descriptors.
 
     Raises:
         ConnectionError: the process has closed the connection.

@@ -73,11 +73,7 @@ def held(lock: threading.Lock) -> Iterator[None]:
 
 @contextmanager
 def anonymous_file(*, in_memory: bool = True) -> Iterator[BufferedRandom]:
-    """Open a file without a name, whose descriptor can be passed to a process.
-
-    Args:
-        in_memory: whether it is in memory, on Linux.
-    """
+    """Open a file without a name, whose descriptor can be passed to a process."""
     if sys.platform == "linux" and in_memory:
         descriptor = os.memfd_create("prune-gui")
     else:
@@ -90,9 +86,7 @@ def anonymous_file(*, in_memory: bool = True) -> Iterator[BufferedRandom]:
 class SupervisorProcess:
     """A supervisor; see module `supervisor`. Thread-safe.
 
-    Args:
-        module: a module that it imports, and whose function `serve` processes without a command
-            run; "": there are none.
+    It imports `module`, whose function `serve` processes without a command run.
     """
 
     def __init__(self, module: str = "") -> None:

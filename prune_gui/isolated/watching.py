@@ -40,12 +40,7 @@ MAX_LOGGED_LINES: Final = 200
 
 
 class Status(NamedTuple):
-    """What an evaluator does at the moment.
-
-    Attributes:
-        seconds: time since the request.
-        memory: resident memory of all its processes, in bytes.
-    """
+    """What an evaluator does at the moment."""
 
     seconds: float
     memory: int
@@ -56,12 +51,7 @@ ShowStatus = Callable[[Status], None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one evaluation may take.
-
-    Attributes:
-        seconds: of time.
-        memory: of resident memory in all processes of the evaluator, in bytes.
-    """
+    """What one evaluation may take."""
 
     seconds: float
     memory: int
@@ -72,11 +62,7 @@ class MemoryLimitError(EvaluationError):
 
 
 class Stream:
-    """The end of what an evaluator writes to a stream.
-
-    Args:
-        limit: maximum number of bytes to keep.
-    """
+    """The end of what an evaluator writes to a stream."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         os.set_blocking(descriptor, False)
@@ -117,12 +103,6 @@ class ProcessTree:
         argv: the command.
         is_connected: whether it gets a connection to this program, with the number `CONNECTION`.
         remove: a folder to remove if this program ends before the command.
-
-    Attributes:
-        output: standard output.
-        errors: standard error.
-        connection: this end of the connection.
-        is_connected: whether the command has a connection, which it has not closed.
     """
 
     def __init__(

@@ -19,7 +19,6 @@ class CutRequest:
             the draft.
         quantity: what the cut limits: the absolute weight of elements, their score as the draft
             computes it, the rank of channels, or the score of the units of `group`.
-        value: the cut, in the unit of the quantity.
         group: the label of a coupled group; "" for other quantities.
     """
 
@@ -34,8 +33,6 @@ class ChannelRequest:
     """The draft is to prune some channels of the chosen parameter, or to protect them.
 
     Attributes:
-        dim: the dimension of the channels.
-        channels: indices along that dimension.
         protect: whether the draft is to keep them; else it is to prune them.
     """
 
@@ -50,7 +47,6 @@ class UnitRequest:
 
     Attributes:
         group: the group; there is a method that prunes listed units of its space.
-        units: numbers of units.
         protect: whether the draft is to keep them; else it is to prune them.
     """
 
@@ -61,11 +57,7 @@ class UnitRequest:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """The draft is to be a step.
-
-    Attributes:
-        step: the step.
-    """
+    """The draft is to be a step."""
 
     step: Step
 
@@ -75,7 +67,6 @@ class AmountRequest:
     """A step that ranks each target by itself is to have an amount for one of them.
 
     Attributes:
-        name: the parameter.
         amount: its amount; None for that of the other targets.
         step: number of the step, from 1, which becomes the draft if it is not; None for the draft.
     """

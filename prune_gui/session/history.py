@@ -28,7 +28,6 @@ class History:
 
     Attributes:
         entries: the entries in order of time; never empty.
-        position: index of the current entry.
     """
 
     entries: tuple[HistoryEntry, ...]

@@ -36,11 +36,7 @@ class Unsaved(BaseModel):
     """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
-        checkpoint: path of the open checkpoint.
         state: name of its state dict; "" if it has no name.
-        recipe: the recipe as YAML.
-        recipe_path: the recipe file, if there is one.
-        written: time of writing, in seconds since 1970.
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
@@ -69,11 +65,7 @@ class Unsaved(BaseModel):
         )
 
     def parsed(self) -> Recipe:
-        """Return the recipe.
-
-        Raises:
-            RecipeError: the recipe is not valid now, for example because a plug-in is missing.
-        """
+        """Return the recipe."""
         source = tr("The unsaved recipe")
         return Recipe.from_yaml(self.recipe, source=source)
 

@@ -86,12 +86,6 @@ class CrashTrace:
 
     All running instances share the file. At the start, a trace of an earlier run is moved to
     `NAME.old`, which replaces an older one.
-
-    Args:
-        path: path of the file; by default `crash.txt` beside the log.
-
-    Attributes:
-        last: the trace of the earlier run; None if that did not crash.
     """
 
     def __init__(self, path: Path | None = None) -> None:

@@ -47,13 +47,7 @@ def why_not_listed(group: CoupledGroup) -> str:
 
 
 def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpoint) -> Step:
-    """Return the step that prunes some units of one group; at least one.
-
-    Args:
-        units: numbers of units.
-        group: the group; `why_not_listed` returns "" for it.
-        checkpoint: the open checkpoint.
-    """
+    """Return the step that prunes some units of one group; at least one."""
     listed = tuple(sorted(units))
     method: ListingMethod
     if group.space in LAYER_STACKS:
@@ -70,7 +64,6 @@ def dead_units(group: CoupledGroup | None, checkpoint: Checkpoint) -> Step:
 
     Args:
         group: the group of the units; None for all groups of the checkpoint.
-        checkpoint: the open checkpoint.
     """
     targets = ("*",) if group is None else _targets(group, checkpoint)
     return Step(method=DeadUnits(), targets=targets)
@@ -96,11 +89,8 @@ def drafted_units(
     not resolved.
 
     Args:
-        draft: the draft.
         preview: the resolution with the draft; None if it is not resolved.
         number: the number of the draft in it.
-        group: the group.
-        checkpoint: the open checkpoint.
     """
     method = draft.method
     if not isinstance(method, CoupledMethod) or method.coupled_space != group.space:
@@ -134,11 +124,8 @@ def drafted_channels(
     None if the draft does not prune channels along `dim`, has other targets, or is not resolved.
 
     Args:
-        draft: the draft.
         outcome: its outcome; None if it is not resolved.
         dim: the dimension of the channels, not negative.
-        name: name of the parameter.
-        checkpoint: the open checkpoint.
     """
     method = draft.method
     if method.listed_channels is not None:

@@ -26,7 +26,6 @@ class _StatesFile(BaseModel):
 
     Attributes:
         checkpoint: path of the checkpoint, for a person who reads the file.
-        states: recipes as YAML, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -31,18 +31,12 @@ class Session:
     """An open checkpoint and the recipe that is edited for it.
 
     Attributes:
-        checkpoint: the checkpoint; open as long as the session is.
-        stamps: stamps of its files at the time of opening.
-        module_index: the module tree.
         resolver: only for quick jobs of the engine, which run on one thread; others copy it.
         score_histograms: a cache for the jobs of the engine.
         zero_scan: only for the engine's thread; None until it begins to count zeros.
         file_zeros: the zeros of the file, as far as they are counted.
-        history: all recipes so far.
-        named_states: recipes that the user named, by name.
         kept_states: the named states that are on disk, see `session/named_states.py`.
         made: provenance of a checkpoint that this program wrote; None for others.
-        remarks: warnings about the checkpoint, one sentence each.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
         most_targeted: the parameter that most steps of the first recipe target, or None.
         correction: a step that uses a recording beside the checkpoint; None if there is none.
@@ -303,11 +297,7 @@ State = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileStamps:
-    """The stat results of some files at one time. File contents are not read.
-
-    Attributes:
-        states: the state by path; None for a missing file.
-    """
+    """The stat results of some files at one time. File contents are not read."""
 
     states: Mapping[Path, State | None]
 

@@ -67,10 +67,6 @@ class SpaceOutline:
     if it is a member of none. The children of large nodes are made by the constructor, which runs
     on a thread of the engine, and those of others on first use. Use it from one thread at a time.
 
-    Args:
-        index: the parameters of the checkpoint.
-        found: the spaces.
-
     Attributes:
         spaces: the spaces in the order of their nodes, which are the numbers from 1 on.
     """
@@ -105,9 +101,7 @@ class SpaceOutline:
         """Return the outline of a checkpoint.
 
         Args:
-            checkpoint: the checkpoint.
             table: the table of the architecture of the recipe; None for those of this program.
-            index: the parameters of the checkpoint.
 
         Raises:
             RecipeError: the table cannot be read, or does not fit the checkpoint.

@@ -29,9 +29,6 @@ def subject_of(
     """Return the subject of the views of one parameter, or why there is none, as a message.
 
     Args:
-        session: the open session.
-        shown: the resolution to show.
-        name: name of the chosen parameter.
         draft: step number of the draft in `shown`; None without a draft.
         masks: a resolution whose parameters are the masks in the file; None before it is known.
     """
@@ -56,8 +53,6 @@ def model_subject_of(
     """Return the subject of the views of all parameters, or why there is none, as a message.
 
     Args:
-        session: the open session.
-        shown: the resolution to show.
         draft: step number of the draft in `shown`; None without a draft.
     """
     if session is None:
@@ -117,10 +112,8 @@ class ComparedState:
     """What a side is resolved to.
 
     Attributes:
-        base: the resolution that the state is taken from.
         steps: number of its steps that are applied; None for all.
         draft: step number of the draft in `base`; None without a draft.
-        text: name of the side.
     """
 
     base: Resolution
@@ -145,11 +138,7 @@ class ComparedState:
         return Subject(self.resolution([name]), self.base.checkpoint.tensors[name], self.draft)
 
     def obstacle(self, info: TensorInfo) -> str | None:
-        """Return why this state cannot be compared for a parameter; None if it can.
-
-        Args:
-            info: the parameter of the open checkpoint.
-        """
+        """Return why this state cannot be compared for a parameter; None if it can."""
         checkpoint, name = self.base.checkpoint, info.name
         file, found = checkpoint.path.name, checkpoint.tensors.get(name)
         if found is None:
@@ -179,7 +168,6 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
     """Return the name of a side in the window.
 
     Args:
-        side: the side.
         steps: the resolved steps of the stack.
         drafted: whether the views show a draft.
     """
@@ -207,12 +195,7 @@ def file_text(path: Path) -> str:
 
 
 def frame_title(subject: Subject, steps: int) -> str:
-    """Return the title of a frame of a film: "After step 2: L1 unstructured, 50.0 % pruned".
-
-    Args:
-        subject: a parameter after the first `steps` steps.
-        steps: number of steps.
-    """
+    """Return the title of a frame of a film: "After step 2: L1 unstructured, 50.0 % pruned"."""
     share = sparsity(*subject.resolution.counts[subject.name])
     if not steps:
         return tr("The original file, {share} pruned", share=share)

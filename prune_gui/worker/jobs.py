@@ -46,7 +46,6 @@ class Draft:
     """A step that is previewed before it is added.
 
     Attributes:
-        step: the step.
         replaces: index of the step that it would replace; None if it would be appended.
     """
 
@@ -59,12 +58,8 @@ class Resolved:
     """The resolutions of a recipe without and with a draft step.
 
     Attributes:
-        recipe: the recipe that was resolved.
         resolution: resolution of its steps, up to the first step that fails.
-        error: error of that step; None if no step fails.
-        before: resolution before the first step.
         masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
-        draft: the draft step.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
         draft_error: error of the draft or of a later step; None if there is none.
@@ -419,15 +414,7 @@ def batch_jobs(
 def report_job(
     session: Session, page: Path, table: Path | None, *, with_folders: bool, overwrite: bool
 ) -> Job:
-    """Resolve the session's current recipe and write a report on it; the result is `page`.
-
-    Args:
-        session: the open session.
-        page: the HTML file.
-        table: the CSV file, or None.
-        with_folders: whether the report names folders.
-        overwrite: whether existing files may be replaced.
-    """
+    """Resolve the session's current recipe and write a report on it; the result is `page`."""
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:

@@ -31,10 +31,8 @@ class InputChannels:
     tokens of the vocabulary.
 
     Attributes:
-        count: number of input channels.
         input_dim: the dimension of the input that has the channels, negative; None for indices.
         weight_dim: the dimension of the weight that has the channels, or those of one group.
-        groups: number of groups of a convolution.
     """
 
     count: int

@@ -104,15 +104,7 @@ def record(model: nn.Module, *statistics: str) -> Iterator[Recording]:
 
 
 class Recording:
-    """The statistics of a model that a `record` block recorded.
-
-    Args:
-        model: the model.
-        statistics: their names.
-
-    Raises:
-        RecordingError: a statistic is unknown, or nothing in the model can be recorded.
-    """
+    """The statistics of a model that a `record` block recorded."""
 
     def __init__(self, model: nn.Module, statistics: tuple[str, ...]) -> None:
         _check(statistics)

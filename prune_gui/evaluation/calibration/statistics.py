@@ -99,12 +99,7 @@ WeightSums = DeviceSums[str]
 
 
 class LazyTensor(NamedTuple):
-    """A float32 tensor of a file, which is computed when it is written.
-
-    Attributes:
-        shape: its shape.
-        compute: returns it, on the CPU.
-    """
+    """A float32 tensor of a file, which is computed when it is written."""
 
     shape: tuple[int, ...]
     compute: Callable[[], Tensor]

@@ -53,9 +53,6 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
     """Run a Python file and return its methods, checked, but not registered.
 
     The methods are the concrete classes that the file itself defines under public names.
-
-    Raises:
-        PluginError: the file cannot be run, or has no method, or an invalid one.
     """
     location = Path(path).resolve()
     try:

@@ -93,7 +93,6 @@ class PluginProcess:
     """The code of one plug-in, in a process that is started on demand.
 
     Attributes:
-        path: path of the file; None for an entry point.
         origin_digest: a digest of the code, or of the name of the entry point.
     """
 

@@ -185,6 +185,26 @@ targets_option = click.option(
 recipe_option = click.option("--recipe", type=file, help="Recipe to apply before.")
 
 
+def better_text(evaluator: Evaluator, evaluation: Evaluation) -> str:
+    """Return which values are better: "higher" or "lower"."""
+    return "higher" if evaluator.higher_is_better(evaluation) else "lower"
+
+
+def title_text(evaluator: Evaluator, dense: Evaluation) -> str:
+    """Return the heading of a table of values."""
+    return f"{evaluator.title(dense)} ({better_text(evaluator, dense)} is better)"
+
+
+def evaluator_json(evaluator: Evaluator, dense: Evaluation) -> dict[str, object]:
+    """Return an evaluator and what it found before pruning, for JSON."""
+    return {
+        "evaluator": evaluator.spec.text,
+        "metric": evaluator.title(dense),
+        "better": better_text(evaluator, dense),
+        "dense": evaluation_json(dense),
+    }
+
+
 def trial_json(trial: Trial) -> dict[str, object]:
     """Return a trial for JSON."""
     from prune_gui.evaluation.metrics import json_number
@@ -268,7 +288,7 @@ def _json(
         counts = {
             "metric": evaluator.title(result),
             "value": json_number(evaluator.value(result)),
-            "better": "higher" if evaluator.higher_is_better(result) else "lower",
+            "better": better_text(evaluator, result),
         }
     return {
         "evaluator": evaluator.spec.text,
@@ -376,23 +396,14 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    better = "higher" if evaluator.higher_is_better(dense) else "lower"
     if as_json:
-        print_json(
-            {
-                "evaluator": evaluator.spec.text,
-                "metric": evaluator.title(dense),
-                "better": better,
-                "complete": len(trials) == len(labels) * len(amounts),
-                "dense": evaluation_json(dense),
-                "trials": [trial_json(trial) for trial in trials],
-            }
-        )
+        complete = len(trials) == len(labels) * len(amounts)
+        found = {"complete": complete, "trials": [trial_json(trial) for trial in trials]}
+        print_json({**evaluator_json(evaluator, dense), **found})
         return
-    print_line(f"{evaluator.title(dense)} ({better} is better)")
-    for line in aligned(list(_table(evaluator, trials, dense, labels, amounts))):
-        print_line(line)
-    for line in failures(trials):
+    print_line(title_text(evaluator, dense))
+    table = list(_table(evaluator, trials, dense, labels, amounts))
+    for line in (*aligned(table), *failures(trials)):
         print_line(line)
 
 

@@ -20,11 +20,13 @@ from prune_gui.cli.arguments import (
 from prune_gui.cli.evaluate import (
     EvaluationStatus,
     evaluation_json,
+    evaluator_json,
     failures,
     loaded_recipe,
     recipe_option,
     takes_evaluator,
     targets_option,
+    title_text,
     trial_json,
     value_text,
 )
@@ -32,9 +34,7 @@ from prune_gui.cli.printing import Interrupted, aligned, job, print_json, print_
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import Checkpoint
-    from prune_gui.evaluation import Evaluation, Evaluator, Search, SearchResult, Trial
-    from prune_gui.recipe import Recipe
+    from prune_gui.evaluation import Evaluator, Search, SearchResult, Trial
 
 
 def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
@@ -118,132 +118,97 @@ def search(
         check_documents,
         document_path,
     )
+    from prune_gui.evaluation import Search
 
     if out is not None:
         out = document_path(out, RECIPE_SUFFIXES)
         check_documents([out], overwrite=overwrite)
     use_methods(own)
     base = loaded_recipe(recipe)
+    status = EvaluationStatus()
+    run: Search | None = None
+    result: SearchResult | None = None
+    made: list[Trial] = []
+
+    def show_trial(trial: Trial) -> None:
+        made.append(trial)
+        text = f"{trial.label} at {trial.amount:.4g}: {value_text(trial)}"
+        status.begin(f"{len(made)} evaluated, {text}")
+
     with opened_checkpoint(checkpoint, state) as opened:
-        run = _Run(evaluator, opened, base, targets, trials, storage)
-        try:
-            run.search(at_least, amount, absolute=absolute)
-        except Interrupted:
-            run.print(out, as_json=as_json)
-            raise
-        run.print(out, as_json=as_json)
-
-
-class _Run:
-    """A search whose trials are printed at its end, also if it is interrupted."""
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        checkpoint: Checkpoint,
-        base: Recipe,
-        targets: Sequence[str],
-        count: int,
-        storage: Path | None,
-    ) -> None:
-        self._evaluator = evaluator
-        self._checkpoint = checkpoint
-        self._base = base
-        self._targets = targets
-        self._count = count
-        self._storage = storage
-        self._trials: list[Trial] = []
-        self._search: Search | None = None
-        self._result: SearchResult | None = None
-
-    def search(self, at_least: float | None, amount: float | None, *, absolute: bool) -> None:
-        """Carry out the search."""
-        from prune_gui.evaluation import Search
-
-        status = EvaluationStatus()
-
-        def show_trial(trial: Trial) -> None:
-            self._trials.append(trial)
-            text = f"{trial.label} at {trial.amount:.4g}: {value_text(trial)}"
-            status.begin(f"{len(self._trials)} evaluated, {text}")
-
         try:
             with job("Searching", with_bar=False) as (_, stop), status.shown("Evaluating"):
-                self._search = Search(
-                    self._evaluator, self._checkpoint, targets=self._targets, recipe=self._base,
-                    trials=self._count, storage=self._storage, cancel=stop, show=status.show,
+                run = Search(
+                    evaluator, opened, targets=targets, recipe=base,
+                    trials=trials, storage=storage, cancel=stop, show=status.show,
                     show_trial=show_trial,
                 )  # fmt: skip
-                self._result = self._search.run(at_least, amount, absolute=absolute)
+                result = run.run(at_least, amount, absolute=absolute)
         except Interrupted as interrupted:
-            message = f"Interrupted after {len(self._trials)} evaluations, which are kept."
+            if run is not None:
+                _print(evaluator, run, result, out, as_json=as_json)
+            message = f"Interrupted after {len(made)} evaluations, which are kept."
             raise Interrupted(interrupted.exit_code, message) from None
+        _print(evaluator, run, result, out, as_json=as_json)
 
-    def print(self, out: Path | None, *, as_json: bool) -> None:
-        """Print the trials and the best recipe so far, and write the recipe."""
-        from prune_gui.checkpoint.write.documents import write_documents
 
-        run = self._search
-        if run is None:
-            return
-        recipe = run.best_recipe
-        if recipe is not None and out is not None:
-            recipe = recipe.lying_in(out.absolute().parent)
-            text = "".join(f"# {line}\n" for line in self._lines(run)) + recipe.to_yaml()
-            write_documents({out: text.encode()})
-        if as_json:
-            print_json(self._json(run, recipe, out))
-            return
-        for line in self._lines(run):
+def _print(
+    evaluator: Evaluator,
+    run: Search,
+    result: SearchResult | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the trials and the best recipe so far, and write the recipe."""
+    from prune_gui.checkpoint.write.documents import write_documents
+
+    recipe = run.best_recipe
+    lines = list(_lines(evaluator, run, result))
+    if recipe is not None and out is not None:
+        recipe = recipe.lying_in(out.absolute().parent)
+        text = "".join(f"# {line}\n" for line in lines) + recipe.to_yaml()
+        write_documents({out: text.encode()})
+    if as_json:
+        print_json(
+            {
+                **evaluator_json(evaluator, run.dense),
+                "complete": result is not None,
+                "limit": run.limit,
+                "best": run.best and trial_json(run.best),
+                "final": result and result.final and evaluation_json(result.final),
+                "final_dense": result and evaluation_json(result.final_dense),
+                "recipe": recipe and recipe.model_dump(mode="json"),
+                "out": str(out) if out is not None and recipe is not None else None,
+                "trials": [trial_json(trial) for trial in run.trials],
+            }
+        )
+        return
+    for line in lines:
+        print_line(line)
+    if recipe is None:
+        print_line("No ranking holds the value at any sparsity.")
+    elif out is not None:
+        print_line(f"Wrote {out}")
+    else:
+        for line in recipe.to_yaml().splitlines():
             print_line(line)
-        if recipe is None:
-            print_line("No ranking holds the value at any sparsity.")
-        elif out is not None:
-            print_line(f"Wrote {out}")
-        else:
-            for line in recipe.to_yaml().splitlines():
-                print_line(line)
-
-    def _lines(self, run: Search) -> Iterator[str]:
-        """Yield the table of the trials, and the figures of the best one."""
-        from prune_gui.evaluation.metrics import number_text
-
-        dense = run.dense
-        better = "higher" if self._evaluator.higher_is_better(dense) else "lower"
-        title = self._evaluator.title(dense)
-        yield one_line(f"{title} ({better} is better) of {self._evaluator.spec.text}")
-        rows = [
-            (trial.label, f"{trial.amount:.4g}", value_text(trial), "*" * (trial is run.best))
-            for trial in self._trials
-        ]
-        nothing = ("nothing", "0", number_text(self._evaluator.value(dense)), "")
-        yield from aligned([("Ranking", "Sparsity", "Value", "Best"), nothing, *rows])
-        yield from failures(self._trials)
-        if run.limit is not None:
-            yield f"To hold: {number_text(run.limit)}"
-        result = self._result
-        if result is not None and result.final is not None:
-            final, before = map(self._evaluator.value, (result.final, result.final_dense))
-            yield f"Final value: {number_text(final)}; dense: {number_text(before)}"
-
-    def _json(self, run: Search, recipe: Recipe | None, out: Path | None) -> dict[str, object]:
-        better = "higher" if self._evaluator.higher_is_better(run.dense) else "lower"
-        result = self._result
-        return {
-            "evaluator": self._evaluator.spec.text,
-            "metric": self._evaluator.title(run.dense),
-            "better": better,
-            "complete": result is not None,
-            "dense": evaluation_json(run.dense),
-            "limit": run.limit,
-            "best": run.best and trial_json(run.best),
-            "final": _final_json(result.final if result else None),
-            "final_dense": _final_json(result.final_dense if result else None),
-            "recipe": recipe and recipe.model_dump(mode="json"),
-            "out": str(out) if out is not None and recipe is not None else None,
-            "trials": [trial_json(trial) for trial in self._trials],
-        }
 
 
-def _final_json(evaluation: Evaluation | None) -> dict[str, object] | None:
-    return None if evaluation is None else evaluation_json(evaluation)
+def _lines(evaluator: Evaluator, run: Search, result: SearchResult | None) -> Iterator[str]:
+    """Yield the table of the trials, and the figures of the best one."""
+    from prune_gui.evaluation.metrics import number_text
+
+    yield one_line(f"{title_text(evaluator, run.dense)} of {evaluator.spec.text}")
+    rows = [
+        (trial.label, f"{trial.amount:.4g}", value_text(trial), "*" * (trial is run.best))
+        for trial in run.trials
+    ]
+    nothing = ("nothing", "0", number_text(evaluator.value(run.dense)), "")
+    yield from aligned([("Ranking", "Sparsity", "Value", "Best"), nothing, *rows])
+    yield from failures(run.trials)
+    if run.limit is not None:
+        yield f"To hold: {number_text(run.limit)}"
+    if result is not None and result.final is not None:
+        final, before = map(evaluator.value, (result.final, result.final_dense))
+        yield f"Final value: {number_text(final)}; dense: {number_text(before)}"

@@ -47,11 +47,8 @@ class EvaluatorChoice(BaseModel):
         """Return the evaluator."""
         from prune_gui.evaluation import Evaluator  # slow to import
 
-        return Evaluator(
-            self.text, python=self.python, pass_as=self.pass_as, metric=self.metric,
-            better=self.better, name=self.name, timeout_s=self.timeout_s,
-            memory_limit=self.memory_limit, cache="use" if self.use_stored else "fresh",
-        )  # fmt: skip
+        arguments = self.model_dump(exclude={"use_stored"})
+        return Evaluator(**arguments, cache="use" if self.use_stored else "fresh")
 
     @property
     def is_shipped(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.engine import Job
 from prune_gui.errors import EvaluationError, RecipeError
-from prune_gui.evaluation.results import CurvePoint, Outcome, SweptStep
+from prune_gui.evaluation.results import CurvePoint, EvaluatedRecipe, SweptStep
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
@@ -57,7 +57,7 @@ class Goal:
 
 
 def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recipe]) -> Job:
-    """Evaluate recipes; reports `Begun` before and an `Outcome` after each."""
+    """Evaluate recipes; reports `Begun` before and an `EvaluatedRecipe` after each."""
 
     def work(monitor: Monitor) -> None:
         from prune_gui.evaluation.evaluator import FINAL  # slow to import
@@ -73,17 +73,17 @@ def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recip
 
 
 def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Recipe]) -> Job:
-    """Look for stored results of recipes; the result is a list of `Outcome`.
+    """Look for stored results of recipes; the result is a list of `EvaluatedRecipe`.
 
     Args:
         reader: an evaluator that only this job uses; it is not run.
     """
 
-    def work(monitor: Monitor) -> list[Outcome]:
+    def work(monitor: Monitor) -> list[EvaluatedRecipe]:
         from prune_gui.evaluation.evaluator import FINAL  # slow to import
 
         pairs = [(one, reader.stored(checkpoint, one, FINAL, monitor)) for one in recipes]
-        return [Outcome(recipe, found) for recipe, found in pairs if found is not None]
+        return [EvaluatedRecipe(recipe, found) for recipe, found in pairs if found is not None]
 
     return Job(deferred("Looking for stored results"), work, lane="stored results", idle=True)
 
@@ -198,7 +198,7 @@ def _choose_metric(
 
 def _outcome(
     evaluator: Evaluator, resolver: Resolver, recipe: Recipe, split: str, monitor: Monitor
-) -> Outcome:
+) -> EvaluatedRecipe:
     """Evaluate a recipe; an error of the evaluator or of a step is stored in the outcome."""
     steps = Monitor(None, monitor)  # the progress counts evaluations, not bytes
     try:
@@ -207,5 +207,5 @@ def _outcome(
             split, steps, monitor.report,
         )  # fmt: skip
     except (EvaluationError, RecipeError) as error:
-        return Outcome(recipe, None, str(error))
-    return Outcome(recipe, evaluation)
+        return EvaluatedRecipe(recipe, None, str(error))
+    return EvaluatedRecipe(recipe, evaluation)

@@ -162,7 +162,7 @@ STACK: Final = deferred("Stack")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EvaluatedRecipe:
     """How the evaluation of a recipe ended."""
 
     recipe: Recipe
@@ -181,7 +181,7 @@ class StateRow:
     kind: StateKind
     name: str
     recipe: Recipe
-    outcome: Outcome | None = None
+    outcome: EvaluatedRecipe | None = None
     running: bool = False
 
     @property
@@ -199,16 +199,16 @@ class StateResults:
     """The outcomes of recipes that are known for one checkpoint and one evaluator."""
 
     def __init__(self) -> None:
-        self._known: list[Outcome] = []
-        self._last_of_stack: Outcome | None = None
+        self._known: list[EvaluatedRecipe] = []
+        self._last_of_stack: EvaluatedRecipe | None = None
         self.running: Recipe | None = None
 
-    def put(self, outcome: Outcome) -> None:
+    def put(self, outcome: EvaluatedRecipe) -> None:
         """Add an outcome, in place of an earlier one of the same recipe."""
         self._known = [each for each in self._known if each.recipe != outcome.recipe]
         self._known.append(outcome)
 
-    def get(self, recipe: Recipe) -> Outcome | None:
+    def get(self, recipe: Recipe) -> EvaluatedRecipe | None:
         """Return the outcome of a recipe; None if there is none."""
         return next((each for each in self._known if each.recipe == recipe), None)
 

@@ -30,7 +30,7 @@ LIMIT: Final = "max_sparsity"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ParameterCounts:
     """The elements of a parameter: pruned by earlier steps, with the step of the ranking, all."""
 
     earlier: int
@@ -43,7 +43,7 @@ class Member:
         return self.earlier + max_prunable(limit, remaining=remaining, total=self.size)
 
 
-class Space:
+class TuningSpace:
     """The numbers that can be varied around a ranking at a sparsity, and the recipes they give.
 
     A recipe has one step for each group of parameters, and prunes as many elements as the ranking.
@@ -66,7 +66,7 @@ class Space:
         tensors = resolution.checkpoint.tensors.values()
         self._patterns = [patterns_for(names, tensors) for names in groups.values()]
         self._members = [
-            [Member(counts[name][0] - pruned[name], *counts[name]) for name in names]
+            [ParameterCounts(counts[name][0] - pruned[name], *counts[name]) for name in names]
             for names in groups.values()
         ]
         self._total = sum(member.usual for group in self._members for member in group)
@@ -94,7 +94,7 @@ class Space:
             yield {**step, **own, "amount": amount, "amount_of": "reach"}
 
 
-def _room(group: Sequence[Member], limit: float) -> Room:
+def _room(group: Sequence[ParameterCounts], limit: float) -> Room:
     return Room(
         sum(member.earlier for member in group),
         sum(member.usual for member in group),

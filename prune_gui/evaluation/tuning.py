@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.portfolio import Ranking
-from prune_gui.evaluation.space import DECIMALS, Interval, Space
+from prune_gui.evaluation.space import DECIMALS, Interval, TuningSpace
 from prune_gui.evaluation.trials import Trial, Trials, step_of
 from prune_gui.language import tr
 
@@ -41,15 +41,14 @@ class Tuning:
     def trials(
         self, ranking: Ranking, amount: float, limit: int, first: Mapping[str, float] | None = None
     ) -> Generator[tuple[Trial, dict[str, float]], None, None]:
-        """Yield trials with their numbers (see `Space`): those of earlier runs, then new ones.
+        """Yield trials at a sparsity in [0, 1], with their numbers (see `TuningSpace`).
 
-        Args:
-            amount: the sparsity of the targets, in [0, 1].
+        Those of earlier runs come first.
         """
         origin = self._run.try_steps(ranking.name, amount, ranking.step(self._targets, amount))
         tuned = ranking.for_tuning()
         step = step_of(tuned.step(self._targets, amount))
-        space = Space(tuned, self._run.resolve((step,)), amount)
+        space = TuningSpace(tuned, self._run.resolve((step,)), amount)
         storage = self._storage or self._evaluator.database.path.with_name(STORAGE_NAME)
         title = self._evaluator.title(self._run.dense)
         key = self._run.key(origin.steps)[:NAME_DIGITS]

@@ -20,7 +20,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
-    from prune_gui.evaluation.results import Outcome
+    from prune_gui.evaluation.results import EvaluatedRecipe
     from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session
@@ -162,7 +162,10 @@ class Evaluations(QObject):
         return run
 
     def look_up(
-        self, session: Session, recipes: Sequence[Recipe], then: Callable[[list[Outcome]], None]
+        self,
+        session: Session,
+        recipes: Sequence[Recipe],
+        then: Callable[[list[EvaluatedRecipe]], None],
     ) -> None:
         """Look for the stored results of recipes; `then` gets those that are found."""
         choice = self.choice
@@ -175,7 +178,7 @@ class Evaluations(QObject):
             return
         self._reader = reader
 
-        def use(found: list[Outcome]) -> None:
+        def use(found: list[EvaluatedRecipe]) -> None:
             if self._reader is reader and self._workbench.session is session:
                 for outcome in found:
                     self.note(outcome.evaluation)

@@ -20,7 +20,7 @@ from prune_gui.gui.zero_counter import ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
-from prune_gui.session.manual_selection import drafted_channels, drafted_units
+from prune_gui.session.draft_request import drafted_channels, drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker.jobs import (
     Resolved,

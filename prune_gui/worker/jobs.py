@@ -19,7 +19,7 @@ from prune_gui.pruning.kernels.compiling import NotCompiledError, only_from_cach
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
-from prune_gui.session import Session, named_states
+from prune_gui.session import Session, kept_recipes
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         recipe = Recipe.load(recipe_path) if recipe_path else None
         with ExitStack() as on_error:
             checkpoint = on_error.enter_context(open_checkpoint(path, state))
-            session = Session(checkpoint, recipe, recipe_path, named_states.load(checkpoint))
+            session = Session(checkpoint, recipe, recipe_path, kept_recipes.load_states(checkpoint))
             on_error.pop_all()
         return session
 

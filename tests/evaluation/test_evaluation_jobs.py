@@ -25,7 +25,7 @@ from prune_gui.evaluation.evaluation_jobs import (
 )
 from prune_gui.evaluation.evaluator import FINAL
 from prune_gui.evaluation.metrics import Metric
-from prune_gui.evaluation.results import CurvePoint, Outcome, of_step
+from prune_gui.evaluation.results import CurvePoint, EvaluatedRecipe, of_step
 from prune_gui.evaluation.trials import groups_of, step_of
 from prune_gui.isolated.watching import Status
 from prune_gui.monitor import Monitor
@@ -107,7 +107,7 @@ def test_recipes_are_evaluated_in_order_and_an_error_does_not_end_the_job(evalua
     recipes = [Recipe(), Recipe(steps=(bad,)), Recipe(steps=(STEP,))]
     found, _ = done(states_job(evaluator, session.resolver, recipes))
     assert [one.recipe for one in found] == [each for each in recipes for _ in range(2)]
-    assert [type(one) for one in found] == [Begun, Outcome] * 3
+    assert [type(one) for one in found] == [Begun, EvaluatedRecipe] * 3
     dense, failed, half = found[1::2]
     assert dense.evaluation.metrics == {"zeros": 0, "kept": 1}
     assert failed.evaluation is None
@@ -192,4 +192,6 @@ def test_cancelling_ends_the_process_and_keeps_what_was_found(session, database,
         with pytest.raises(Cancelled):
             job.work(Monitor(None, cancel, report))
         assert psutil.Process().children(recursive=True) == before
-    assert [one.evaluation.metrics for one in found if isinstance(one, Outcome)] == [{"value": 1}]
+    assert [one.evaluation.metrics for one in found if isinstance(one, EvaluatedRecipe)] == [
+        {"value": 1}
+    ]

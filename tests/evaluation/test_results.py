@@ -15,7 +15,7 @@ from prune_gui.evaluation import Evaluation, Trial
 from prune_gui.evaluation.metrics import Metric, share_of
 from prune_gui.evaluation.results import (
     CurvePoint,
-    Outcome,
+    EvaluatedRecipe,
     StateResults,
     SweptStep,
     largest_drop,
@@ -65,7 +65,7 @@ def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(
     results = StateResults()
     session.name_state("begin")
     dense, half = evaluation(score=1.0), evaluation(50, score=0.5)
-    results.put(Outcome(Recipe(), dense))
+    results.put(EvaluatedRecipe(Recipe(), dense))
     rows = results.rows(session.recipe, session.named_states)
     assert [(row.kind, row.name, row.evaluation) for row in rows] == [
         ("file", "", dense), ("stack", "", dense), ("named", "begin", dense),
@@ -74,7 +74,7 @@ def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(
     _, stack, begin = results.rows(session.recipe, session.named_states)
     assert (stack.stale, stack.evaluation, begin.stale) == (True, dense, False)
     results.running = session.recipe
-    results.put(Outcome(session.recipe, half))
+    results.put(EvaluatedRecipe(session.recipe, half))
     _, stack, _ = results.rows(session.recipe, session.named_states)
     assert (stack.stale, stack.running, stack.evaluation) == (False, True, half)
     session.undo()
@@ -83,8 +83,8 @@ def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(
 
 def test_a_later_outcome_of_a_recipe_replaces_an_earlier_one(session):
     results = StateResults()
-    results.put(Outcome(Recipe(), error="crashed"))
-    results.put(Outcome(Recipe(), evaluation(score=1.0)))
+    results.put(EvaluatedRecipe(Recipe(), error="crashed"))
+    results.put(EvaluatedRecipe(Recipe(), evaluation(score=1.0)))
     assert results.get(Recipe()).error == ""
 
 

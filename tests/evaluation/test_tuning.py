@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from prune_gui import Recipe, open_checkpoint, resolve, search
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import PORTFOLIO, Evaluator, Ranking, Search
-from prune_gui.evaluation.space import MAX_GROUPS, Space
+from prune_gui.evaluation.space import MAX_GROUPS, TuningSpace
 from prune_gui.evaluation.trials import step_of
 from prune_gui.monitor import Monitor
 
@@ -145,7 +145,7 @@ def test_the_origin_of_the_trials_prunes_what_the_ranking_prunes(network, rankin
     step, tuned = ranking.step(["dims>1"], 0.7), ranking.for_tuning()
     expected = resolve(Recipe(steps=(step_of(step),)), network)
     resolution = resolve(Recipe(steps=(step_of(tuned.step(["dims>1"], 0.7)),)), network)
-    space = Space(tuned, resolution, 0.7)
+    space = TuningSpace(tuned, resolution, 0.7)
     assert set(space.intervals) == set(space.origin)
     steps = tuple(map(step_of, space.steps(space.origin)))
     made = resolve(Recipe(steps=steps), network)
@@ -168,7 +168,7 @@ def test_earlier_steps_limit_the_shares(network):
     resolution = resolve(base, network).with_step(
         step_of(ranking.step(["dims>1"], 0.6)), Monitor(None, None)
     )
-    space = Space(ranking, resolution, 0.6)
+    space = TuningSpace(ranking, resolution, 0.6)
     shifts = {name: -1.0 if name == "shift b.weight" else 1.0 for name in space.origin}
     steps = tuple(map(step_of, space.steps({**shifts, "max_sparsity": 0.8})))
     made = resolve(base.with_steps((*base.steps, *steps)), network)
@@ -190,7 +190,7 @@ def test_many_parameters_share_a_shift_by_module(tmp_path, layers, labels):
     [ranking] = [each for each in PORTFOLIO if each.name == "LAMP"]
     with open_checkpoint(tmp_path / "many.safetensors") as opened:
         resolution = resolve(Recipe(steps=(step_of(ranking.step(["*"], 0.5)),)), opened)
-        space = Space(ranking, resolution, 0.5)
+        space = TuningSpace(ranking, resolution, 0.5)
         assert {f"shift {label}" for label in labels} == set(space.origin) - {"max_sparsity"}
         made = resolve(Recipe(steps=tuple(map(step_of, space.steps(space.origin)))), opened)
     assert made.total == resolution.total == (len(names) * 8, len(names) * 16)

@@ -95,7 +95,7 @@ def test_the_given_checkpoint_is_opened_beside_recovered_ones(
     done = run(
         f"""
         from prune_gui.gui.dialogs import recovery
-        from prune_gui.session.journal import Unsaved, _folder
+        from prune_gui.session.kept_recipes import Unsaved, _folder
         folder = Path({str(tmp_path)!r})
         unsaved = Unsaved(
             checkpoint=folder / "lost.safetensors",

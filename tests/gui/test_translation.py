@@ -26,7 +26,7 @@ from prune_gui.gui.dialogs.sweep import SweepDialog
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.recipe import Recipe, loader_path
 from prune_gui.session import Crash
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.kept_recipes import Unsaved
 from prune_gui.session.presets import shipped
 
 pytestmark = pytest.mark.usefixtures("foreign_language")

@@ -28,7 +28,7 @@ from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.windows import Windows, cascaded_position, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.kept_recipes import Unsaved
 
 Button = QMessageBox.StandardButton
 

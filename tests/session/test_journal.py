@@ -17,8 +17,8 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session
-from prune_gui.session import journal as journal_module
-from prune_gui.session.journal import Journal, Unsaved, left_behind
+from prune_gui.session import kept_recipes as journal_module
+from prune_gui.session.kept_recipes import Journal, Unsaved, left_behind
 
 STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session
-from prune_gui.session.journal import Journal
+from prune_gui.session.kept_recipes import Journal
 
 session = Session(open_checkpoint(sys.argv[1]))
 session.history = session.history.act("Add", Recipe.from_yaml(Path(sys.argv[2]).read_text()))

@@ -10,7 +10,7 @@ from prune_gui.architecture.tables import own_tables
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import Recipe, Step, resolve
-from prune_gui.session.manual_selection import (
+from prune_gui.session.draft_request import (
     dead_units,
     drafted_units,
     listed_units,

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.recipe import Recipe
-from prune_gui.session import Session, named_states
+from prune_gui.session import Session, kept_recipes
 
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}])
 ALL = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "amount": 1}])
@@ -28,7 +28,9 @@ def opened(tmp_path):
             save_file({"w": torch.ones(4)}, path)
         checkpoint = open_checkpoint(path)
         checkpoints.append(checkpoint)
-        return Session(checkpoint, named_states=named_states.load(checkpoint, tmp_path / "states"))
+        return Session(
+            checkpoint, named_states=kept_recipes.load_states(checkpoint, tmp_path / "states")
+        )
 
     yield open_one
     for checkpoint in checkpoints:
@@ -42,7 +44,7 @@ def name(tmp_path):
     def give(session, name, recipe):
         session.history = session.history.act("", recipe)
         session.name_state(name)
-        named_states.keep(session, tmp_path / "states")
+        kept_recipes.keep_states(session, tmp_path / "states")
 
     return give
 
@@ -90,7 +92,7 @@ def test_damaged_and_unwritable_files_are_no_errors(opened, name, tmp_path, capl
     assert "was not written" in caplog.text
     assert set(session.named_states) == {"half", "all"}
     file.parent.unlink()
-    named_states.keep(session, file.parent)
+    kept_recipes.keep_states(session, file.parent)
     assert set(opened().named_states) == {"all"}  # the file of the other state was deleted above
 
 
@@ -128,9 +130,9 @@ def test_naming_a_state_in_a_deleted_working_folder_logs_one_line(
     save_file({"w": torch.ones(4)}, "a.safetensors")
     with open_checkpoint("a.safetensors") as checkpoint:
         delete_working_folder()
-        assert named_states.load(checkpoint, tmp_path / "states") == {}
+        assert kept_recipes.load_states(checkpoint, tmp_path / "states") == {}
         session = Session(checkpoint)
         session.name_state("now")
         caplog.clear()
-        named_states.keep(session, tmp_path / "states")
+        kept_recipes.keep_states(session, tmp_path / "states")
     assert len(caplog.records) == 1

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMessageBox
 from waiting import change
 
 from prune_gui.gui.dialogs import recovery
-from prune_gui.session.journal import MAX_TIME_S, SUFFIX, Unsaved
+from prune_gui.session.kept_recipes import MAX_TIME_S, SUFFIX, Unsaved
 
 Button = QMessageBox.StandardButton
 

@@ -45,8 +45,9 @@ from prune_gui.session.draft_request import (
     SharesRequest,
     StepRequest,
     UnitRequest,
+    listed,
+    listed_units,
 )
-from prune_gui.session.manual_selection import listed, listed_units
 from prune_gui.worker.jobs import Draft
 
 UPDATE_INTERVAL_MS: Final = 25

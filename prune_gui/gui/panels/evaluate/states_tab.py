@@ -15,7 +15,7 @@ from prune_gui import number_formats
 from prune_gui.byte_counts import short_bytes
 from prune_gui.evaluation.evaluation_jobs import Begun, states_job
 from prune_gui.evaluation.metrics import share_of
-from prune_gui.evaluation.results import FILE, STACK, Outcome, StateResults, StateRow
+from prune_gui.evaluation.results import FILE, STACK, EvaluatedRecipe, StateResults, StateRow
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.tab import EvaluationTab
@@ -213,7 +213,7 @@ class StatesTab(EvaluationTab):
         if missing:
             self._evaluations.look_up(session, missing, self._use)
 
-    def _use(self, outcomes: Sequence[Outcome]) -> None:
+    def _use(self, outcomes: Sequence[EvaluatedRecipe]) -> None:
         for outcome in outcomes:
             self._results.put(outcome)
         self.refresh()
@@ -235,7 +235,7 @@ class StatesTab(EvaluationTab):
     def _take(self, found: object) -> None:
         if isinstance(found, Begun):
             self._results.running = found.recipe
-        elif isinstance(found, Outcome):
+        elif isinstance(found, EvaluatedRecipe):
             self._results.running = None
             self._results.put(found)
         self.refresh()

@@ -42,8 +42,13 @@ from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr, trn
-from prune_gui.session.draft_request import CutRequest, StepRequest, UnitRequest
-from prune_gui.session.manual_selection import dead_units, why_not_listed
+from prune_gui.session.draft_request import (
+    CutRequest,
+    StepRequest,
+    UnitRequest,
+    dead_units,
+    why_not_listed,
+)
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

@@ -21,8 +21,7 @@ from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import percent
-from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.manual_selection import dead_units
+from prune_gui.session.draft_request import StepRequest, dead_units
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.overview import OverviewData

@@ -1,7 +1,8 @@
-"""The unsaved recipe on disk, so that it survives a crash."""
+"""Recipes on disk: the unsaved one, so that it survives a crash, and the named states."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Annotated, Final, Self
 from uuid import uuid4
 
-from platformdirs import user_state_path
+from platformdirs import user_data_path, user_state_path
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from prune_gui.errors import PruneGuiError
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe
 from prune_gui.session.session import Session
@@ -100,7 +102,7 @@ class Journal:
         except (ValueError, PruneGuiError) as error:
             log.warning("The unsaved recipe cannot be stored: %s", error)
         else:
-            _file(self._path).save(unsaved)
+            _unsaved_file(self._path).save(unsaved)
 
     def forget(self) -> None:
         """Delete the file."""
@@ -112,12 +114,12 @@ def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, Unsaved]]:
     recoverable = [
         (path, unsaved)
         for path in files_of(folder or _folder(), SUFFIX)
-        if (unsaved := _file(path).load()) is not None and not unsaved.writer_lives
+        if (unsaved := _unsaved_file(path).load()) is not None and not unsaved.writer_lives
     ]
     yield from sorted(recoverable, key=lambda pair: -pair[1].written)
 
 
-def _file(path: Path) -> StateFile[Unsaved]:
+def _unsaved_file(path: Path) -> StateFile[Unsaved]:
     return StateFile(path, Unsaved, MAX_UNSAVED_BYTES)
 
 
@@ -131,3 +133,79 @@ def _absolute(path: Path) -> Path:
         return path.absolute()
     except FileNotFoundError:
         return path
+
+
+MAX_STATES_BYTES: Final = 1 << 24
+
+
+class _StatesFile(BaseModel):
+    """The content of a file of named states.
+
+    Attributes:
+        checkpoint: path of the checkpoint, for a person who reads the file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    checkpoint: StatePath = Path()
+    states: dict[str, str] = {}
+
+
+def load_states(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
+    """Return the named states of a checkpoint. Unreadable ones are skipped and stay on disk."""
+    recipes = {}
+    for name, text in _stored_texts(checkpoint, folder).items():
+        try:
+            recipes[name] = Recipe.from_yaml(text, source=name, folder=checkpoint.path.parent)
+        except RecipeError as error:  # a plug-in may be missing
+            log.warning("A named state of %s cannot be read: %s", checkpoint.path, error)
+    return recipes
+
+
+def keep_states(session: Session, folder: Path | None = None) -> None:
+    """Write the named states that were added, changed or removed since the last call.
+
+    States that another window adds for the same checkpoint are kept. After a failure, the next call
+    tries again.
+    """
+    now, before = session.named_states, session.kept_states
+    if now == before:
+        return
+    try:
+        path = session.checkpoint.path.absolute()
+        file = _states_file(session.checkpoint, folder)
+        changed = {
+            name: recipe.anchored().to_yaml()
+            for name, recipe in now.items()
+            if before.get(name) != recipe
+        }
+    except (OSError, ValueError, PruneGuiError) as error:
+        log.warning("The named states of %s cannot be stored: %s", session.checkpoint.path, error)
+        return
+
+    def change(kept: _StatesFile | None) -> _StatesFile:
+        on_disk = kept.states if kept else {}
+        unchanged = {
+            name: text for name, text in on_disk.items() if name in now or name not in before
+        }
+        return _StatesFile(checkpoint=path, states=unchanged | changed)
+
+    if file.update(change) is not None:
+        session.kept_states = dict(now)
+
+
+def _stored_texts(checkpoint: Checkpoint, folder: Path | None) -> dict[str, str]:
+    try:
+        kept = _states_file(checkpoint, folder).load()
+    except FileNotFoundError as error:
+        log.warning("The named states of %s cannot be found: %s", checkpoint.path, error)
+        return {}
+    return kept.states if kept else {}
+
+
+def _states_file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:
+    """Return the state file of the named states of a checkpoint."""
+    identity = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
+    name = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:32]
+    folder = folder or user_data_path("prune-gui", appauthor=False) / "states"
+    return StateFile(folder / f"{name}.json", _StatesFile, MAX_STATES_BYTES)

@@ -17,8 +17,15 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session
-from prune_gui.session import kept_recipes as journal_module
-from prune_gui.session.kept_recipes import Journal, Unsaved, left_behind
+from prune_gui.session.kept_recipes import (
+    MAX_TIME_S,
+    MAX_UNSAVED_BYTES,
+    SUFFIX,
+    Journal,
+    Unsaved,
+    left_behind,
+)
+from prune_gui.session.state_file import StateFile
 
 STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
 
@@ -35,6 +42,11 @@ session.history = session.history.act("Add", Recipe.from_yaml(Path(sys.argv[2]).
 Journal(Path(sys.argv[3])).keep(session)
 os.kill(os.getpid(), 9)
 """
+
+
+def kept_in(folder):
+    [path] = folder.glob(f"*{SUFFIX}")
+    return StateFile(path, Unsaved, MAX_UNSAVED_BYTES).load()
 
 
 @pytest.fixture
@@ -91,7 +103,7 @@ def test_the_journal_is_deleted_after_saving_or_forgetting(tmp_path, session):
 
 
 def test_a_damaged_file_is_skipped_and_logged(tmp_path, caplog):
-    (tmp_path / f"x{journal_module.SUFFIX}").write_text("{")
+    (tmp_path / f"x{SUFFIX}").write_text("{")
     assert not list(left_behind(tmp_path))
     assert "is damaged, and kept as" in caplog.text
 
@@ -119,17 +131,17 @@ def test_a_file_with_an_invalid_value_is_set_aside_and_others_are_recovered(
     good = Unsaved.of(session).model_copy(update={"process": (2**22, 0.0)})
     for name, fields in {"a": {}, "b": change}.items():
         text = json.dumps(json.loads(good.model_dump_json()) | fields)
-        (tmp_path / f"{name}{journal_module.SUFFIX}").write_text(text)
+        (tmp_path / f"{name}{SUFFIX}").write_text(text)
     [(path, unsaved)] = left_behind(tmp_path)
     assert path.name.startswith("a")
     assert datetime.fromtimestamp(unsaved.written)
-    assert (tmp_path / f"b{journal_module.SUFFIX}.damaged-1").read_text() == text
+    assert (tmp_path / f"b{SUFFIX}.damaged-1").read_text() == text
     [record] = caplog.records
     assert len(record.getMessage()) < 1000
 
 
 @pytest.mark.parametrize("process", [(2**31 - 1, 0.0), (2**31, 0.0), (2**63, 0.0), (1, 0.0)])
-@pytest.mark.parametrize("written", [0.0, float(journal_module.MAX_TIME_S)])
+@pytest.mark.parametrize("written", [0.0, float(MAX_TIME_S)])
 def test_every_valid_time_and_process_can_be_shown(session, process, written):
     fields = Unsaved.of(session).model_dump() | {"process": process, "written": written}
     unsaved = Unsaved.model_validate(fields)
@@ -139,8 +151,8 @@ def test_every_valid_time_and_process_can_be_shown(session, process, written):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs FIFOs")
 def test_neither_a_fifo_nor_a_folder_among_recovery_files_blocks_the_start(tmp_path, caplog):
-    os.mkfifo(tmp_path / f"a{journal_module.SUFFIX}")
-    (tmp_path / f"b{journal_module.SUFFIX}").mkdir()
+    os.mkfifo(tmp_path / f"a{SUFFIX}")
+    (tmp_path / f"b{SUFFIX}").mkdir()
     assert not list(left_behind(tmp_path))
     assert not list(left_behind(tmp_path))
     assert len(caplog.records) == 2
@@ -155,7 +167,7 @@ def test_the_recipe_of_a_file_with_a_non_unicode_name_is_kept(tmp_path, demo_che
         session.history = session.history.act("Add", Recipe(steps=[STEP]))
         journal = Journal(tmp_path)
         journal.keep(session)
-    assert journal_module._file(journal._path).load().checkpoint == path
+    assert kept_in(tmp_path).checkpoint == path
 
 
 def test_a_recipe_is_kept_after_the_working_folder_was_deleted(
@@ -168,7 +180,7 @@ def test_a_recipe_is_kept_after_the_working_folder_was_deleted(
         delete_working_folder()
         journal = Journal(tmp_path)
         journal.keep(session)
-    assert journal_module._file(journal._path).load().parsed().steps == session.steps
+    assert kept_in(tmp_path).parsed().steps == session.steps
 
 
 def test_a_recipe_that_cannot_be_written_is_logged(tmp_path, session, caplog):
@@ -182,7 +194,7 @@ def test_relative_paths_of_a_recipe_are_made_absolute(tmp_path, session):
     scored = "steps: [{method: lamp, targets: ['*'], importance: scores.pt}]"
     beside = Recipe.from_yaml(scored, folder=Path("elsewhere"))
     session.history = session.history.act("Add", beside)
-    unsaved = journal_module.Unsaved.of(session)
+    unsaved = Unsaved.of(session)
     [step] = unsaved.parsed().steps
     assert step.method.importance == str(Path("elsewhere/scores.pt").absolute())
 

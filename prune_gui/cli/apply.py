@@ -34,6 +34,7 @@ from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, pr
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import merged
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     from prune_gui.recipe import OutputOptions, Recipe, Resolution
@@ -144,7 +145,6 @@ def prune_and_save(
 ) -> None:
     """Prune a checkpoint by a recipe, save it in some forms, and print what was pruned."""
     from prune_gui.cluster import use_cluster  # torch: slow to import
-    from prune_gui.monitor import Monitor
     from prune_gui.recipe import OutputPath, loader_path, resolve
     from prune_gui.recipe.contents_note import contents_note
     from prune_gui.recipe.exporting import loader_script, parts_to_write, write
@@ -323,7 +323,7 @@ def part(
     work.mkdir(parents=True, exist_ok=True)
     with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):
         try:
-            run_part(shared, work, number[0], wait=wait, progress=progress, cancel=stop)
+            run_part(shared, work, number[0], Monitor(progress, stop), wait=wait)
         except PartsMissingError as missing:
             print_line(str(missing))
             return
@@ -337,7 +337,7 @@ def merge(work: Path) -> None:
     from prune_gui.recipe.shares import merge as merge_parts  # torch: slow to import
 
     with cli_job("Merging") as (progress, stop):
-        job, resolution = merge_parts(work, progress, stop)
+        job, resolution = merge_parts(work, Monitor(progress, stop))
     print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
     print_line(f"Wrote {job.out} ({job.options.form}): {pruned:,} of {total:,} weights are pruned")

@@ -12,10 +12,10 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
 
-from prune_gui.byte_counts import parse_bytes
 from prune_gui.checkpoint.remote.locations import check_path, is_url, path_of
 from prune_gui.cli.printing import job, print_line
 from prune_gui.cluster import open_cluster, use_cluster
+from prune_gui.number_formats import parse_bytes
 from prune_gui.session.end_signals import end_signals
 
 if TYPE_CHECKING:

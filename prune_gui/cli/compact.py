@@ -97,8 +97,8 @@ def _plan(
     """Return the plan of the compact form, with its problems, and the warnings of the file."""
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import resolve  # torch: slow to import
+    from prune_gui.recipe.compaction.network import architecture_of
     from prune_gui.recipe.compaction.plan import check_source, planned
-    from prune_gui.recipe.compaction.source import architecture_of
 
     with opened_checkpoint(path, state) as opened, job("Looking for units") as (progress, stop):
         check_source(opened)

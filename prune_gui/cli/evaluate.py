@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.cli.arguments import (
     as_bytes,
     as_json,
@@ -33,6 +32,7 @@ from prune_gui.cli.printing import (
     print_line,
 )
 from prune_gui.errors import EvaluationError, one_line
+from prune_gui.number_formats import short_bytes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator, Trial

@@ -15,8 +15,8 @@ import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.safetensors.writing import write_safetensors
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
@@ -63,7 +63,7 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
     writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
     with anonymous_file(in_memory=_fits_in_memory(size_of(resolution))) as file:
         with monitor.in_charge():  # corrections are computed here
-            write_safetensors(Path(f"/dev/fd/{file.fileno()}"), writers, {}, monitor)
+            SAFETENSORS.write(Path(f"/dev/fd/{file.fileno()}"), writers, None, {}, monitor)
         yield file.fileno()
 
 

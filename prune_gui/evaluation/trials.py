@@ -17,9 +17,8 @@ from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.patterns import patterns_for
-from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.recipe import Recipe, Step
 from prune_gui.recipe.selector import select
-from prune_gui.recipe.step import Step
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for
@@ -16,6 +15,7 @@ from prune_gui.evaluation.metrics import Metric
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 import psutil
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import EvaluationError, one_line
 from prune_gui.isolated.messages import NO_START, POLL_INTERVAL_S, readable
 from prune_gui.isolated.processes import SupervisorProcess
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.number_formats import short_bytes
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 LIGHT_SHARE: Final = 0.55
 """Share of a colour in its light shade; the rest is the background."""

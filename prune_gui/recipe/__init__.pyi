@@ -7,13 +7,13 @@ from .output import OutputOptions as OutputOptions
 from .output import OutputPath as OutputPath
 from .patterns import patterns_for as patterns_for
 from .recipe import Recipe as Recipe
+from .recipe import Step as Step
 from .resolution import Resolution as Resolution
 from .resolution import initial_resolution as initial_resolution
 from .resolution import resolve as resolve
 from .selector import select as select
 from .sizes import Size as Size
 from .sizes import sizes as sizes
-from .step import Step as Step
 from .verifying import Finding as Finding
 from .verifying import Verification as Verification
 from .verifying import verify as verify

@@ -10,14 +10,13 @@ from pathlib import Path
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible_files
 from prune_gui.checkpoint.formats import stem_and_suffix
-from prune_gui.checkpoint.sharded.index import index_with, is_index
-from prune_gui.checkpoint.sharded.split import has_several_files, part_names
+from prune_gui.checkpoint.sharded.index import has_several_files, index_with, is_index, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.output import OutputOptions, OutputPath
+from prune_gui.recipe.patterns import match_recipe
 from prune_gui.recipe.recipe import Recipe
-from prune_gui.recipe.recipe_match import match_recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +24,10 @@ class BatchRow:
     """The result of a recipe on one checkpoint.
 
     Attributes:
-        path: the checkpoint.
         targets: number of parameters that the steps target; None if the checkpoint was not opened.
         unmatched: patterns that match no parameter, without duplicates.
         pruned: number of pruned elements in all prunable parameters.
         total: number of elements in all prunable parameters; None if the recipe was not applied.
-        out: the file or folder that was written; None if none was.
-        error: the error message, or "".
-        warnings: what opening the checkpoint has to say.
     """
 
     path: Path
@@ -61,7 +56,7 @@ def prune_file(
     An error in opening, pruning or writing is stored in the row.
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
-    from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
+    from prune_gui.recipe.resolution import resolved  # torch: slow to import
 
     row = BatchRow(path)
     try:
@@ -76,9 +71,7 @@ def prune_file(
                 unmatched=tuple(unmatched),
                 warnings=checkpoint.warnings,
             )
-            resolution = initial_resolution(recipe, checkpoint, monitor)
-            for step in recipe.steps:
-                resolution = resolution.with_step(step, monitor)
+            resolution = resolved(recipe, checkpoint, monitor)
             pruned, total = resolution.total
             row = replace(row, pruned=pruned, total=total)
             if out is not None:
@@ -153,7 +146,6 @@ def _key(path: Path) -> str:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Yield candidate names for the pruned form of a checkpoint, in order of preference."""
     absolute = path.absolute()
     if has_several_files(path):
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name

@@ -20,7 +20,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
 from prune_gui.recipe.compaction.plan import compact_plan
 from prune_gui.recipe.exporting import surroundings
-from prune_gui.recipe.model_files import model_files_note
+from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
 
@@ -62,10 +62,6 @@ def contents_note(
     """Return what is kept of a torch file, or of the units, and which other files are saved.
 
     Args:
-        resolution: the resolution to write.
-        target: the output path.
-        form: the form to write.
-        tensors: the tensors of the form.
         options: the choices of the user; None before these are made.
 
     Returns:
@@ -85,7 +81,6 @@ def _weights_note(
     tensors: Sequence[TensorWriter],
     options: OutputOptions,
 ) -> str:
-    """Return what is kept of a torch file, or of the units; "" if nothing is to be said."""
     checkpoint = resolution.checkpoint
     if form == "compact":
         plan = compact_plan(resolution, Monitor(), allow_unloadable=options.allow_unloadable)

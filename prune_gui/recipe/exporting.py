@@ -17,16 +17,18 @@ from prune_gui.checkpoint import (
     write_shards,
 )
 from prune_gui.checkpoint.remote.locations import location
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
-from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
+from prune_gui.checkpoint.sharded.writing import check_model_folder, write_model_folder
+from prune_gui.checkpoint.write.metadata import (
+    ANY_FINGERPRINT,
+    CHECKSUMS_KEY,
+    LateText,
+    fingerprint_beside,
+)
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.config_files import adapted_files, config_beside
-from prune_gui.recipe.compaction.loader import compact_loader_text
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
     check_format,
@@ -35,13 +37,12 @@ from prune_gui.recipe.compaction.tensors import (
     remaining_pruned,
 )
 from prune_gui.recipe.correction.planning import check_uncorrected
-from prune_gui.recipe.loader import loader_path, loader_text
-from prune_gui.recipe.model_files import copied_files
+from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
+from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
+from prune_gui.recipe.loader import compact_loader_text, loader_path, loader_text
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
-from prune_gui.recipe.parts import FormTensor, parts
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Upload
@@ -197,13 +198,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What to write, and where.
-
-    Attributes:
-        target: the local files to write.
-        tensors: see `write_checkpoint`, as for the others.
-        upload: sends the files to an object store; None for local ones.
-    """
+    """What to write, and where; `upload` sends local files to an object store."""
 
     target: OutputPath
     tensors: Sequence[TensorWriter]
@@ -245,11 +240,7 @@ class _Output:
     def write(
         self, source: Checkpoint, metadata: Mapping[str, str | LateText], monitor: Monitor
     ) -> None:
-        """Write the output with the metadata of `source` and these.
-
-        The monitor counts the bytes that are written, those that are read back to verify them, and
-        those that are uploaded.
-        """
+        """Write the output; the monitor counts the bytes written, read back and uploaded."""
         if self.target.is_sharded:
             write_shards(
                 self.target.path,
@@ -295,7 +286,6 @@ class _Output:
 def _upload_to(
     checkpoint: Checkpoint, target: OutputPath, *, overwrite: bool
 ) -> AbstractContextManager[Upload | None]:
-    """Return the upload of an output, which yields None for a local one."""
     if target.url is None:
         return nullcontext()
     if target.path in checkpoint.files:
@@ -313,13 +303,7 @@ def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) 
 def parts_to_write(
     resolution: Resolution, options: OutputOptions, monitor: Monitor | None = None
 ) -> list[FormTensor]:
-    """Return the tensors of a form.
-
-    Raises:
-        RecipeError: the form has no tensors, or cannot contain corrections; see also
-            `compact_plan`.
-        CheckpointError: see `compact_plan`.
-    """
+    """Return the tensors of a form."""
     if options.form == "compact":
         plan = _plan(resolution, options, monitor)
         return list(compact_tensors(resolution, plan))

@@ -48,7 +48,6 @@ class OutputPath:
 
     Attributes:
         path: a file or a folder; for a remote one, the local path that stands for its URL.
-        is_folder: whether `path` is a folder.
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
         shard_size: maximum bytes per shard; None if the shards are those of the input.

@@ -69,7 +69,8 @@ class Resolver:
         from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
 
         if self._masks is None:
-            self._masks = Resolution(Recipe(), self.checkpoint, *masks_in(self.checkpoint, monitor))
+            masks = masks_in(self.checkpoint, monitor)
+            self._masks = Resolution(self.checkpoint, *masks, Recipe())
         return self._masks
 
     def after(self, steps: int) -> Resolution | None:

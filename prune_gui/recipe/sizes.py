@@ -12,18 +12,17 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.sharded.writing import file_nbytes, shards_nbytes
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.deflate import deflated_chunks
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT
+from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
+from prune_gui.recipe.form_tensors import FormTensor
 from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
-from prune_gui.recipe.parts import FormTensor
 from prune_gui.recipe.resolution import Resolution
 
 SAMPLE_BYTES: Final = 1 << 15
@@ -155,9 +154,6 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 
     The offset in the interval follows multiples of the golden ratio modulo 1, so that samples do
     not hit the same position of every layer of a model.
-
-    Args:
-        total: bytes to sample from.
     """
     count = min(MAX_SAMPLES, -(-total // SAMPLE_BYTES))
     for number in range(count):
@@ -170,12 +166,7 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 def _byte_views(
     parts: Sequence[FormTensor], ends: Sequence[int], start: int, stop: int
 ) -> Iterator[memoryview]:
-    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements.
-
-    Args:
-        start: the first byte.
-        stop: the end of the bytes.
-    """
+    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements."""
     for index in range(bisect_right(ends, start), len(parts)):
         part, nbytes = parts[index], parts[index].entry.nbytes
         begin = ends[index] - nbytes

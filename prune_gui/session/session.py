@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.remote.locations import local_folder
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
-from prune_gui.recipe.correction.recordings import correction_beside
+from prune_gui.recipe.correction.planning import correction_beside
+from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.provenance import Provenance
-from prune_gui.recipe.recipe_match import most_targeted
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import is_shipped
 from prune_gui.session.history import History, describe_change
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
 
 if TYPE_CHECKING:
     from prune_gui.statistics.zero_scan import ZeroScan
@@ -35,7 +34,7 @@ class Session:
         score_histograms: a cache for the jobs of the engine.
         zero_scan: only for the engine's thread; None until it begins to count zeros.
         file_zeros: the zeros of the file, as far as they are counted.
-        kept_states: the named states that are on disk, see `session/named_states.py`.
+        kept_states: the named states that are on disk, see `session/kept_recipes.py`.
         made: provenance of a checkpoint that this program wrote; None for others.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
         most_targeted: the parameter that most steps of the first recipe target, or None.
@@ -49,6 +48,10 @@ class Session:
         recipe_path: Path | None = None,
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
+        from prune_gui.statistics.score_histogram import (
+            ScoreHistogramCache,  # torch: slow to import
+        )
+
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
         self.module_index = ModuleIndex(
@@ -289,35 +292,6 @@ def _protect_label(names: Collection[str], *, on: bool) -> str:
         "Unprotect {count:,} parameters",
         len(names),
     )
-
-
-State = tuple[int, int, int]
-"""Size in bytes, modification time in nanoseconds, and inode number."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileStamps:
-    """The stat results of some files at one time. File contents are not read."""
-
-    states: Mapping[Path, State | None]
-
-    @classmethod
-    def of(cls, paths: Iterable[Path]) -> Self:
-        """Return the current stamps of files."""
-        return cls({path: _state(path) for path in paths})
-
-    def changed(self) -> tuple[Path, ...]:
-        """Return the files that were changed, replaced or created since, but not deleted ones."""
-        now = {path: _state(path) for path in self.states}
-        return tuple(path for path, state in now.items() if state not in (None, self.states[path]))
-
-
-def _state(path: Path) -> State | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def start_folder(session: Session | None) -> Path:

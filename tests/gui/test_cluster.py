@@ -11,7 +11,7 @@ import torch
 from distributed import Client, LocalCluster
 from waiting import change
 
-from prune_gui.checkpoint import open_checkpoint, reopening
+from prune_gui.checkpoint import open_checkpoint, opening
 from prune_gui.cluster import dask_executor
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
@@ -45,9 +45,9 @@ def reopened(monkeypatch) -> Iterator[list[str]]:
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield opened
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 

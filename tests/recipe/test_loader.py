@@ -6,7 +6,6 @@ import copy
 import json
 import subprocess
 import sys
-import threading
 import warnings
 from pathlib import Path
 from runpy import run_path
@@ -245,15 +244,3 @@ def test_cancelling_at_any_time_leaves_no_checkpoint_and_no_loader(
         else:
             break
     assert moment > 5
-
-
-def test_a_failure_leaves_no_checkpoint_and_no_loader(resolution, tmp_path, monkeypatch):
-    (tmp_path / "out.safetensors").write_text("old")
-    with pytest.raises(CheckpointError, match=r"out\.safetensors already exists"):
-        export(resolution, tmp_path / "out.safetensors", "reparametrized")
-    assert left(tmp_path) == {"out.safetensors": "old"}
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        export(resolution, tmp_path / "new.pt", "reparametrized", cancel=stop)
-    assert left(tmp_path) == {"out.safetensors": "old"}

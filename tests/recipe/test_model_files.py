@@ -19,7 +19,7 @@ from prune_gui.checkpoint.model_files import find_model_files
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import FORMS, OutputPath, Recipe, export, resolve
 from prune_gui.recipe.contents_note import contents_note
-from prune_gui.recipe.model_files import model_files_note
+from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import OutputOptions
 
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}])

@@ -14,13 +14,11 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, resolve
-from prune_gui.recipe.command import command_line
-from prune_gui.recipe.compaction.loader import compact_loader_text
-from prune_gui.recipe.loader import loader_text
+from prune_gui.recipe.loader import compact_loader_text, loader_text
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.recipe.script import python_script
+from prune_gui.recipe.script import command_line, python_script
 from prune_gui.report.collecting import report_on_files
-from prune_gui.report.page import html_page
+from prune_gui.report.writing import html_page
 from prune_gui.resources import resource
 
 LOADS = re.compile(

@@ -16,7 +16,7 @@ from prune_gui.audit.rendering.mask_picture import MIN_SHADE
 from prune_gui.audit.rendering.ramps import TABLE_SIZE, density_ramp
 from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.raster.colours import Colours, rgb
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.raster.density import Density

@@ -13,8 +13,8 @@ from prune_gui.audit.view_data.subject import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.profiles import Profiles
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.layouts import ParameterLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MaskPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
-        from prune_gui.raster.slice_layout import flat_span  # torch: slow to import
+        from prune_gui.raster.layouts import flat_span  # torch: slow to import
         from prune_gui.statistics.element_values import weights
 
         subject = self.subject
@@ -68,6 +68,6 @@ class MaskPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the share of each row and column that is pruned, or zero in the file."""
-        from prune_gui.raster.profiles import pruned_shares  # torch: slow to import
+        from prune_gui.raster.cell_statistics import pruned_shares  # torch: slow to import
 
         return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

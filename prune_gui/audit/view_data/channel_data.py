@@ -13,7 +13,7 @@ from prune_gui.audit.rendering.axis_limits import inner_limit, span
 from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.language import format_number, join_clauses, tr
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.tables import Table
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.statistics.cumulative import Curve
+    from prune_gui.statistics.score_histogram import Curve
 
 
 def describe_bin(picture: DistributionData, position: int) -> str:

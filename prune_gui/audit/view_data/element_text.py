@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import format_number, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.pruning.predicates import ElementRank
-    from prune_gui.raster.element import Element
-    from prune_gui.recipe.explanation import Explanation
+    from prune_gui.recipe.outcome import Explanation
+    from prune_gui.statistics.element_values import Element
+
 
 NO_NUMBER: Final = "\N{EN DASH}"
 PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"

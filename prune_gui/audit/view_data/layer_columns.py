@@ -12,7 +12,7 @@ from prune_gui.audit.view_data.subject import by
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.tables import Column
 
 if TYPE_CHECKING:

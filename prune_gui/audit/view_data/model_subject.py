@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics.file_zeros import FileZeros
 
 if TYPE_CHECKING:

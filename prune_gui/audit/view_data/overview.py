@@ -19,13 +19,13 @@ from prune_gui.audit.view_data.overview_layout import Arrangement
 from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.errors import one_line
 from prune_gui.raster.colours import Colours
-from prune_gui.recipe.pruned_by_codes import KEPT
-from prune_gui.statistics.read_budget import read_budget
+from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.statistics.layer_rows import Rows
     from prune_gui.statistics.layers import LayerStatistics
+
 
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
@@ -146,6 +146,7 @@ def compute_overview(
         CheckpointError: the file changed while it was read.
     """
     # torch: slow to import
+    from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows
     from prune_gui.statistics.layers import compute, empty_statistics
 

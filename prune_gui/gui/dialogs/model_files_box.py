@@ -78,7 +78,7 @@ class ModelFilesBox(QWidget):
             self._name_code(target)
 
     def _name_code(self, target: OutputPath) -> None:
-        from prune_gui.recipe.model_files import free_names  # torch: slow to import
+        from prune_gui.recipe.extra_files import free_names  # torch: slow to import
 
         names = free_names(self._model.code, target)
         self._code.setVisible(bool(names))

@@ -26,11 +26,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.named_code import code_statement, runs_programs
 from prune_gui.checkpoint.remote.locations import is_url, location, location_path
-from prune_gui.checkpoint.sharded.split import has_several_files
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
@@ -46,6 +45,7 @@ from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets.message import Message, Messages
 from prune_gui.gui.widgets.spacing import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.number_formats import parse_bytes, short_bytes
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.worker.jobs import sizes_job
 

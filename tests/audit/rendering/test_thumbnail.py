@@ -15,7 +15,7 @@ from prune_gui.audit.rendering.thumbnail import (
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT, rgb
-from prune_gui.recipe.pruned_by_codes import ZERO
+from prune_gui.recipe.recipe import ZERO
 from prune_gui.statistics.file_zeros import FileZeros
 
 STEP = {"method": "l1_unstructured", "amount": 0.4}

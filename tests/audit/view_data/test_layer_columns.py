@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from prune_gui.audit.view_data.layer_columns import (
-    columns_of,
-    describe_node,
-    describe_row,
-)
+from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.checkpoint import TensorInfo, module_tree
-from prune_gui.recipe.pruned_by_codes import IN_FILE
-from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.layer_rows import Grouping, Rows
-from prune_gui.statistics.zero_patterns import ZeroPatterns
 from prune_gui.tables import sorted_rows, table_of
 
 

@@ -1,4 +1,4 @@
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 
 
 def l1(amount):

@@ -29,7 +29,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, Recipe, export, sizes, verify
-from prune_gui.recipe.compaction.source import Architecture
+from prune_gui.recipe.compaction.network import Architecture
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.output import OutputOptions
 
@@ -389,7 +389,7 @@ def test_existing_files_are_unchanged_after_an_error_or_cancel(tmp_path, monkeyp
     def fail(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("prune_gui.checkpoint.write.model_folder.write_files", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.sharded.writing.write_files", fail)
     with pytest.raises(CheckpointError, match="disk is full"):
         compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture, overwrite=True)
     assert listing(tmp_path) == before

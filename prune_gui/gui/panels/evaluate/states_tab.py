@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.byte_counts import short_bytes
 from prune_gui.evaluation.evaluation_jobs import Begun, states_job
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.evaluation.results import FILE, STACK, EvaluatedRecipe, StateResults, StateRow
@@ -24,6 +23,7 @@ from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:

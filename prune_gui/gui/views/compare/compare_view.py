@@ -43,9 +43,9 @@ from prune_gui.session.subjects import ComparedState, frame_title
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.element import Element
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
     from prune_gui.session.changes import Changes
+    from prune_gui.statistics.element_values import Element
     from prune_gui.tables import Table
 
 DELAY_MS: Final = 250
@@ -391,10 +391,11 @@ class CompareView(View[Subject]):
             subjects = [painter.subject]
 
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
-            from prune_gui.raster.element import element_at  # torch: slow to import
+            from prune_gui.statistics.element_values import element_at  # torch: slow to import
 
             return [
-                (side, element_at(side.resolution, side.name, layout, *cursor)) for side in subjects
+                (side, element_at(side.resolution, side.name, layout.flat(*cursor)))
+                for side in subjects
             ]
 
         def show(sides: list[tuple[Subject, Element]]) -> None:

@@ -15,7 +15,7 @@ from prune_gui.language import deferred, format_number, tr
 from prune_gui.tables import Column
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.comparison import Overlap
+    from prune_gui.comparison.overlaps import Overlap
     from prune_gui.tables import Table
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"

@@ -30,11 +30,10 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest
 from prune_gui.session.settings import Settings
-from prune_gui.statistics.read_budget import read_budget
 from prune_gui.tables import Column
 
 if TYPE_CHECKING:
@@ -358,6 +357,7 @@ def compute_layers(
         size: width and height of the treemap in pixels; None for no treemap.
         monitor: receives the number of bytes read.
     """
+    from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import (  # torch: slow to import
         deepest,
         fitting,

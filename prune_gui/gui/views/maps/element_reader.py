@@ -16,9 +16,10 @@ from prune_gui.gui.views.maps.viewport import Viewport
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.element import Element
-    from prune_gui.raster.slice_layout import ParameterLayout
-    from prune_gui.recipe.explanation import Explanation
+    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.recipe.outcome import Explanation
+    from prune_gui.statistics.element_values import Element
+
 
 REST_MS: Final = 200
 """Time for which the cursor must rest on an element before its ranks are computed."""
@@ -100,9 +101,9 @@ class ElementReader:
             self._rest_timer.start()
 
         def read(_: Monitor) -> Element:
-            from prune_gui.raster.element import element_at  # torch: slow to import
+            from prune_gui.statistics.element_values import element_at  # torch: slow to import
 
-            return element_at(subject.resolution, subject.name, layout, *cursor)
+            return element_at(subject.resolution, subject.name, layout.flat(*cursor))
 
         def show(weight: Element) -> None:
             if cursor == self._cursor and self._pin is None:

@@ -15,11 +15,11 @@ from prune_gui.gui.views.maps.heads_box import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
-from prune_gui.raster.head_bands import HeadBands, head_bands, head_shares
+from prune_gui.raster.layouts import HeadBands, head_bands
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
 
 
 class HeadReader:
@@ -67,6 +67,8 @@ class HeadReader:
         size = subject.info.numel // len(bands.labels)
 
         def compute(monitor: Monitor) -> list[str]:
+            from prune_gui.raster.density import head_shares  # torch: slow to import
+
             shares = head_shares(subject.marked, subject.name, layout, bands, monitor)
             return [sparsity(round(float(share) * size), size) for share in shares]
 
@@ -90,7 +92,7 @@ class HeadReader:
 
     @staticmethod
     def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
-        from prune_gui.architecture.heads import (  # torch: slow to import
+        from prune_gui.architecture.projections import (  # torch: slow to import
             attention_heads,
             split_evenly,
         )

@@ -19,8 +19,8 @@ from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.profiles import Profiles
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.layouts import ParameterLayout
 
 
 class Profiler(TextPainter, Protocol):

@@ -11,8 +11,7 @@ from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import deferred, tr
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import ParameterLayout, SliceLayout
+from prune_gui.raster.layouts import KernelLayout, ParameterLayout, SliceLayout
 
 FLAT = deferred("flattened")
 KERNEL_GRID = deferred("grid of kernels")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 import threading
 import time
@@ -286,35 +285,6 @@ def test_reloading_a_file_ends_the_process_of_the_old_version(plugin_file, pids)
     assert not psutil.pid_exists(pids()[0])
     assert pruned(new) == 0
     assert pruned(old) == LARGE  # steps of the old version still work after undo
-
-
-@pytest.mark.parametrize("way", [pytest.param("exits", marks=pytest.mark.slow), "is killed"])
-def test_no_process_outlives_the_program(plugin_file, tmp_path, way):
-    started = tmp_path / "started"
-    path = plugin_file(
-        f"import os, signal, time\nif not os.fork():\n    while True: time.sleep(1)\n"
-        f"open({str(started)!r}, 'w').write(str(os.getpid()) + ' ' + str(os.getppid()))\n"
-        "while True: pass"
-    )
-    program = (
-        "import threading, time\n"
-        "from prune_gui.pruning.plugins.plugin_process import PluginProcess\n"
-        f"plugin = PluginProcess({{'path': 'own.py', 'source': {path.read_text()!r}}})\n"
-        "threading.Thread(target=plugin.load, daemon=True).start()\n"
-        f"from pathlib import Path\nwhile not Path({str(started)!r}).exists(): time.sleep(0.05)\n"
-        "time.sleep(0.2)\n" + ("time.sleep(99)" if way == "is killed" else "")
-    )
-    running = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
-    while not (started.exists() and started.read_text()):
-        time.sleep(0.05)
-        assert running.poll() is None
-    every = [psutil.Process(int(pid)) for pid in started.read_text().split()]
-    every += every[0].children()
-    if way == "is killed":
-        running.kill()
-    running.wait(30)
-    _, left = psutil.wait_procs(every, timeout=5)
-    assert not left
 
 
 @pytest.mark.parametrize(

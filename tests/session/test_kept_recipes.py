@@ -1,9 +1,10 @@
-"""An unsaved recipe survives a crash."""
+"""The unsaved recipe survives a crash, and named states are restored with their checkpoint."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -11,12 +12,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from foreign import foreign
+import torch
+from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe
-from prune_gui.session import Session
+from prune_gui.session import Session, kept_recipes
 from prune_gui.session.kept_recipes import (
     MAX_TIME_S,
     MAX_UNSAVED_BYTES,
@@ -72,14 +73,6 @@ def test_the_table_of_the_architecture_is_kept(session, tmp_path):
     assert Unsaved.of(session).parsed().table_path == table
     session.use_table(None)
     assert not session.unsaved
-
-
-@pytest.mark.usefixtures("foreign_language")
-def test_errors_in_an_unsaved_recipe_are_translated(session):
-    session.history = session.history.act("Add", Recipe(steps=[STEP]))
-    unsaved = Unsaved.of(session).model_copy(update={"recipe": "steps: 1"})
-    with pytest.raises(RecipeError, match=foreign("The unsaved recipe")):
-        unsaved.parsed()
 
 
 def test_the_recipe_of_a_running_program_is_not_recovered(tmp_path, session):
@@ -206,3 +199,106 @@ def test_a_zombie_process_does_not_count_as_running(session):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         kept = Unsaved.of(session).model_copy(update={"process": (process.pid, began)})
         assert not kept.writer_lives
+
+
+HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}])
+ALL = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "amount": 1}])
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Return a function that opens a session with its named states from a temporary folder."""
+    checkpoints = []
+
+    def open_one(name="a"):
+        path = tmp_path / f"{name}.safetensors"
+        if not path.exists():
+            save_file({"w": torch.ones(4)}, path)
+        checkpoint = open_checkpoint(path)
+        checkpoints.append(checkpoint)
+        return Session(
+            checkpoint, named_states=kept_recipes.load_states(checkpoint, tmp_path / "states")
+        )
+
+    yield open_one
+    for checkpoint in checkpoints:
+        checkpoint.close()
+
+
+@pytest.fixture
+def name(tmp_path):
+    """Return a function that names a recipe in a session, and saves the named states."""
+
+    def give(session, name, recipe):
+        session.history = session.history.act("", recipe)
+        session.name_state(name)
+        kept_recipes.keep_states(session, tmp_path / "states")
+
+    return give
+
+
+def test_named_states_are_restored_for_their_own_checkpoint_only(opened, name):
+    name(opened(), "half", HALF)
+    assert {key: one.steps for key, one in opened().named_states.items()} == {"half": HALF.steps}
+    assert opened("b").named_states == {}
+
+
+def test_changes_by_another_window_are_kept(opened, name, tmp_path):
+    name(opened(), "gone", HALF)
+    one, other = opened(), opened()
+    name(one, "half", HALF)
+    other.forget_state("gone")
+    name(other, "all", ALL)
+    assert set(opened().named_states) == {"half", "all"}
+    name(one, "half", ALL)
+    assert opened().named_states["half"].steps == ALL.steps
+
+
+def test_an_unreadable_state_is_kept_until_it_is_readable(opened, name, tmp_path, caplog):
+    session = opened()
+    name(session, "half", HALF)
+    [file] = (tmp_path / "states").glob("*.json")
+    text = file.read_text()
+    file.write_text(text.replace("l1_unstructured", "of_a_plug_in"))
+    again = opened()
+    assert again.named_states == {}
+    assert "cannot be read" in caplog.text
+    name(again, "all", ALL)
+    file.write_text(file.read_text().replace("of_a_plug_in", "l1_unstructured"))
+    assert set(opened().named_states) == {"half", "all"}
+
+
+def test_damaged_and_unwritable_files_are_no_errors(opened, name, tmp_path, caplog):
+    session = opened()
+    name(session, "half", HALF)
+    [file] = (tmp_path / "states").glob("*.json")
+    file.write_text("{")
+    assert opened().named_states == {}
+    shutil.rmtree(file.parent)
+    file.parent.write_text("no folder")
+    name(session, "all", ALL)
+    assert "was not written" in caplog.text
+    assert set(session.named_states) == {"half", "all"}
+    file.parent.unlink()
+    kept_recipes.keep_states(session, file.parent)
+    assert set(opened().named_states) == {"all"}  # the file of the other state was deleted above
+
+
+def test_a_file_with_a_non_unicode_name_has_named_states(opened, name):
+    name(opened("a\udcff"), "half", HALF)
+    assert set(opened("a\udcff").named_states) == {"half"}
+
+
+def test_naming_a_state_in_a_deleted_working_folder_logs_one_line(
+    tmp_path, monkeypatch, caplog, delete_working_folder
+):
+    monkeypatch.chdir(tmp_path)
+    save_file({"w": torch.ones(4)}, "a.safetensors")
+    with open_checkpoint("a.safetensors") as checkpoint:
+        delete_working_folder()
+        assert kept_recipes.load_states(checkpoint, tmp_path / "states") == {}
+        session = Session(checkpoint)
+        session.name_state("now")
+        caplog.clear()
+        kept_recipes.keep_states(session, tmp_path / "states")
+    assert len(caplog.records) == 1

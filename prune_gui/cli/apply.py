@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prune_gui.checkpoint.remote.locations import is_url, location
 from prune_gui.cli.arguments import (
     as_bytes,
     as_json,
@@ -34,6 +33,7 @@ from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, pr
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import merged
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 @as_json
 def apply(
     recipe: Path,
-    checkpoint: Path,
+    checkpoint: Location,
     out: str,
     state: str | None,
     own: Sequence[Path],
@@ -136,7 +136,7 @@ def _loaded(recipe: Path) -> Recipe:
 
 def prune_and_save(
     recipe: Recipe,
-    checkpoint: Path,
+    checkpoint: Location,
     outputs: Mapping[str, OutputOptions],
     *,
     as_json: bool,
@@ -160,7 +160,7 @@ def prune_and_save(
         for out, options in outputs.items():
             target = OutputPath.of(opened, out, options)
             if loader_script(resolution, target, options):
-                loaders.append(location(loader_path(target)))
+                loaders.append(str(Location.at(loader_path(target))))
             entries = [part.entry for part in parts_to_write(resolution, options)]
             notes[out] = contents_note(resolution, target, options.form, entries, options)
         if as_json:
@@ -183,7 +183,7 @@ def prune_and_save(
 
 def _remove_interrupted(outputs: Iterable[str]) -> None:
     """Remove what killed processes uploaded, and say so, if there are remote outputs."""
-    if any(map(is_url, outputs)):
+    if any(Location.of(out).url is not None for out in outputs):
         from prune_gui.checkpoint.remote.destination import remove_interrupted  # optional
 
         for url in remove_interrupted():
@@ -192,10 +192,10 @@ def _remove_interrupted(outputs: Iterable[str]) -> None:
 
 def _size_on_disk(out: str) -> int:
     """Return the size of a file, or of all files in a folder, in bytes."""
-    if is_url(out):
+    if (url := Location.of(out).url) is not None:
         from prune_gui.checkpoint.remote.stores import stored_nbytes
 
-        return stored_nbytes(out)
+        return stored_nbytes(url)
     path = Path(out)
     files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
@@ -206,7 +206,7 @@ def _result_json(
 ) -> dict[str, object]:
     pruned, total = resolution.total
     return {
-        "checkpoint": resolution.checkpoint.location,
+        "checkpoint": str(resolution.checkpoint.location),
         "warnings": list(resolution.checkpoint.warnings),
         "files": [
             {"path": out, "form": options.form, "bytes": _size_on_disk(out), "note": notes[out]}
@@ -288,7 +288,7 @@ def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[i
 def part(
     number: tuple[int, int],
     recipe: Path,
-    checkpoint: Path,
+    checkpoint: Location,
     out: str,
     work: Path,
     state: str | None,
@@ -314,10 +314,10 @@ def part(
             parts=number[1],
             recipe=load_recipe(recipe).to_yaml(),
             folder=str(recipe.absolute().parent),
-            checkpoint=opened.url or str(checkpoint.absolute()),
+            checkpoint=opened.url or str(checkpoint.path.absolute()),
             digest=opened.files_digest().hex(),
             state=state,
-            out=out if is_url(out) else str(Path(out).absolute()),
+            out=Location.of(out).url or str(Path(out).absolute()),
             options=OutputOptions(**options),
         )
     work.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ from prune_gui.cli.printing import (
     print_line,
 )
 from prune_gui.errors import EvaluationError, one_line
+from prune_gui.location import Location
 from prune_gui.number_formats import short_bytes
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def failures(trials: Sequence[Trial]) -> Iterator[str]:
 @as_json
 def evaluate(
     evaluator: Evaluator,
-    checkpoint: Path,
+    checkpoint: Location,
     recipe: Path | None,
     split: str,
     state: str | None,
@@ -279,7 +280,7 @@ def evaluate(
 
 
 def _json(
-    evaluator: Evaluator, result: Evaluation, checkpoint: Path, recipe: Path | None
+    evaluator: Evaluator, result: Evaluation, checkpoint: Location, recipe: Path | None
 ) -> dict[str, object]:
     from prune_gui.evaluation.metrics import json_number
 
@@ -299,7 +300,7 @@ def _json(
     }
 
 
-def _lines(result: Evaluation, checkpoint: Path) -> Iterator[str]:
+def _lines(result: Evaluation, checkpoint: Location) -> Iterator[str]:
     from prune_gui.evaluation.metrics import number_text
 
     yield f"{checkpoint}: {result.pruned:,} of {result.total:,} pruned ({result.sparsity:.1%})"
@@ -345,7 +346,7 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
 @as_json
 def scan(
     evaluator: Evaluator,
-    checkpoint: Path,
+    checkpoint: Location,
     amounts: tuple[float, ...],
     targets: tuple[str, ...],
     depth: int | None,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.remote.locations import local_folder
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
@@ -301,4 +300,4 @@ def start_folder(session: Session | None) -> Path:
     """
     if session is None or is_shipped(session.checkpoint.path):
         return Path.home()
-    return local_folder(session.checkpoint.path)
+    return session.checkpoint.location.own_folder

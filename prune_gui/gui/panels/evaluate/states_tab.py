@@ -25,11 +25,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
-
-if TYPE_CHECKING:
-    from prune_gui.engine import Job
-    from prune_gui.tables import Table
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 if TYPE_CHECKING:
     from prune_gui.engine import Job
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
     from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.session import Session
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 EXPLANATION: Final = deferred(
     "The value of the file, of the stack as it is now, and of each state that you name in the "

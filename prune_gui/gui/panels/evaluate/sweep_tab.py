@@ -42,12 +42,12 @@ from prune_gui.recipe.amounts import has_amount, parse_amounts
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.tables import Column, record_column, table_of
+from prune_gui.table import Column, record_column, table_of
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
     from prune_gui.gui.export.exporter import Exporter
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 DEFAULT_AMOUNTS: Final = "50% to 90% by 10%"
 DEFAULT_TARGETS: Final = "!dims<2"

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 MIN_COLUMN_WIDTH_PX: Final = 40
 MIN_NAME_WIDTH_PX: Final = 60

@@ -23,7 +23,7 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, tr
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 VISIBLE_ROWS: Final = 3
 """Number of steps that are visible at once; more are scrolled."""

@@ -17,8 +17,8 @@ from prune_gui.cli.compact import compact
 from prune_gui.cli.diff import diff
 from prune_gui.cli.evaluate import evaluate, scan
 from prune_gui.cli.inspect import inspect
+from prune_gui.cli.launching import demo, install_desktop, open_window, uninstall_desktop
 from prune_gui.cli.methods import methods, record
-from prune_gui.cli.opening import demo, install_desktop, open_window, uninstall_desktop
 from prune_gui.cli.printing import Interrupted
 from prune_gui.cli.recipe_search import search
 from prune_gui.cli.report import report

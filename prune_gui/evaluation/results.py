@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.evaluation.portfolio import PORTFOLIO, Ranking
+from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
 from prune_gui.language import deferred
 from prune_gui.recipe import Recipe, Step
 from prune_gui.recipe.amounts import Amount, with_amount
@@ -84,7 +84,7 @@ def rankings(targets: Sequence[str], *, alone: bool) -> Iterator[SweptStep]:
         yield SweptStep(ranking.name, partial(_ranked, ranking, tuple(targets)), alone=alone)
 
 
-def _ranked(ranking: Ranking, targets: Sequence[str], amount: Amount) -> Step:
+def _ranked(ranking: NamedRanking, targets: Sequence[str], amount: Amount) -> Step:
     from prune_gui.evaluation.trials import step_of  # slow to import
 
     return step_of(ranking.step(targets, float(amount)))

@@ -16,15 +16,13 @@ from prune_gui.evaluation.spec import CHECKPOINT, FOLDER, OUTPUT, SPLIT, Evaluat
 from prune_gui.isolated.messages import ask
 from prune_gui.isolated.watching import (
     CONNECTION,
-    Limits,
     ProcessTree,
-    ShowStatus,
+    Watch,
     end_message,
     last_line,
     log_lines,
 )
 from prune_gui.language import deferred, tr
-from prune_gui.monitor import Monitor
 from prune_gui.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -65,9 +63,7 @@ class FunctionProcess:
         self,
         spec: EvaluatorSpec,
         resolution: Resolution,
-        limits: Limits,
-        monitor: Monitor,
-        show: ShowStatus | None,
+        watch: Watch,
     ) -> None:
         from prune_gui.evaluation.handover import handover_folder  # torch: slow to import
 
@@ -80,7 +76,7 @@ class FunctionProcess:
             stack.callback(self._tree.end)
             load = {"path": str(spec.path), "source": spec.source.decode("latin-1")}
             request = {"do": "load", "function": spec.function, **load}
-            described = self._ask(request, limits, monitor, show)
+            described = self._ask(request, watch)
             self._stack = stack.pop_all()
         self.takes = spec.pass_as or described.get("takes")
         self.takes_split = described.get("split") is True
@@ -89,9 +85,7 @@ class FunctionProcess:
         self,
         resolution: Resolution,
         split: str,
-        limits: Limits,
-        monitor: Monitor,
-        show: ShowStatus | None,
+        watch: Watch,
     ) -> tuple[dict[str, float], int]:
         """Call the function on a pruned checkpoint; return the metrics and peak memory in bytes."""
         from prune_gui.checkpoint.write.temp_files import remove
@@ -100,11 +94,11 @@ class FunctionProcess:
         request = {"do": "evaluate", "split": split if self.takes_split else None, "path": None}
         try:
             if self.takes == "path":
-                path = write_checkpoint_in(self._folder, resolution, monitor)
-                reply = self._ask({**request, "path": str(path)}, limits, monitor, show)
+                path = write_checkpoint_in(self._folder, resolution, watch.monitor)
+                reply = self._ask({**request, "path": str(path)}, watch)
             else:
-                with tensors_file(resolution, monitor) as descriptor:
-                    reply = self._ask(request, limits, monitor, show, descriptor)
+                with tensors_file(resolution, watch.monitor) as descriptor:
+                    reply = self._ask(request, watch, descriptor)
         except (ReportedError, CheckpointError):
             raise
         except BaseException:  # the process may be busy, or in an unknown state
@@ -130,13 +124,11 @@ class FunctionProcess:
     def _ask(
         self,
         request: dict[str, Any],
-        limits: Limits,
-        monitor: Monitor,
-        show: ShowStatus | None,
+        watch: Watch,
         *descriptors: int,
     ) -> dict[str, Any]:
         """Send a request, and return the reply; an error leaves the process in an unknown state."""
-        wait = self._tree.watch(limits, monitor, show)
+        wait = self._tree.watch(watch)
 
         def check() -> None:
             if not wait() and self._tree.has_ended:  # a child process may hold the connection open
@@ -203,15 +195,13 @@ def run_command(
     spec: EvaluatorSpec,
     resolution: Resolution,
     split: str,
-    limits: Limits,
-    monitor: Monitor,
-    show: ShowStatus | None,
+    watch: Watch,
 ) -> tuple[dict[str, float], int]:
     """Run a command on a pruned checkpoint; return its metrics and its peak memory in bytes."""
     from prune_gui.evaluation.handover import handover_folder, write_checkpoint_in  # torch: slow
 
     with handover_folder(resolution) as folder:
-        path = write_checkpoint_in(folder, resolution, monitor)
+        path = write_checkpoint_in(folder, resolution, watch.monitor)
         output = folder / "output"
         values = {
             CHECKPOINT: str(path),
@@ -221,7 +211,7 @@ def run_command(
         }
         tree = ProcessTree([_filled(word, values) for word in spec.argv], remove=folder)
         try:
-            wait = tree.watch(limits, monitor, show)
+            wait = tree.watch(watch)
             while not wait():
                 pass
         finally:

@@ -14,7 +14,7 @@ from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import FINAL, Evaluator
 from prune_gui.evaluation.metrics import number_text
-from prune_gui.evaluation.portfolio import PORTFOLIO, Ranking
+from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
 from prune_gui.evaluation.trials import TARGETS, ShowTrial, Trial, Trials
 from prune_gui.evaluation.tuning import Tuning, require_optuna
 from prune_gui.isolated.watching import ShowStatus
@@ -59,7 +59,7 @@ class Search:
         *,
         targets: Sequence[str] = TARGETS,
         recipe: Recipe | None = None,
-        portfolio: Sequence[Ranking] = PORTFOLIO,
+        portfolio: Sequence[NamedRanking] = PORTFOLIO,
         trials: int = 0,
         storage: Path | None = None,
         cancel: CancelFlag | None = None,
@@ -146,18 +146,18 @@ class Search:
                         level, first = level + 1, numbers
                         break
 
-    def _best_ranking(self) -> Ranking:
+    def _best_ranking(self) -> NamedRanking:
         """Return the ranking of the best trial; the first ranking if there is none."""
         label = None if self.best is None else self.best.label
         named = (ranking for ranking in self._portfolio if ranking.name == label)
         return next(named, self._portfolio[0])
 
-    def _bisect(self, low: int, rankings: list[Ranking]) -> tuple[int, list[Ranking]]:
+    def _bisect(self, low: int, rankings: list[NamedRanking]) -> tuple[int, list[NamedRanking]]:
         """Return the highest amount that holds, times STEPS, and the rankings that were kept."""
         high = STEPS
         while high - low > 1:
             middle = (low + high) // 2
-            tried: list[tuple[Ranking, Trial]] = []
+            tried: list[tuple[NamedRanking, Trial]] = []
             for ranking in rankings:
                 trial = self._try(ranking, middle / STEPS)
                 tried.append((ranking, trial))
@@ -198,7 +198,7 @@ class Search:
             final_dense,
         )
 
-    def _try(self, ranking: Ranking, amount: float) -> Trial:
+    def _try(self, ranking: NamedRanking, amount: float) -> Trial:
         step = ranking.step(self._targets, amount)
         return self._record(self._run.try_steps(ranking.name, amount, step))
 
@@ -208,11 +208,11 @@ class Search:
             self._show_trial(trial)
         return trial
 
-    def _finalists(self, tried: Sequence[tuple[Ranking, Trial]]) -> list[Ranking]:
+    def _finalists(self, tried: Sequence[tuple[NamedRanking, Trial]]) -> list[NamedRanking]:
         """Return the rankings with the best values, best first; of equal ones, the first."""
         sign = -1 if self._run.higher_is_better else 1
 
-        def place(pair: tuple[Ranking, Trial]) -> float:
+        def place(pair: tuple[NamedRanking, Trial]) -> float:
             value = pair[1].value
             return math.inf if math.isnan(value) else sign * value
 
@@ -260,7 +260,7 @@ def search(
     amount: float | None = None,
     targets: Sequence[str] = TARGETS,
     recipe: Recipe | None = None,
-    portfolio: Sequence[Ranking] = PORTFOLIO,
+    portfolio: Sequence[NamedRanking] = PORTFOLIO,
     trials: int = 0,
     storage: Path | None = None,
     cancel: CancelFlag | None = None,

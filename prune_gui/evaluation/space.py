@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.architecture.blocks import natural_key
-from prune_gui.evaluation.portfolio import Ranking
+from prune_gui.evaluation.portfolio import NamedRanking
 from prune_gui.evaluation.trials import names_by_group
 from prune_gui.pruning.decisions.base import max_prunable
 from prune_gui.recipe.patterns import patterns_for
@@ -57,7 +57,7 @@ class TuningSpace:
         origin: the numbers that give what the ranking itself prunes, rounded.
     """
 
-    def __init__(self, ranking: Ranking, resolution: Resolution, amount: float) -> None:
+    def __init__(self, ranking: NamedRanking, resolution: Resolution, amount: float) -> None:
         self._ranking = ranking
         method = resolution.recipe.steps[-1].method
         self._ranks_elements = method.unit == "entry" and method.ranking_scope == "global"

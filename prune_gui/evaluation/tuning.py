@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.evaluator import Evaluator
-from prune_gui.evaluation.portfolio import Ranking
+from prune_gui.evaluation.portfolio import NamedRanking
 from prune_gui.evaluation.space import DECIMALS, Interval, TuningSpace
 from prune_gui.evaluation.trials import Trial, Trials, step_of
 from prune_gui.language import tr
@@ -39,7 +39,11 @@ class Tuning:
         self._storage = storage
 
     def trials(
-        self, ranking: Ranking, amount: float, limit: int, first: Mapping[str, float] | None = None
+        self,
+        ranking: NamedRanking,
+        amount: float,
+        limit: int,
+        first: Mapping[str, float] | None = None,
     ) -> Generator[tuple[Trial, dict[str, float]], None, None]:
         """Yield trials at a sparsity in [0, 1], with their numbers (see `TuningSpace`).
 

@@ -57,6 +57,15 @@ class Limits:
     memory: int
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What one evaluation may take, what cancels it, and what is called with its status."""
+
+    limits: Limits
+    monitor: Monitor
+    show: ShowStatus | None
+
+
 class MemoryLimitError(EvaluationError):
     """The processes of an evaluator took more memory than they may."""
 
@@ -133,9 +142,7 @@ class ProcessTree:
             os.close(output_end)
             os.close(errors_end)
 
-    def watch(
-        self, limits: Limits, monitor: Monitor, show: ShowStatus | None
-    ) -> Callable[[], bool]:
+    def watch(self, watch: Watch) -> Callable[[], bool]:
         """Begin to watch one evaluation; return a function that waits a moment.
 
         The function returns whether the connection can be read; without one, whether the command
@@ -146,22 +153,22 @@ class ProcessTree:
         def wait_and_check() -> bool:
             nonlocal measured
             is_ready = self.wait()
-            monitor.advance()
+            watch.monitor.advance()
             now = time.monotonic()
-            if now - began > limits.seconds:
+            if now - began > watch.limits.seconds:
                 raise EvaluationError(
                     tr(
                         "The evaluator took longer than {seconds:,} s and was ended. Raise its "
                         "time limit (--timeout), or evaluate on less data.",
-                        seconds=round(limits.seconds),
+                        seconds=round(watch.limits.seconds),
                     )
                 )
             if now - measured > MEMORY_INTERVAL_S:
                 measured = now
                 used = self.memory()
-                if show is not None and used:  # nothing: the command has just ended
-                    show(Status(now - began, used))
-                _check_memory(used, limits.memory)
+                if watch.show is not None and used:  # nothing: the command has just ended
+                    watch.show(Status(now - began, used))
+                _check_memory(used, watch.limits.memory)
             return is_ready
 
         self._peak = 0

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from prune_gui import Recipe, export, open_checkpoint, resolve, scan, search
 from prune_gui.errors import Cancelled, EvaluationError, RecipeError
-from prune_gui.evaluation import PORTFOLIO, Evaluator, Ranking, Search
-from prune_gui.evaluation.portfolio import Ranking as PortfolioRanking
+from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
+from prune_gui.evaluation.portfolio import NamedRanking as PortfolioRanking
 from prune_gui.evaluation.trials import groups_of
 
 ENERGY = """
@@ -170,8 +170,8 @@ def test_what_was_found_before_a_cancel_can_be_read(network):
 
 def test_another_portfolio_and_base_recipe_are_used(network):
     base = Recipe.from_yaml('steps: [{method: threshold, targets: ["b.weight"], value: 0.001}]')
-    random = Ranking("random", {"method": "random_unstructured", "seed": 3})
-    assert Ranking is PortfolioRanking
+    random = NamedRanking("random", {"method": "random_unstructured", "seed": 3})
+    assert NamedRanking is PortfolioRanking
     result = search(
         FakeEvaluator(cliff()), network, amount=0.5, portfolio=[random], recipe=base,
         targets=["c.*"],

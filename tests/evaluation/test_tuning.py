@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from prune_gui import Recipe, open_checkpoint, resolve, search
 from prune_gui.errors import Cancelled, EvaluationError
-from prune_gui.evaluation import PORTFOLIO, Evaluator, Ranking, Search
+from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
 from prune_gui.evaluation.space import MAX_GROUPS, Room, TuningSpace, allocated
 from prune_gui.evaluation.trials import step_of
 from prune_gui.monitor import Monitor
@@ -157,7 +157,7 @@ def test_the_origin_of_the_trials_prunes_what_the_ranking_prunes(network, rankin
 
 
 def test_a_ranking_with_limits_of_its_own_is_an_origin(network, database):
-    own = Ranking("own", {"method": "balanced", "row_power": 1 / 3, "max_sparsity": 0.755})
+    own = NamedRanking("own", {"method": "balanced", "row_power": 1 / 3, "max_sparsity": 0.755})
     result = search(InProcess(database), network, amount=0.7, portfolio=[own], trials=1)
     assert len(result.trials) == 2
     assert not result.trials[1].error

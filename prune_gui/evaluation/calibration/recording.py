@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedParameter
 
 from prune_gui.errors import RecordingError
-from prune_gui.evaluation.calibration.layers import (
+from prune_gui.evaluation.calibration.layer_inputs import (
     RUNNING_MEAN,
     RUNNING_VAR,
     InputChannels,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from prune_gui.checkpoint.parameters import MASK_SUFFIX
 from prune_gui.errors import RecordingError
-from prune_gui.evaluation.calibration.layers import (
+from prune_gui.evaluation.calibration.layer_inputs import (
     has_rows,
     is_transposed_linear,
     parameter_names,

@@ -21,7 +21,7 @@ from prune_gui.checkpoint import TensorWriter, open_checkpoint
 from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.writing import write_checkpoint
 from prune_gui.errors import CheckpointError, RecordingError
-from prune_gui.evaluation.calibration.layers import InputChannels
+from prune_gui.evaluation.calibration.layer_inputs import InputChannels
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY

@@ -223,7 +223,7 @@ def test_ria_adds_the_shares_of_row_and_column(layer, tmp_path):
 def test_second_moments_give_the_squared_norm_of_the_output(
     layer, shape, chunk, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("prune_gui.evaluation.calibration.layers.MAX_ELEMENTS", chunk)
+    monkeypatch.setattr("prune_gui.evaluation.calibration.layer_inputs.MAX_ELEMENTS", chunk)
     x = torch.randn(shape)
     layer.bias.data.zero_()
     h = recorded(layer, "second_moments", lambda: layer(x), tmp_path)["weight"]

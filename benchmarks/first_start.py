@@ -71,7 +71,7 @@ def painted():
     timer.start()
 {SHOW}
 """
-COMPILE: Final = "from prune_gui.worker.compilation_process import main; main()"
+COMPILE: Final = "from prune_gui.worker.warm_up import main; main()"
 
 
 def copy(source: Path, target: Path) -> None:

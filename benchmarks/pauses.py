@@ -18,12 +18,12 @@ import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from window import Accept, PauseMeter, always, is_resolved, opened_window, wait
 
+from prune_gui.engine import Dropped, Event
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Session
-from prune_gui.worker import Dropped, Event
 from prune_gui.worker.jobs import Draft
 
 TENSORS = 24

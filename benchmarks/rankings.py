@@ -26,8 +26,8 @@ from measuring import replace_marked
 
 from prune_gui import Evaluator, PruneGuiError, Recipe, open_checkpoint, search
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.evaluation import PORTFOLIO, Ranking, Trial
-from prune_gui.evaluation.scan import TARGETS
+from prune_gui.evaluation import PORTFOLIO, NamedRanking, Trial
+from prune_gui.evaluation.trials import TARGETS
 
 HERE = Path(__file__).parent
 DEMO = HERE.parent / "resources" / "demo"
@@ -35,7 +35,7 @@ AMOUNTS = (0.5, 0.6, 0.7, 0.8)
 SEARCHED = 0.7
 HELD = 0.99
 """Share of the dense value that a search for the most sparsity holds."""
-COLUMNS = (*PORTFOLIO, Ranking("balanced, row", {"method": "balanced", "over": "row"}))
+COLUMNS = (*PORTFOLIO, NamedRanking("balanced, row", {"method": "balanced", "over": "row"}))
 RIVALS = [ranking for ranking in PORTFOLIO if ranking.name in ("global L1", "uniform L1")]
 
 
@@ -128,7 +128,7 @@ def searched(
 ) -> Iterator[str]:
     """Yield the cells of a row of the table of searches."""
     yield model.name
-    rankings: list[Sequence[Ranking]] = [*([ranking] for ranking in RIVALS), PORTFOLIO]
+    rankings: list[Sequence[NamedRanking]] = [*([ranking] for ranking in RIVALS), PORTFOLIO]
     values = [_best(evaluator, checkpoint, model, each, amount=SEARCHED).value for each in rankings]
     if trials:
         best = _best(evaluator, checkpoint, model, PORTFOLIO, amount=SEARCHED, trials=trials)
@@ -142,7 +142,7 @@ def _best(
     evaluator: Evaluator,
     checkpoint: Checkpoint,
     model: Model,
-    rankings: Sequence[Ranking],
+    rankings: Sequence[NamedRanking],
     *,
     amount: float | None = None,
     at_least: float | None = None,

@@ -83,7 +83,7 @@ IDLE: Final = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from window import SETTLE_MS, PauseMeter
-from prune_gui.worker import Job
+from prune_gui.engine import Job
 {HOOK}
 def painted():
     pause_meter, [window] = PauseMeter(), windows

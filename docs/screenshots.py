@@ -236,7 +236,7 @@ def audit(window: MainWindow, folder: Path) -> QWidget:
 
 def compare(window: MainWindow, _: Path) -> QWidget:
     """Show the difference between two named states."""
-    from prune_gui.session.compared_side import NamedState
+    from prune_gui.session.subjects import NamedState
 
     open_demo(window)
     for name, each in {
@@ -267,7 +267,7 @@ def sweep(window: MainWindow, folder: Path) -> QWidget:
     from views import until_idle
     from window import wait_for
 
-    from prune_gui.session.evaluations.choice import EvaluatorChoice
+    from prune_gui.evaluation.choice import EvaluatorChoice
 
     open_checkpoint(window, folder / "digits_cnn.safetensors")
     window.show_evaluated_sweep()

@@ -6,8 +6,8 @@ from .evaluation.calibration.recording import Recording as Recording
 from .evaluation.calibration.recording import record as record
 from .evaluation.calibration.sequential_refit import refit as refit
 from .evaluation.evaluator import Evaluator as Evaluator
-from .evaluation.scan import scan as scan
 from .evaluation.search import search as search
+from .evaluation.trials import scan as scan
 from .pruning.plugins.loading import load_methods as load_methods
 from .recipe.exporting import export as export
 from .recipe.recipe import Recipe as Recipe

@@ -141,7 +141,7 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     import psutil
 
     from prune_gui.pruning import methods
-    from prune_gui.pruning.plugins import launcher, loading
+    from prune_gui.pruning.plugins import loading, plugin_process
 
     def write(source: str, name: str = "own.py") -> Path:
         path = tmp_path / name
@@ -152,13 +152,13 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield write
     methods._methods.clear()
     methods._methods.update(before)
-    if launcher._server is not None and launcher._server.is_alive:
-        server = psutil.Process(launcher._server._process.pid)
+    supervisor = plugin_process._supervisor
+    if supervisor is not None and supervisor.is_alive:
+        guards = psutil.Process(supervisor.pid)
         deadline = time.monotonic() + 5 * GRACE_S
         while True:
             loading.end_idle()  # a worker process may have finished
-            # A zombie has ended; the server reaps it when it forks the next process.
-            children = server.children(recursive=True)
+            children = guards.children(recursive=True)
             running = [process for process in children if not _has_ended(process)]
             if not running:
                 break

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
-import click
 import pytest
 import torch
+from command_line import prune_gui
 from safetensors.torch import load_file, save_file
 
-from prune_gui.cli.options import as_bytes
 from prune_gui.pruning.methods import METHODS
-from prune_gui.resources import resource
 
 RECIPE = 'steps: [{method: l1_unstructured, targets: ["*.weight"], amount: 0.5, scope: global}]\n'
-
-
-def prune_gui(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=100, **options,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -144,22 +133,6 @@ def test_apply_writes_shards_and_prunes_sharded_checkpoints(demo_checkpoint, rec
     assert all(torch.equal(written[key], expected[key]) for key in expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("500MB", 500_000_000), ("5GB", 5_000_000_000), ("2GiB", 2 << 30), ("1.5kb", 1500), ("7B", 7)],
-)
-def test_shard_sizes_are_parsed_with_their_units(text, size):
-    assert as_bytes(None, None, text) == size
-
-
-@pytest.mark.parametrize(
-    "text", ["", "5", "GB", "-5GB", "5 parsecs", "0MB", "1e9B", "٣GB", "9" * 99]
-)
-def test_an_invalid_size_is_wrong_usage(text):
-    with pytest.raises(click.BadParameter, match="is not a size"):
-        as_bytes(None, None, text)
-
-
 @pytest.mark.slow
 def test_inspect_describes_a_folder_of_shards(demo_checkpoint, recipe, tmp_path):
     split = tmp_path / "split"
@@ -199,6 +172,13 @@ def test_methods_lists_every_method_with_its_parameters():
         (["apply", "{recipe}", "{demo}", "-o", "{recipe}"], 1, "recipe.yaml"),
         (["apply", "{recipe}", "{demo}", "-o", "/nowhere/out.safetensors"], 1, "/nowhere"),
         (["inspect", "nowhere.pt"], 1, "nowhere.pt"),
+        (["diff", "{demo}", "nowhere.pt"], 1, "nowhere.pt"),
+        (["diff", "{demo}", "{recipe}"], 1, "recipe.yaml"),
+        (["diff", "{demo}"], 2, "B"),
+        (["report", "{demo}"], 2, "--out"),
+        (["report", "nowhere.pt", "-o", "{out}.html"], 1, "nowhere.pt"),
+        (["report", "{demo}", "-o", "/nowhere/r.html"], 1, "does not exist"),
+        (["verify"], 2, "FILE"),
     ],
 )
 def test_a_problem_is_one_line_on_standard_error(
@@ -213,25 +193,6 @@ def test_a_problem_is_one_line_on_standard_error(
     if code == 1:
         assert result.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is a signal on POSIX alone")
-def test_interrupting_leaves_no_file_and_exits_with_130(recipe, tmp_path):
-    save_file({"large.weight": torch.zeros(1 << 26)}, tmp_path / "large.safetensors")
-    before = sorted(tmp_path.iterdir())
-    arguments = ["apply", recipe, tmp_path / "large.safetensors", "-o", tmp_path / "o.safetensors"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while process.poll() is None and sorted(tmp_path.iterdir()) == before:
-        time.sleep(0.01)  # until it starts to write
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in stderr
-    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.slow
@@ -260,8 +221,3 @@ def test_importing_the_package_and_its_command_line_loads_neither_torch_nor_qt()
     assert "torch" not in loaded
     assert "numba" not in loaded
     assert "PySide6" not in loaded
-
-
-def test_the_shipped_demo_files_exist():
-    for name in ("digits_cnn.safetensors", "digits_cnn.yaml"):
-        assert resource("demo", name).is_file()

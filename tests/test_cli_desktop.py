@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from prune_gui.cli.options import file_or_url
+from prune_gui.cli.arguments import file_or_url
 
 
 def prune_gui(*arguments, **environment):

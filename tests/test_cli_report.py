@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
+from command_line import prune_gui
 from safetensors.torch import save_file
 
 RECIPE = """
@@ -17,13 +16,6 @@ steps:
   - {method: l1_unstructured, targets: ["*.weight"], amount: 0.5}
   - {method: ln_structured, targets: ["layer.1.weight"], amount: 1, n: 2, dim: 0}
 """
-
-
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -42,7 +34,7 @@ def pruned(dense):
     recipe = dense.with_name("recipe.yaml")
     recipe.write_text(RECIPE)
     out = dense.with_name("pruned.safetensors")
-    result = run("apply", recipe, dense, "-o", out)
+    result = prune_gui("apply", recipe, dense, "-o", out)
     assert result.returncode == 0, result.stderr
     return out
 
@@ -50,12 +42,12 @@ def pruned(dense):
 @pytest.mark.slow
 def test_a_page_is_written_once_and_names_no_folder(dense, tmp_path):
     out = tmp_path / "report.html"
-    result = run("report", dense, "-o", tmp_path / "report")
+    result = prune_gui("report", dense, "-o", tmp_path / "report")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-1] == f"Wrote {out} ({out.stat().st_size:,} bytes)"
     assert "dense.safetensors" in out.read_text()
     assert "secret-folder" not in out.read_text()
-    again = run("report", dense, "-o", out)
+    again = prune_gui("report", dense, "-o", out)
     assert (again.returncode, again.stdout) == (1, "")
     assert "already exists" in again.stderr
 
@@ -64,7 +56,7 @@ def test_a_page_is_written_once_and_names_no_folder(dense, tmp_path):
 def test_a_file_of_this_program_is_retraced_on_its_reference(dense, pruned, tmp_path):
     out, table = tmp_path / "report.html", tmp_path / "report.csv"
     arguments = ("report", pruned, "-o", out, "--csv", table, "--reference", dense, "--json")
-    result = run(*arguments, "--paths")
+    result = prune_gui(*arguments, "--paths")
     printed = json.loads(result.stdout)
     [file] = printed["files"]
     assert file["steps_repeated"]
@@ -73,7 +65,7 @@ def test_a_file_of_this_program_is_retraced_on_its_reference(dense, pruned, tmp_
     assert file["layers"][0]["zeros_by_step"] == {"1": 32}
     assert "secret-folder" in out.read_text()
     assert table.read_text().count("\n") == 4
-    without = run("report", pruned, "-o", out, "--overwrite", "--json")
+    without = prune_gui("report", pruned, "-o", out, "--overwrite", "--json")
     [file] = json.loads(without.stdout)["files"]
     assert (file["kept_energy"], file["steps_repeated"]) == (None, False)
     assert [step["pruned"] for step in file["steps"]] == [None, None]
@@ -81,7 +73,7 @@ def test_a_file_of_this_program_is_retraced_on_its_reference(dense, pruned, tmp_
 
 @pytest.mark.slow
 def test_files_are_compared_side_by_side(dense, pruned, tmp_path):
-    result = run("report", pruned, dense, "-o", tmp_path / "two.html", "--json")
+    result = prune_gui("report", pruned, dense, "-o", tmp_path / "two.html", "--json")
     printed = json.loads(result.stdout)
     [pair] = printed["pairs"]
     zeros = printed["files"][0]["zeros"]
@@ -98,21 +90,11 @@ def test_a_checkpoint_is_never_replaced_by_its_report(dense):
         (("-o", page, "--csv", page), "must end in one of .csv"),
         (("-o", page, "--csv", other), "it is a checkpoint or another binary file"),
     ):
-        result = run("report", other, *arguments, "--overwrite")
+        result = prune_gui("report", other, *arguments, "--overwrite")
         assert (result.returncode, result.stderr.count("\n")) == (1, 1)
         assert message in result.stderr
     assert other.read_bytes() == before
     assert [path.name for path in other.parent.iterdir()] == ["odd.csv"]
-
-
-@pytest.mark.slow
-def test_wrong_usage_and_unreadable_files_have_their_exit_codes(dense, tmp_path):
-    assert run("report", dense).returncode == 2
-    missing = run("report", tmp_path / "nowhere.pt", "-o", tmp_path / "r.html")
-    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
-    no_folder = run("report", dense, "-o", tmp_path / "none" / "r.html")
-    assert no_folder.returncode == 1
-    assert "does not exist" in no_folder.stderr
 
 
 @pytest.mark.slow
@@ -124,10 +106,10 @@ def test_a_recipe_that_cannot_be_repeated_is_reported_without_folders(dense, tmp
         "steps:\n  - {method: l1_unstructured, targets: [layer.0.weight], amount: 0.5, "
         f"importance: {scores}}}\n"
     )
-    assert run("apply", recipe, dense, "-o", out).returncode == 0
+    assert prune_gui("apply", recipe, dense, "-o", out).returncode == 0
     scores.unlink()
     page = tmp_path / "report.html"
-    result = run("report", out, "-o", page, "--reference", dense, "--json")
+    result = prune_gui("report", out, "-o", page, "--reference", dense, "--json")
     [file] = json.loads(result.stdout)["files"]
     assert not file["steps_repeated"]
     [warning] = file["warnings"]

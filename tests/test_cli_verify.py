@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
+from command_line import prune_gui
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.recipe import Recipe, export, resolve
-
-
-def verify(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "prune_gui", "verify", *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -37,7 +29,7 @@ def two_files(tmp_path):
 
 
 def test_a_damaged_tensor_is_named_and_the_exit_code_is_1(two_files, tmp_path):
-    result = verify(*two_files, tmp_path / "none.pt")
+    result = prune_gui("verify", *two_files, tmp_path / "none.pt")
     problem = f"{two_files[1]}: 'w': its values are not those that were saved."
     assert result.returncode == 1
     assert result.stderr == f"prune-gui: {problem} And 1 more.\n"
@@ -49,17 +41,13 @@ def test_a_damaged_tensor_is_named_and_the_exit_code_is_1(two_files, tmp_path):
 
 
 def test_an_intact_file_exits_with_0_and_json_is_one_object(two_files, tmp_path):
-    result = verify("--json", two_files[0])
+    result = prune_gui("verify", "--json", two_files[0])
     [good] = json.loads(result.stdout)["files"]
     assert (result.returncode, result.stderr) == (0, "")
     assert (good["sound"], good["problems"], good["compared"]) == (True, [], 2)
-    result = verify("--json", two_files[1], tmp_path / "none.pt")
+    result = prune_gui("verify", "--json", two_files[1], tmp_path / "none.pt")
     bad, none = json.loads(result.stdout)["files"]
     assert result.returncode == 1
     assert bad["problems"] == [{"name": "w", "text": "its values are not those that were saved"}]
     assert none["sound"] is False
     assert "does not exist" in none["error"]
-
-
-def test_a_call_without_a_file_is_wrong_usage():
-    assert verify().returncode == 2

@@ -21,8 +21,8 @@ from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 from upload_proxy import upload_proxy
 
-from prune_gui import cluster
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.cluster import dask_executor
 from prune_gui.errors import ClusterError
 from prune_gui.monitor import Progress
 from prune_gui.recipe import Recipe, export, resolve
@@ -198,7 +198,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_cluster_without_workers_is_an_error(sharded, three, client, monkeypatch, caplog):
-    monkeypatch.setattr(cluster, "NO_WORKERS_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(dask_executor, "NO_WORKERS_TIMEOUT_S", 1.0)
     stop = at_each_share(1, lambda: three.scale(0))
     with (
         open_checkpoint(sharded) as checkpoint,
@@ -208,7 +208,7 @@ def test_a_cluster_without_workers_is_an_error(sharded, three, client, monkeypat
 
 
 def test_a_killed_scheduler_is_an_error(sharded, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 3)
+    monkeypatch.setattr(dask_executor, "CONNECT_TIMEOUT_S", 3)
     address_file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     options = ["--host", "127.0.0.1", "--dashboard-address", ANY_PORT, "--port", "0"]
@@ -217,7 +217,7 @@ def test_a_killed_scheduler_is_an_error(sharded, tmp_path, monkeypatch, caplog):
         ending(dask, "scheduler", *options, *to_file) as scheduler,
         ending(dask, "worker", "--dashboard-address", ANY_PORT, *to_file),
         open_checkpoint(sharded) as checkpoint,
-        cluster.open_cluster(address_in(address_file)) as client,
+        dask_executor.open_cluster(address_in(address_file)) as client,
     ):
         client.wait_for_workers(1)
         kill = at_each_share(1, scheduler.kill)

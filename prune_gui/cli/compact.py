@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prune_gui.cli.apply import load_recipe, prune_and_save
-from prune_gui.cli.opening import opened_checkpoint
-from prune_gui.cli.options import (
+from prune_gui.cli.arguments import (
     as_json,
     checkpoint_file,
     copy_code,
     file,
     model_files,
     one_state,
+    opened_checkpoint,
     own_methods,
     own_table,
     target,

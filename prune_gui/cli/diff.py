@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from prune_gui.cli.clusters import on_cluster
-from prune_gui.cli.opening import opened_checkpoint
-from prune_gui.cli.options import (
+from prune_gui.cli.arguments import (
     as_json,
     checkpoint_file,
     cluster_address,
+    on_cluster,
+    opened_checkpoint,
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import one_line

@@ -12,11 +12,11 @@ import click
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import module_tree
 from prune_gui.checkpoint.roles import KINDS, counted
-from prune_gui.cli.clusters import on_cluster
-from prune_gui.cli.options import (
+from prune_gui.cli.arguments import (
     as_json,
     checkpoint_file,
     cluster_address,
+    on_cluster,
     one_state,
 )
 from prune_gui.cli.printing import (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
-from prune_gui.cli.options import as_json, own_methods, use_methods
+from prune_gui.cli.arguments import as_json, own_methods, use_methods
 from prune_gui.cli.printing import print_json, print_line
+from prune_gui.resources import resource
 
 
 @click.command()
@@ -42,3 +44,25 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
 
 def _first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
+
+
+EXAMPLES: Final = ("torch", "huggingface", "lightning")
+
+
+@click.command()
+@click.option(
+    "--example",
+    required=True,
+    is_flag=False,
+    flag_value=EXAMPLES[0],
+    type=click.Choice(EXAMPLES),
+    help="The library that runs the model; torch by default.",
+)
+def record(example: str) -> None:
+    """Print a script that records statistics of a model, to rank its weights by them.
+
+    Statistics come from the data and the loop of the user, so that no command can record them.
+    """
+    script = resource("calibration", f"record_{example}.py").read_text(encoding="utf-8")
+    for line in script.splitlines():
+        print_line(line)

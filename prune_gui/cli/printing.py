@@ -64,11 +64,7 @@ def print_json(value: object) -> None:
 
 
 class Interrupted(PruneGuiError):  # noqa: N818 - an outcome, not an error
-    """The program received a signal to end.
-
-    Attributes:
-        exit_code: of the program: 130 for Ctrl-C.
-    """
+    """The program received a signal to end."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(message)

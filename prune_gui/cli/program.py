@@ -12,21 +12,17 @@ from typing import Final, NoReturn
 
 import click
 
-from prune_gui.cli.apply import apply
+from prune_gui.cli.apply import apply, merge, part
 from prune_gui.cli.compact import compact
-from prune_gui.cli.desktop import install_desktop, uninstall_desktop
 from prune_gui.cli.diff import diff
-from prune_gui.cli.evaluate import evaluate
+from prune_gui.cli.evaluate import evaluate, scan
 from prune_gui.cli.inspect import inspect
-from prune_gui.cli.methods import methods
-from prune_gui.cli.part import merge, part
+from prune_gui.cli.launching import demo, install_desktop, open_window, uninstall_desktop
+from prune_gui.cli.methods import methods, record
 from prune_gui.cli.printing import Interrupted
-from prune_gui.cli.record import record
+from prune_gui.cli.recipe_search import search
 from prune_gui.cli.report import report
-from prune_gui.cli.scan import scan
-from prune_gui.cli.search import search
 from prune_gui.cli.verify import verify
-from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
 from prune_gui.pruning.kernels.numba_control import ignore_config_file

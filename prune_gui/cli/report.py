@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.clusters import on_cluster
-from prune_gui.cli.opening import opened_checkpoint
-from prune_gui.cli.options import (
+from prune_gui.cli.arguments import (
     as_json,
     checkpoint_file,
     cluster_address,
     file,
+    on_cluster,
     one_state,
+    opened_checkpoint,
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line
 from prune_gui.errors import one_line

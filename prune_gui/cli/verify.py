@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.options import as_json, checkpoint_file
+from prune_gui.cli.arguments import as_json, checkpoint_file
 from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_line
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.location import Location

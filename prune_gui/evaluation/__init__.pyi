@@ -2,8 +2,8 @@ from .cache import Database as Database
 from .cache import Evaluation as Evaluation
 from .evaluator import Evaluator as Evaluator
 from .portfolio import PORTFOLIO as PORTFOLIO
-from .portfolio import Ranking as Ranking
-from .scan import Scan as Scan
+from .portfolio import NamedRanking as NamedRanking
 from .search import Search as Search
 from .search import SearchResult as SearchResult
+from .trials import Scan as Scan
 from .trials import Trial as Trial

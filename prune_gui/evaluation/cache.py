@@ -42,12 +42,7 @@ class Evaluation:
     """What an evaluator returned for a checkpoint.
 
     Attributes:
-        metrics: the numbers by name.
-        seconds: how long the evaluation took.
         memory: peak resident memory of the processes of the evaluator, in bytes.
-        pruned: number of pruned elements in all prunable parameters.
-        total: number of elements in all prunable parameters.
-        cached: whether the result is that of an earlier run.
     """
 
     metrics: dict[str, float]

@@ -18,11 +18,10 @@ import psutil
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import CheckpointError, EvaluationError
 from prune_gui.evaluation.cache import Database, Evaluation
-from prune_gui.evaluation.command import run_command
-from prune_gui.evaluation.function import FunctionProcess
 from prune_gui.evaluation.metrics import chosen, is_higher_better
-from prune_gui.evaluation.process import Limits, MemoryLimitError, ShowStatus
+from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
+from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus, Watch
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.recipe.provenance import own_version
@@ -77,11 +76,6 @@ class Evaluator:
             working folder), the checkpoint and the recipe.
         database: the file of the stored results; None for that of the user.
 
-    Attributes:
-        spec: the command or function.
-        metric: see above.
-        cache: see above.
-        database: the stored results, and the consents of the user.
 
     Raises:
         EvaluationError: the text is no evaluator, or its file or interpreter does not exist.
@@ -221,13 +215,14 @@ class Evaluator:
     def _run(
         self, resolution: Resolution, split: str, monitor: Monitor, show: ShowStatus | None
     ) -> tuple[dict[str, float], int]:
+        watch = Watch(self._limits, monitor, show)
         if self.spec.kind == "command":
-            return run_command(self.spec, resolution, split, self._limits, monitor, show)
+            return run_command(self.spec, resolution, split, watch)
         if self._process is not None and self._process.has_ended:
             self.close()
         if self._process is None:
-            self._process = FunctionProcess(self.spec, resolution, self._limits, monitor, show)
-        return self._process.evaluate(resolution, split, self._limits, monitor, show)
+            self._process = FunctionProcess(self.spec, resolution, watch)
+        return self._process.evaluate(resolution, split, watch)
 
     def key(self, checkpoint: Checkpoint, recipe: Recipe, split: str, monitor: Monitor) -> str:
         """Return the key of a result: a digest of evaluator, checkpoint, recipe and split."""

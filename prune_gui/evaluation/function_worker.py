@@ -48,7 +48,7 @@ DTYPES = {
 }
 
 
-class Fault(Exception):  # noqa: N818 - reported to the program
+class FunctionFault(Exception):  # noqa: N818 - reported to the program
     """An error that is reported by a code, with fields for the message."""
 
 
@@ -65,7 +65,7 @@ def serve(connection: socket.socket) -> None:
             else:
                 assert function is not None
                 reply = {"value": call(function, request, descriptors)}
-        except Fault as fault:
+        except FunctionFault as fault:
             reply = {"fault": fault.args}
         except BaseException as error:  # noqa: BLE001 - raised by the code of the user
             traceback.print_exc()
@@ -118,7 +118,7 @@ def load(request: dict[str, Any]) -> Callable[..., object]:
             for key, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__
         ]
-        raise Fault("no_function", {"name": name, "names": ", ".join(names) or "-"})
+        raise FunctionFault("no_function", {"name": name, "names": ", ".join(names) or "-"})
     return function  # type: ignore[no-any-return]
 
 
@@ -130,7 +130,7 @@ def describe(function: Callable[..., object]) -> dict[str, Any]:
         return {"takes": "state_dict", "split": False}
     first = next(iter(parameters.values()), None)
     if first is None:
-        raise Fault("no_parameter", {})
+        raise FunctionFault("no_parameter", {})
     note = first.annotation
     annotation = note if isinstance(note, str) else getattr(note, "__name__", "")
     is_path = first.name in PATH_NAMES or first.name.endswith(("_path", "_file"))
@@ -163,7 +163,7 @@ def state_dict(descriptor: int) -> dict[str, Any]:
             continue
         dtype = getattr(torch, DTYPES.get(entry["dtype"], ""), None)
         if dtype is None:
-            raise Fault("no_dtype", {"name": name, "dtype": entry["dtype"]})
+            raise FunctionFault("no_dtype", {"name": name, "dtype": entry["dtype"]})
         first, last = entry["data_offsets"]
         if first == last:
             tensors[name] = torch.empty(entry["shape"], dtype=dtype)
@@ -181,15 +181,15 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any result of th
     if number is not None:
         return number
     if not isinstance(value, dict) or depth > MAX_DEPTH:
-        raise Fault("not_a_number", {"kind": type(value).__name__})
+        raise FunctionFault("not_a_number", {"kind": type(value).__name__})
     numbers = {}
     for key, each in value.items():
         try:
             numbers[str(key)] = plain(each, depth + 1)
-        except Fault:  # texts and lists beside the numbers are left out
+        except FunctionFault:  # texts and lists beside the numbers are left out
             continue
     if not numbers:
-        raise Fault("not_a_number", {"kind": "dict without numbers"})
+        raise FunctionFault("not_a_number", {"kind": "dict without numbers"})
     return numbers
 
 

@@ -21,6 +21,7 @@ from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import EvaluationError
+from prune_gui.isolated.processes import anonymous_file
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import parts_to_write, write
@@ -60,23 +61,10 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
     tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
     writers = keyed_writers(tensors, resolution.checkpoint)
     writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
-    with _anonymous_file(size_of(resolution)) as descriptor:
+    with anonymous_file(in_memory=_fits_in_memory(size_of(resolution))) as file:
         with monitor.in_charge():  # corrections are computed here
-            SAFETENSORS.write(Path(f"/dev/fd/{descriptor}"), writers, None, {}, monitor)
-        yield descriptor
-
-
-@contextmanager
-def _anonymous_file(nbytes: int) -> Iterator[int]:
-    if sys.platform == "linux" and _fits_in_memory(nbytes):
-        descriptor = os.memfd_create("prune-gui")
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.TemporaryFile() as file:
-            yield file.fileno()
+            SAFETENSORS.write(Path(f"/dev/fd/{file.fileno()}"), writers, None, {}, monitor)
+        yield file.fileno()
 
 
 @contextmanager

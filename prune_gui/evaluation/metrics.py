@@ -7,10 +7,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 from prune_gui.errors import EvaluationError, one_line
 from prune_gui.language import tr
+
+if TYPE_CHECKING:
+    from prune_gui.evaluation import Evaluation
+
 
 MAX_METRICS: Final = 1000
 MAX_NAME_LENGTH: Final = 100
@@ -173,3 +178,40 @@ def _listed(metrics: Metrics) -> str:
     names = list(metrics)
     more = f", ... ({len(names)})" if len(names) > MAX_LISTED else ""
     return ", ".join(names[:MAX_LISTED]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The number of an evaluation that counts."""
+
+    name: str | None = None
+    better: Literal["higher", "lower"] | None = None
+    shown_name: str | None = None
+
+    def name_in(self, evaluation: Evaluation) -> str:
+        """Return the name of the number that counts."""
+        try:
+            return chosen(evaluation.metrics, self.name)
+        except EvaluationError:
+            return self.name or next(iter(evaluation.metrics))
+
+    def title(self, evaluation: Evaluation) -> str:
+        """Return how the number that counts is called."""
+        return self.shown_name or self.name_in(evaluation)
+
+    def value(self, evaluation: Evaluation | None) -> float:
+        """Return the number that counts; NaN if there is none."""
+        if evaluation is None:
+            return math.nan
+        return evaluation.metrics.get(self.name_in(evaluation), math.nan)
+
+    def higher_is_better(self, evaluation: Evaluation) -> bool:
+        """Return whether higher values are better."""
+        if self.better is not None:
+            return self.better == "higher"
+        return is_higher_better(self.name_in(evaluation))
+
+
+def share_of(value: float, dense: float) -> float:
+    """Return a value as a share of the dense one; NaN if that is zero or not finite."""
+    return value / dense if dense and math.isfinite(dense) else math.nan

@@ -11,11 +11,10 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class NamedRanking:
     """A way to choose what is pruned at a sparsity.
 
     Attributes:
-        name: how it is called in tables.
         fields: the fields of the step, as in a recipe file, without targets and amount.
         tunable: fields that prune the same, of a method with more parameters; None: `fields`.
     """
@@ -29,29 +28,29 @@ class Ranking:
         fields = {"amount_of": "reach", **self.fields}
         return {**fields, "targets": list(targets), "amount": float(amount)}
 
-    def for_tuning(self) -> Ranking:
+    def for_tuning(self) -> NamedRanking:
         """Return the ranking with the fields that prune the same and have more parameters."""
-        return self if self.tunable is None else Ranking(self.name, self.tunable)
+        return self if self.tunable is None else NamedRanking(self.name, self.tunable)
 
 
 MAGNITUDE: Final = {"method": "balanced", "row_power": 0.0, "column_power": 0.0}
 """Ranks by |w|; its parameter `over` chooses the scope."""
 
-PORTFOLIO: Final[tuple[Ranking, ...]] = (
-    Ranking("balanced, LAMP", {"method": "balanced"}),
-    Ranking("balanced, global", {"method": "balanced", "over": "global"}),
-    Ranking("RIA, LAMP", {"method": "lamp", "score": "ria"}),
-    Ranking("RIA, global", {"method": "l1_unstructured", "scope": "global", "score": "ria"}),
-    Ranking(
+PORTFOLIO: Final[tuple[NamedRanking, ...]] = (
+    NamedRanking("balanced, LAMP", {"method": "balanced"}),
+    NamedRanking("balanced, global", {"method": "balanced", "over": "global"}),
+    NamedRanking("RIA, LAMP", {"method": "lamp", "score": "ria"}),
+    NamedRanking("RIA, global", {"method": "l1_unstructured", "scope": "global", "score": "ria"}),
+    NamedRanking(
         "global L1",
         {"method": "l1_unstructured", "scope": "global"},
         MAGNITUDE | {"over": "global"},
     ),
-    Ranking(
+    NamedRanking(
         "uniform L1", {"method": "l1_unstructured", "scope": "local"}, MAGNITUDE | {"over": "local"}
     ),
-    Ranking("LAMP", {"method": "lamp"}, MAGNITUDE | {"over": "lamp"}),
-    Ranking("ERK", {"method": "erk"}),
-    Ranking("balanced, local", {"method": "balanced", "over": "local"}),
+    NamedRanking("LAMP", {"method": "lamp"}, MAGNITUDE | {"over": "lamp"}),
+    NamedRanking("ERK", {"method": "erk"}),
+    NamedRanking("balanced, local", {"method": "balanced", "over": "local"}),
 )
 """In the order in which they are tried; of equally good ones, the first is chosen."""

@@ -14,12 +14,10 @@ from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import FINAL, Evaluator
 from prune_gui.evaluation.metrics import number_text
-from prune_gui.evaluation.portfolio import PORTFOLIO, Ranking
-from prune_gui.evaluation.process import ShowStatus
-from prune_gui.evaluation.scan import TARGETS
-from prune_gui.evaluation.study import require_optuna
-from prune_gui.evaluation.trials import ShowTrial, Trial, Trials
-from prune_gui.evaluation.tuning import Tuning
+from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
+from prune_gui.evaluation.trials import TARGETS, ShowTrial, Trial, Trials
+from prune_gui.evaluation.tuning import Tuning, require_optuna
+from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag
 from prune_gui.recipe.recipe import Recipe
@@ -36,10 +34,7 @@ class SearchResult:
 
     Attributes:
         recipe: the recipe that was found, an ordinary one; None if none holds the limit.
-        best: its trial.
-        trials: all trials, in the order in which they were made.
         dense: the result without the searched step, on the split "search".
-        limit: the value to hold; None in a search at a sparsity.
         final: the result of the recipe on the split "final"; that of `best` if the evaluator knows
             no splits.
         final_dense: the same without the searched step.
@@ -55,30 +50,7 @@ class SearchResult:
 
 
 class Search:
-    """A search, whose state can be read at any time.
-
-    Args:
-        evaluator: the evaluator.
-        checkpoint: the open checkpoint.
-        targets: patterns of the parameters to prune, see `select`.
-        recipe: steps to apply before.
-        portfolio: the rankings to compare.
-        trials: how many trials to make around the best ranking, with those of earlier runs; see
-            `Tuning`.
-        storage: the SQLite file of these trials; None: beside the stored results.
-        cancel: for example a `threading.Event`.
-        show: called about twice a second with time and memory.
-        show_trial: called after each trial.
-
-    Attributes:
-        trials: the trials so far.
-        best: the best of them; None if there is none.
-        limit: the value to hold; None in a search at a sparsity.
-
-    Raises:
-        EvaluationError: the checkpoint cannot be evaluated without the step, or no single number
-            counts.
-    """
+    """A search, whose state can be read at any time; see `search` for the arguments."""
 
     def __init__(
         self,
@@ -87,7 +59,7 @@ class Search:
         *,
         targets: Sequence[str] = TARGETS,
         recipe: Recipe | None = None,
-        portfolio: Sequence[Ranking] = PORTFOLIO,
+        portfolio: Sequence[NamedRanking] = PORTFOLIO,
         trials: int = 0,
         storage: Path | None = None,
         cancel: CancelFlag | None = None,
@@ -106,6 +78,18 @@ class Search:
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.limit: float | None = None
+
+    def run(
+        self, at_least: float | None, amount: float | None, *, absolute: bool = False
+    ) -> SearchResult:
+        """Search at an amount or for a value, and return the result; exactly one is given."""
+        if (at_least is None) == (amount is None):
+            raise ValueError("give either at_least or amount")
+        if amount is not None:
+            self.at_amount(amount)
+        elif at_least is not None:
+            self.at_least(at_least, absolute=absolute)
+        return self.result()
 
     def at_amount(self, amount: float) -> None:
         """Find the ranking with the best value at a sparsity of the targets, in [0, 1].
@@ -162,18 +146,18 @@ class Search:
                         level, first = level + 1, numbers
                         break
 
-    def _best_ranking(self) -> Ranking:
+    def _best_ranking(self) -> NamedRanking:
         """Return the ranking of the best trial; the first ranking if there is none."""
         label = None if self.best is None else self.best.label
         named = (ranking for ranking in self._portfolio if ranking.name == label)
         return next(named, self._portfolio[0])
 
-    def _bisect(self, low: int, rankings: list[Ranking]) -> tuple[int, list[Ranking]]:
+    def _bisect(self, low: int, rankings: list[NamedRanking]) -> tuple[int, list[NamedRanking]]:
         """Return the highest amount that holds, times STEPS, and the rankings that were kept."""
         high = STEPS
         while high - low > 1:
             middle = (low + high) // 2
-            tried: list[tuple[Ranking, Trial]] = []
+            tried: list[tuple[NamedRanking, Trial]] = []
             for ranking in rankings:
                 trial = self._try(ranking, middle / STEPS)
                 tried.append((ranking, trial))
@@ -197,11 +181,7 @@ class Search:
         return None if self.best is None else self._run.recipe_with(self.best.steps)
 
     def result(self) -> SearchResult:
-        """Return the result so far, with its figures on the split "final".
-
-        Raises:
-            EvaluationError: these cannot be computed.
-        """
+        """Return the result so far, with its figures on the split "final"."""
         final = None if self.best is None else self.best.evaluation
         final_dense = self.dense
         if self._evaluator.spec.takes_split:
@@ -218,7 +198,7 @@ class Search:
             final_dense,
         )
 
-    def _try(self, ranking: Ranking, amount: float) -> Trial:
+    def _try(self, ranking: NamedRanking, amount: float) -> Trial:
         step = ranking.step(self._targets, amount)
         return self._record(self._run.try_steps(ranking.name, amount, step))
 
@@ -228,11 +208,11 @@ class Search:
             self._show_trial(trial)
         return trial
 
-    def _finalists(self, tried: Sequence[tuple[Ranking, Trial]]) -> list[Ranking]:
+    def _finalists(self, tried: Sequence[tuple[NamedRanking, Trial]]) -> list[NamedRanking]:
         """Return the rankings with the best values, best first; of equal ones, the first."""
         sign = -1 if self._run.higher_is_better else 1
 
-        def place(pair: tuple[Ranking, Trial]) -> float:
+        def place(pair: tuple[NamedRanking, Trial]) -> float:
             value = pair[1].value
             return math.inf if math.isnan(value) else sign * value
 
@@ -280,14 +260,14 @@ def search(
     amount: float | None = None,
     targets: Sequence[str] = TARGETS,
     recipe: Recipe | None = None,
-    portfolio: Sequence[Ranking] = PORTFOLIO,
+    portfolio: Sequence[NamedRanking] = PORTFOLIO,
     trials: int = 0,
     storage: Path | None = None,
     cancel: CancelFlag | None = None,
     show: ShowStatus | None = None,
     show_trial: ShowTrial | None = None,
 ) -> SearchResult:
-    """Search for a recipe; see `Search` for the arguments that are not described here.
+    """Search for a recipe: give either `at_least` or `amount`.
 
     Args:
         evaluator: the evaluator.
@@ -296,27 +276,21 @@ def search(
             `Search.at_least`.
         absolute: whether `at_least` is the value itself.
         amount: find the best ranking at this sparsity of the targets; see `Search.at_amount`.
-        targets: see `Search`.
-        recipe: see `Search`.
-        portfolio: see `Search`.
-        trials: see `Search`.
-        storage: see `Search`.
-        cancel: see `Search`.
-        show: see `Search`.
-        show_trial: see `Search`.
+        targets: patterns of the parameters to prune, see `select`.
+        recipe: steps to apply before.
+        portfolio: the rankings to compare.
+        trials: how many trials to make around the best ranking, with those of earlier runs; see
+            `Tuning`.
+        storage: the SQLite file of these trials; None: beside the stored results.
+        cancel: for example a `threading.Event`.
+        show: called about twice a second with time and memory.
+        show_trial: called after each trial.
 
     Raises:
-        ValueError: not exactly one of `at_least` and `amount` is given.
-        EvaluationError: see `Search`.
+        EvaluationError: the checkpoint cannot be evaluated, no single number counts, no ranking
+            works, or the value cannot be held.
     """
-    if (at_least is None) == (amount is None):
-        raise ValueError("give either at_least or amount")
-    run = Search(
+    return Search(
         evaluator, checkpoint, targets=targets, recipe=recipe, portfolio=portfolio,
         trials=trials, storage=storage, cancel=cancel, show=show, show_trial=show_trial,
-    )  # fmt: skip
-    if amount is not None:
-        run.at_amount(amount)
-    elif at_least is not None:
-        run.at_least(at_least, absolute=absolute)
-    return run.result()
+    ).run(at_least, amount, absolute=absolute)  # fmt: skip

@@ -9,16 +9,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.architecture.blocks import natural_key
-from prune_gui.evaluation.allocation import Room, allocated
-from prune_gui.evaluation.portfolio import Ranking
-from prune_gui.evaluation.scan import names_by_group
-from prune_gui.evaluation.study import DECIMALS, Interval
+from prune_gui.evaluation.portfolio import NamedRanking
+from prune_gui.evaluation.trials import names_by_group
 from prune_gui.pruning.decisions.target import max_prunable
 from prune_gui.recipe.patterns import patterns_for
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
 
+
+Interval = tuple[float, float]
+
+DECIMALS: Final = 2
+"""All numbers are multiples of 0.01."""
 MAX_GROUPS: Final = 12
 MAX_SHIFT: Final = 1.0
 """Limit on the change of the log-odds of a group's share."""
@@ -27,7 +30,7 @@ LIMIT: Final = "max_sparsity"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ParameterCounts:
     """The elements of a parameter: pruned by earlier steps, with the step of the ranking, all."""
 
     earlier: int
@@ -40,14 +43,12 @@ class Member:
         return self.earlier + max_prunable(limit, remaining=remaining, total=self.size)
 
 
-class Space:
+class TuningSpace:
     """The numbers that can be varied around a ranking at a sparsity, and the recipes they give.
 
     A recipe has one step for each group of parameters, and prunes as many elements as the ranking.
     It has at most `MAX_GROUPS` groups: parameters, modules, or several consecutive modules.
 
-    Args:
-        amount: its amount, a share in [0, 1].
 
     Attributes:
         intervals: the lowest and highest value of each number by name: a shift of the log-odds of
@@ -56,7 +57,7 @@ class Space:
         origin: the numbers that give what the ranking itself prunes, rounded.
     """
 
-    def __init__(self, ranking: Ranking, resolution: Resolution, amount: float) -> None:
+    def __init__(self, ranking: NamedRanking, resolution: Resolution, amount: float) -> None:
         self._ranking = ranking
         method = resolution.recipe.steps[-1].method
         self._ranks_elements = method.unit == "entry" and method.ranking_scope == "global"
@@ -65,7 +66,7 @@ class Space:
         tensors = resolution.checkpoint.tensors.values()
         self._patterns = [patterns_for(names, tensors) for names in groups.values()]
         self._members = [
-            [Member(counts[name][0] - pruned[name], *counts[name]) for name in names]
+            [ParameterCounts(counts[name][0] - pruned[name], *counts[name]) for name in names]
             for names in groups.values()
         ]
         self._total = sum(member.usual for group in self._members for member in group)
@@ -93,7 +94,7 @@ class Space:
             yield {**step, **own, "amount": amount, "amount_of": "reach"}
 
 
-def _room(group: Sequence[Member], limit: float) -> Room:
+def _room(group: Sequence[ParameterCounts], limit: float) -> Room:
     return Room(
         sum(member.earlier for member in group),
         sum(member.usual for member in group),
@@ -129,3 +130,58 @@ def _merged(groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, list[str
         run = labels[start:stop]
         label = run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}"
         yield label, [name for each in run for name in groups[each]]
+
+
+HALVINGS: Final = 100
+"""Steps of the bisection, after which float64 has no number left between its ends."""
+LARGEST_OFFSET: Final = 100.0
+"""Limit on the log-odds that are added to all groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many elements of a group are pruned, and may be.
+
+    Attributes:
+        least: pruned already by earlier steps.
+        usual: pruned by the ranking that the allocation starts from.
+        most: the most that may be pruned.
+        size: all of them. least <= most <= size.
+    """
+
+    least: int
+    usual: int
+    most: int
+    size: int
+
+    def share(self, shift: float) -> float:
+        """Return the elements to prune, if `shift` is added to the log-odds of the usual share."""
+        usual = min(max(self.usual, 0.5), self.size - 0.5)
+        odds = math.log(usual / (self.size - usual)) + shift
+        return min(max(self.size / (1 + math.exp(-odds)), self.least), self.most)
+
+
+def allocated(rooms: Sequence[Room], shifts: Sequence[float], total: int) -> tuple[int, ...]:
+    """Return how many elements of each group to prune, `total` in all.
+
+    Each group's log-odds log(p / (1 - p)) of its usual share p change by its shift and by an offset
+    that is the same for all groups, so that the sum is exact; then counts are rounded down, and the
+    groups with the largest remainders get one more, the first of equal ones.
+    """
+    low, high = -LARGEST_OFFSET, LARGEST_OFFSET
+    for _ in range(HALVINGS):
+        offset = (low + high) / 2
+        if sum(map(Room.share, rooms, (shift + offset for shift in shifts))) < total:
+            low = offset
+        else:
+            high = offset
+    exact = [room.share(shift + high) for room, shift in zip(rooms, shifts, strict=True)]
+    counts = [math.floor(share) for share in exact]
+    while (missing := total - sum(counts)) > 0:
+        open_ = [i for i, room in enumerate(rooms) if counts[i] < room.most]
+        if not open_:
+            break
+        open_.sort(key=lambda i: counts[i] - exact[i])
+        for i in open_[:missing]:
+            counts[i] += 1
+    return tuple(counts)

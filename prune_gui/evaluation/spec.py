@@ -38,13 +38,9 @@ class EvaluatorSpec:
     """A command or a function, and the interpreter of a function.
 
     Attributes:
-        text: as the user wrote it.
-        kind: what it is.
         argv: the words of a command, with placeholders; () for a function.
         path: the absolute path of the file of a function; None for a command.
-        function: the name of a function; "" for a command.
         python: the path of the interpreter of a function; "" for a command.
-        pass_as: what a function gets; None if its parameters decide.
         source: the content of the file of a function, which is read once.
     """
 
@@ -64,11 +60,6 @@ class EvaluatorSpec:
         """Parse ``COMMAND {checkpoint} ...`` or ``FILE.py:FUNCTION``.
 
         A command is split into words as by a POSIX shell, but no shell runs it.
-
-        Args:
-            text: the command or the function.
-            python: the interpreter of a function, a path or a name; None: the one that runs this.
-            pass_as: what a function gets; None if its parameters decide.
 
         Raises:
             EvaluationError: the text is neither, or the file or the interpreter does not exist.

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import SEARCH, Evaluator
-from prune_gui.evaluation.process import ShowStatus
+from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe.patterns import patterns_for
 from prune_gui.recipe.recipe import Recipe, Step
+from prune_gui.recipe.selector import select
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
@@ -29,9 +32,6 @@ class Trial:
         label: what was tried: the name of a ranking, or of what was pruned.
         amount: the sparsity of the targets, in [0, 1].
         steps: the steps after the base recipe.
-        evaluation: the result; None if it failed.
-        value: the number that counts; NaN if it failed.
-        error: why it failed, or "".
     """
 
     label: str
@@ -46,24 +46,7 @@ ShowTrial = Callable[[Trial], None]
 
 
 class Trials:
-    """Evaluates steps after a base recipe, which is resolved once.
-
-    Args:
-        evaluator: the evaluator.
-        checkpoint: the open checkpoint.
-        base: the steps before the one to try.
-        cancel: for example a `threading.Event`.
-        show: called about twice a second with time and memory.
-
-    Attributes:
-        base: see above.
-        dense: the result of the base recipe by itself, on the split "search".
-        value: its number that counts.
-        higher_is_better: whether higher values are better.
-
-    Raises:
-        EvaluationError: the base recipe cannot be evaluated, or no single number counts.
-    """
+    """Evaluates steps after a base recipe, which is resolved once."""
 
     def __init__(
         self,
@@ -114,12 +97,7 @@ class Trials:
         return one > other if self.higher_is_better else one < other
 
     def resolve(self, steps: tuple[Step, ...]) -> Resolution:
-        """Return the resolution of the base recipe with further steps.
-
-        Raises:
-            RecipeError: a step cannot be applied.
-            CheckpointError: the checkpoint cannot be read.
-        """
+        """Return the resolution of the base recipe with further steps."""
         from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
 
         if self._resolution is None:
@@ -134,10 +112,97 @@ class Trials:
 
 
 def step_of(fields: Mapping[str, object]) -> Step:
-    """Return the step with these fields, as in a recipe file.
-
-    Raises:
-        RecipeError: a field is not valid.
-    """
+    """Return the step with these fields, as in a recipe file."""
     [step] = Recipe.validated({"steps": [fields]}, tr("The step"), None).steps
     return step
+
+
+TARGETS: Final = ("!dims<2",)
+"""What is pruned by default: all weights but biases and norms."""
+AMOUNTS: Final = (0.3, 0.5, 0.7, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The result of a scan."""
+
+    dense: Evaluation
+    trials: tuple[Trial, ...]
+
+
+def scan(
+    evaluator: Evaluator,
+    checkpoint: Checkpoint,
+    amounts: Sequence[float] = AMOUNTS,
+    *,
+    targets: Sequence[str] = TARGETS,
+    depth: int | None = None,
+    method: str = "l1_unstructured",
+    recipe: Recipe | None = None,
+    cancel: CancelFlag | None = None,
+    show: ShowStatus | None = None,
+) -> Scan:
+    """Prune one target at a time by several amounts, and evaluate each.
+
+    An evaluation that fails is a trial with an error.
+
+    Args:
+        evaluator: the evaluator.
+        checkpoint: the open checkpoint.
+        amounts: shares of each target, in [0, 1].
+        targets: patterns of the parameters, see `select`.
+        depth: parameters with the same first parts of the name, this many, are pruned together;
+            None: each by itself.
+        method: name of the pruning method.
+        recipe: steps to apply before.
+        cancel: for example a `threading.Event`.
+        show: called about twice a second with time and memory.
+
+    Raises:
+        EvaluationError: the checkpoint cannot be evaluated without the step, or no single number
+            counts.
+        RecipeError: the targets match nothing, the method does not exist, or has no amount.
+        CheckpointError: the checkpoint cannot be read, or handed over.
+    """
+    check_method(method)
+    groups = groups_of(checkpoint, targets, depth)
+    trials = Trials(evaluator, checkpoint, recipe or Recipe(), cancel, show)
+    return Scan(trials.dense, tuple(scan_trials(trials, groups, amounts, method)))
+
+
+def scan_trials(
+    trials: Trials, groups: Mapping[str, Sequence[str]], amounts: Sequence[float], method: str
+) -> Iterator[Trial]:
+    """Make the trials of a scan one by one; see `scan`."""
+    for label, patterns in groups.items():
+        for amount in amounts:
+            fields = {"method": method, "targets": list(patterns), "amount": float(amount)}
+            yield trials.try_steps(label, amount, fields)
+
+
+def check_method(method: str) -> None:
+    """Check that a method exists and has an amount."""
+    if method not in METHODS or "amount" not in METHODS[method].model_fields:
+        raise RecipeError(tr("{method} is no method with an amount.", method=method))
+
+
+def groups_of(
+    checkpoint: Checkpoint, targets: Sequence[str], depth: int | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the patterns of each group by its label, in the order of the file; see `scan`."""
+    tensors = checkpoint.tensors.values()
+    chosen = select(targets, tensors, module_types=lambda: checkpoint.module_types)
+    names = names_by_group((info.name for info in chosen if not info.not_prunable), depth)
+    if not names:
+        raise RecipeError(
+            tr("{patterns} match no parameter that can be pruned.", patterns=", ".join(targets))
+        )
+    return {label: patterns_for(members, tensors) for label, members in names.items()}
+
+
+def names_by_group(names: Iterable[str], depth: int | None) -> dict[str, list[str]]:
+    """Return parameters by the first `depth` parts of their names, all parts if it is None."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(".".join(name.split(".")[:depth]), []).append(name)
+    return groups

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, Signal, Slot
 
+from prune_gui.engine import Dropped, Engine, Event, Failed, Finished, Job, Started
 from prune_gui.language import deferred, tr
-from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job, Started
 from prune_gui.worker.jobs import threads_jobs
 
 if TYPE_CHECKING:

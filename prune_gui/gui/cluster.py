@@ -8,13 +8,13 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
 from prune_gui.cluster import check_address, check_installed
+from prune_gui.cluster.connection import ClusterConnection, ClusterState
 from prune_gui.errors import ClusterError, one_line
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.settings import MAX_ADDRESS_LENGTH
-from prune_gui.worker.cluster_connection import ClusterConnection, ClusterState
 
 
 class Cluster(QObject):

@@ -31,7 +31,7 @@ from prune_gui.recipe.script import command_line
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
-from prune_gui.session.start_folder import start_folder
+from prune_gui.session.session import start_folder
 from prune_gui.worker.jobs import mask_step_job, table_job
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from prune_gui.engine import Job
 from prune_gui.gui.bridge import Bridge
 from prune_gui.language import deferred, tr
-from prune_gui.session import Resolver
-from prune_gui.session.compared_side import (
+from prune_gui.recipe.resolver import Resolver
+from prune_gui.session.subjects import (
     FILE,
     AfterStep,
     ComparedState,
@@ -23,7 +24,6 @@ from prune_gui.session.compared_side import (
     Which,
     text_of,
 )
-from prune_gui.worker import Job
 from prune_gui.worker.jobs import Resolved, compare_job
 
 if TYPE_CHECKING:

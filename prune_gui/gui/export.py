@@ -37,13 +37,13 @@ from prune_gui.checkpoint.write.documents import (
     document_path,
     write_documents,
 )
+from prune_gui.engine import Dropped, Event, Failed, Finished
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.widgets.theme import colours, light_palette
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import LIGHT, Colours
-from prune_gui.session.start_folder import start_folder
-from prune_gui.worker import Dropped, Event, Failed, Finished
+from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences

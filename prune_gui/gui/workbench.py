@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from prune_gui.engine import Dropped, Event, Failed
 from prune_gui.errors import ClusterError, RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.gui.comparison import Comparison
@@ -17,10 +18,8 @@ from prune_gui.gui.session_files import SessionFiles, ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
-from prune_gui.session.manual_channels import drafted_channels
-from prune_gui.session.manual_units import drafted_units
+from prune_gui.session.draft_request import drafted_channels, drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
-from prune_gui.worker import Dropped, Event, Failed
 from prune_gui.worker.jobs import (
     Draft,
     Resolved,

@@ -1,13 +1,12 @@
-from .crash import Crash as Crash
-from .crash import CrashTrace as CrashTrace
 from .history import History as History
 from .history import HistoryEntry as HistoryEntry
+from .log import Crash as Crash
+from .log import CrashTrace as CrashTrace
 from .log import log_path as log_path
 from .log import start_log as start_log
 from .module_index import ModuleIndex as ModuleIndex
 from .module_index import Node as Node
 from .presets import Preset as Preset
 from .presets import Presets as Presets
-from .resolver import Resolver as Resolver
 from .session import Session as Session
 from .settings import Settings as Settings

@@ -26,9 +26,6 @@ class DraggedAmount:
     """The draft whose cut is dragged, before the change.
 
     Attributes:
-        session: the session of the draft.
-        step: the draft.
-        shown: the resolution that includes the draft.
         number: the number of the draft as a step, from 1.
         name: the parameter whose cut is dragged.
     """
@@ -145,12 +142,7 @@ FIELD_FOR: Final[Mapping[str, FindSetting]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ElementCounts:
-    """What a method may ask about the cut of the draft; see `DraggedCut`.
-
-    Attributes:
-        moved: the draft.
-        monitor: receives the number of bytes read.
-    """
+    """What a method may ask about the cut of the draft; see `DraggedCut`."""
 
     moved: DraggedAmount
     monitor: Monitor

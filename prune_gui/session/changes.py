@@ -22,14 +22,11 @@ class Changes:
             resolution follows as a change of its own.
         recipe: the recipe, its history, or the named states.
         saved: which recipe is saved, and in which file.
-        resolution: the resolution that the views show.
         parameters: the names of the parameters that this resolution treats differently from the one
             shown before; None if any may differ.
         stopped: the user cancelled resolving, or the cluster failed; the resolution stays out of
             date.
         selection: the chosen parameter.
-        comparison: a side of the comparison.
-        methods: the available pruning methods.
         zeros: more zeros of the file are counted.
     """
 

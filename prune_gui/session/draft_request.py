@@ -1,13 +1,144 @@
-"""A change of the draft that the user makes in a picture. No Qt."""
+"""Changes of the draft that the user makes in a picture, and steps that prune picked units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from prune_gui.language import join_items, tr
+from prune_gui.pruning.methods.channels import Channels
+from prune_gui.pruning.methods.coupled import Space
+from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.listed_units import (
+    TOKENS,
+    Experts,
+    Layers,
+    ListedUnits,
+    ListingMethod,
+)
+from prune_gui.recipe import Step, patterns_for
 
 if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
     from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.recipe import Step
+    from prune_gui.recipe import Outcome, Resolution
+
+
+LAYER_STACKS: Final = {
+    "layers": "all",
+    "encoder_layers": "encoder",
+    "decoder_layers": "decoder",
+    "vision_layers": "vision",
+}
+"""By space of layers, the field `stack` of `Layers`."""
+
+
+def why_not_listed(group: CoupledGroup) -> str:
+    """Return why no method prunes listed units of the space of a group; "" if one does."""
+    if group.space in LAYER_STACKS or group.space in get_args(Space):
+        return ""
+    if group.space == TOKENS:
+        return tr("Tokens cannot be picked here: the method Tokens prunes those of a file")
+    return tr(
+        "No step prunes units of the kind {space!r}: name the space in the table {names}",
+        space=group.space,
+        names=join_items(get_args(Space)),
+    )
+
+
+def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpoint) -> Step:
+    """Return the step that prunes some units of one group; at least one."""
+    listed = tuple(sorted(units))
+    method: ListingMethod
+    if group.space in LAYER_STACKS:
+        method = Layers.model_validate({"layers": listed, "stack": LAYER_STACKS[group.space]})
+    elif group.space == "experts":
+        method = Experts(experts=listed)
+    else:
+        method = ListedUnits.model_validate({"space": group.space, "units": listed})
+    return Step(method=method, targets=_targets(group, checkpoint))
+
+
+def dead_units(group: CoupledGroup | None, checkpoint: Checkpoint) -> Step:
+    """Return the step that prunes what remains of units without effect.
+
+    Args:
+        group: the group of the units; None for all groups of the checkpoint.
+    """
+    targets = ("*",) if group is None else _targets(group, checkpoint)
+    return Step(method=DeadUnits(), targets=targets)
+
+
+def _targets(group: CoupledGroup, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return the pattern of a tensor that has the units as outputs, preferably a matrix."""
+    tensors, names = checkpoint.tensors, group.producers
+    matrices = [name for name in names if len(tensors[name].shape) > 1]
+    return patterns_for([(matrices or names)[0]], tensors.values())
+
+
+def drafted_units(
+    draft: Step,
+    preview: Resolution | None,
+    number: int | None,
+    group: CoupledGroup,
+    checkpoint: Checkpoint,
+) -> frozenset[int] | None:
+    """Return the units of a group that a draft prunes.
+
+    None if the draft does not prune units of the group, prunes those of other groups, too, or is
+    not resolved.
+
+    Args:
+        preview: the resolution with the draft; None if it is not resolved.
+        number: the number of the draft in it.
+    """
+    method = draft.method
+    if method.coupled_space != group.space:
+        return None
+    if method.listed_units:
+        units = frozenset(method.listed_units)
+        return units if draft == listed_units(units, group, checkpoint) else None
+    if preview is None or number is None:
+        return None
+    if preview.outcomes[number - 1].pruned.keys() != {one.name for one in group.members}:
+        return None
+    from prune_gui.statistics.unit_statistics import units_of_step  # torch: slow to import
+
+    units_or_none = units_of_step(preview, group, number)
+    if units_or_none is None:
+        return None
+    return frozenset(units_or_none.pruned.nonzero()[0].tolist())
+
+
+def listed(channels: frozenset[int], dim: int, name: str, checkpoint: Checkpoint) -> Step:
+    """Return the step that prunes some channels of one parameter along `dim`; at least one."""
+    targets = patterns_for([name], checkpoint.tensors.values())
+    return Step(method=Channels(channels=tuple(sorted(channels)), dim=dim), targets=targets)
+
+
+def drafted_channels(
+    draft: Step, outcome: Outcome | None, dim: int, name: str, checkpoint: Checkpoint
+) -> frozenset[int] | None:
+    """Return the channels of a parameter that a draft prunes along `dim`.
+
+    None if the draft does not prune channels along `dim`, has other targets, or is not resolved.
+
+    Args:
+        outcome: its outcome; None if it is not resolved.
+        dim: the dimension of the channels, not negative.
+    """
+    method = draft.method
+    if method.listed_channels is not None:
+        channels = frozenset(method.listed_channels)
+        return channels if draft == listed(channels, dim, name, checkpoint) else None
+    if outcome is None or list(outcome.pruned) != [name]:
+        return None
+    from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
+
+    predicate = outcome.predicates.get(name)
+    if not isinstance(predicate, ChannelCut) or predicate.dim != dim:
+        return None
+    return frozenset(predicate.chosen().pruned.nonzero()[0].tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +150,6 @@ class CutRequest:
             the draft.
         quantity: what the cut limits: the absolute weight of elements, their score as the draft
             computes it, the rank of channels, or the score of the units of `group`.
-        value: the cut, in the unit of the quantity.
         group: the label of a coupled group; "" for other quantities.
     """
 
@@ -43,8 +173,6 @@ class ChannelRequest:
     """The draft is to prune some channels of the chosen parameter, or to protect them.
 
     Attributes:
-        dim: the dimension of the channels.
-        channels: indices along that dimension.
         protect: whether the draft is to keep them; else it is to prune them.
     """
 
@@ -63,7 +191,6 @@ class UnitRequest:
 
     Attributes:
         group: the group; there is a method that prunes listed units of its space.
-        units: numbers of units.
         protect: whether the draft is to keep them; else it is to prune them.
     """
 
@@ -78,11 +205,7 @@ class UnitRequest:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """The draft is to be a step.
-
-    Attributes:
-        step: the step.
-    """
+    """The draft is to be a step."""
 
     step: Step
 
@@ -92,7 +215,6 @@ class AmountRequest:
     """A step that ranks each target by itself is to have an amount for one of them.
 
     Attributes:
-        name: the parameter.
         amount: its amount; None for that of the other targets.
         step: number of the step, from 1, which becomes the draft if it is not; None for the draft.
     """

@@ -41,9 +41,6 @@ class Node:
     """A node of the module tree.
 
     Attributes:
-        number: number of the node in the `ModuleIndex`.
-        node: the module or parameter.
-        parent: number of the parent; -1 for the root.
         places: indices of the parameters at and below the node in the arrays of the `ModuleIndex`.
     """
 
@@ -75,7 +72,6 @@ class ModuleIndex:
     Use it from one thread at a time, except for `load_condition_values`.
 
     Args:
-        tensors: the tensors of a checkpoint.
         module_types: returns the module types around each tensor, for `matches`.
         module_classes: the classes of modules; see `Checkpoint`.
         layouts: returns the layouts of weights; see `weight_layouts`.
@@ -204,9 +200,6 @@ class ModuleIndex:
         Args:
             text: for example "query", "*.bias", "query type:Linear sparsity>0.9, !layer.0".
             counts: (pruned, total) by parameter name, for conditions on sparsity.
-
-        Raises:
-            RecipeError: a condition makes no sense.
         """
         patterns = list(map(Pattern.parse, patterns_in(text)))
         included = [self._pattern_mask(one, counts) for one in patterns if not one.excludes]
@@ -216,19 +209,11 @@ class ModuleIndex:
         return mask & ~np.logical_or.reduce(excluded) if excluded else mask
 
     def is_quick(self, text: str) -> bool:
-        """Return whether `matches` is fast: its condition values are loaded, or parameters are few.
-
-        Raises:
-            RecipeError: a condition makes no sense.
-        """
+        """Return whether `matches` is fast: its values are loaded, or parameters are few."""
         return not self._unloaded_conditions(text) or len(self.tensors) <= LARGE_PARAMETER_COUNT
 
     def load_condition_values(self, text: str) -> None:
-        """Load the values that the conditions in `text` compare; may run on any thread.
-
-        Raises:
-            RecipeError: a condition makes no sense.
-        """
+        """Load the values that the conditions in `text` compare; may run on any thread."""
         for condition in self._unloaded_conditions(text):
             self._load_condition_values(condition)
 

@@ -41,8 +41,6 @@ class Preset:
     """A named list of steps.
 
     Attributes:
-        name: the name that is shown.
-        path: path of the recipe file.
         steps: the steps; relative file paths in them are made absolute.
         problem: one line on why the preset cannot be used; "" if it can.
     """
@@ -59,11 +57,7 @@ def shipped() -> list[Preset]:
 
 
 class Presets:
-    """The presets of the user. Each iteration reads the files again, since they may change.
-
-    Args:
-        folder: folder of the presets; by default in the data folder of the user.
-    """
+    """The presets of the user. Each iteration reads the files again, since they may change."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or user_data_path("prune-gui", appauthor=False) / "presets"
@@ -77,11 +71,7 @@ class Presets:
         return self._path(name).exists()
 
     def save(self, name: str, recipe: Recipe) -> None:
-        """Save the steps of a recipe under a name; replace a preset of that name.
-
-        Raises:
-            PruneGuiError: the file cannot be written, or the name is not valid.
-        """
+        """Save the steps of a recipe under a name; replace a preset of that name."""
         steps = recipe.anchored().steps
         text = Recipe(steps=steps).to_yaml().encode()
         path = self._path(name)
@@ -96,11 +86,7 @@ class Presets:
         write_documents({path: text})
 
     def rename(self, preset: Preset, name: str) -> None:
-        """Rename a preset; replace a preset of the new name.
-
-        Raises:
-            PruneGuiError: the file cannot be renamed, or the name is not valid.
-        """
+        """Rename a preset; replace a preset of the new name."""
         try:
             preset.path.replace(self._path(name))
         except OSError as error:
@@ -109,11 +95,7 @@ class Presets:
             ) from error
 
     def remove(self, preset: Preset) -> None:
-        """Delete the file of a preset.
-
-        Raises:
-            PruneGuiError: the file cannot be deleted.
-        """
+        """Delete the file of a preset."""
         try:
             preset.path.unlink(missing_ok=True)
         except OSError as error:

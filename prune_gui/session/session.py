@@ -15,10 +15,10 @@ from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.correction.planning import correction_beside
 from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.provenance import Provenance
-from prune_gui.session.history import History
+from prune_gui.recipe.resolver import Resolver
+from prune_gui.resources import is_shipped
+from prune_gui.session.history import History, describe_change
 from prune_gui.session.module_index import ModuleIndex
-from prune_gui.session.resolver import Resolver
-from prune_gui.session.step_change import describe_change
 from prune_gui.statistics.file_zeros import FileZeros
 
 if TYPE_CHECKING:
@@ -29,18 +29,12 @@ class Session:
     """An open checkpoint and the recipe that is edited for it.
 
     Attributes:
-        checkpoint: the checkpoint; open as long as the session is.
-        stamps: stamps of its files at the time of opening.
-        module_index: the module tree.
         resolver: only for quick jobs of the engine, which run on one thread; others copy it.
         score_histograms: a cache for the jobs of the engine.
         zero_scan: only for the engine's thread; None until it begins to count zeros.
         file_zeros: the zeros of the file, as far as they are counted.
-        history: all recipes so far.
-        named_states: recipes that the user named, by name.
-        kept_states: the named states that are on disk, see `session/named_states.py`.
+        kept_states: the named states that are on disk, see `session/kept_recipes.py`.
         made: provenance of a checkpoint that this program wrote; None for others.
-        remarks: warnings about the checkpoint, one sentence each.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
         most_targeted: the parameter that most steps of the first recipe target, or None.
         correction: a step that uses a recording beside the checkpoint; None if there is none.
@@ -297,3 +291,13 @@ def _protect_label(names: Collection[str], *, on: bool) -> str:
         "Unprotect {count:,} parameters",
         len(names),
     )
+
+
+def start_folder(session: Session | None) -> Path:
+    """Return the folder of the open checkpoint.
+
+    It is the home folder without one, for the demo, and for a remote checkpoint.
+    """
+    if session is None or is_shipped(session.checkpoint.path):
+        return Path.home()
+    return session.checkpoint.location.own_folder

@@ -10,7 +10,7 @@ from zlib import crc32
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
-from prune_gui.session.evaluations.choice import EvaluatorChoice
+from prune_gui.evaluation.choice import EvaluatorChoice
 from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
 MAX_RECENT = 10
@@ -28,10 +28,8 @@ class Settings(BaseModel):
     """Settings of one user; immutable.
 
     Attributes:
-        theme: theme of the window.
         density: size of texts, and space around rows.
         language: a code of `LANGUAGES`, or "system"; takes effect at the next start.
-        recent: recently opened checkpoints, latest first.
         window: geometry and dock state of the window, as Qt encodes them, in base64.
         white_pictures: whether exported pictures have a white background in the dark theme too.
         threads: number of worker threads; None for torch's default.
@@ -39,7 +37,6 @@ class Settings(BaseModel):
         picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
         fetch_limit: what may be fetched of remote checkpoints without asking, in MB (10**6 bytes).
         form: the form preselected in the dialog that saves a pruned checkpoint.
-        square_cells: whether maps show rows as high as columns are wide.
         more_fields: whether the form of a step shows its fields below *More*.
         group_by: what the tree shows the parameters below: their modules, or the kinds of units.
         list_biases: whether the view Layers lists biases and norms of which nothing is pruned.

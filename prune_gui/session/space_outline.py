@@ -48,7 +48,7 @@ class UnitNode(ModuleNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class UnitSpace:
     """The groups of a space.
 
     Attributes:
@@ -67,23 +67,19 @@ class SpaceOutline:
     if it is a member of none. The children of large nodes are made by the constructor, which runs
     on a thread of the engine, and those of others on first use. Use it from one thread at a time.
 
-    Args:
-        index: the parameters of the checkpoint.
-        found: the spaces.
-
     Attributes:
         spaces: the spaces in the order of their nodes, which are the numbers from 1 on.
     """
 
     @gc_paused()
-    def __init__(self, index: ModuleIndex, found: Iterable[Space]) -> None:
+    def __init__(self, index: ModuleIndex, found: Iterable[UnitSpace]) -> None:
         self._index = index
         self._nodes = [index[0]]
         self._children: dict[int, Sequence[Node]] = {}
         self._made: dict[str, list[Node]] = {}
         self._groups: dict[int, CoupledGroup] = {}
         self._first_group: dict[str, tuple[int, int]] = {}  # (number of the space, its group)
-        self.spaces: list[Space] = []
+        self.spaces: list[UnitSpace] = []
         for space in found:
             names: dict[str, None] = {}
             number = len(self.spaces) + 1
@@ -94,7 +90,7 @@ class SpaceOutline:
             self._add(space, names)
         others = [one.name for one in index.tensors if one.name not in self._first_group]
         if others:
-            self._add(Space(OTHER, ()), others)
+            self._add(UnitSpace(OTHER, ()), others)
         self._children[0] = self._nodes[1:]
         for node in self._nodes:  # the list grows in this loop
             if len(node.places) > LARGE_PARAMETER_COUNT:
@@ -105,16 +101,14 @@ class SpaceOutline:
         """Return the outline of a checkpoint.
 
         Args:
-            checkpoint: the checkpoint.
             table: the table of the architecture of the recipe; None for those of this program.
-            index: the parameters of the checkpoint.
 
         Raises:
             RecipeError: the table cannot be read, or does not fit the checkpoint.
         """
         rules = spaces(checkpoint, table)
         found = [
-            Space(rule.title, coupled_groups(checkpoint, name, table))
+            UnitSpace(rule.title, coupled_groups(checkpoint, name, table))
             for name, rule in rules.items()
         ]
         return cls(index, found)
@@ -163,7 +157,7 @@ class SpaceOutline:
             number = self._nodes[number].parent
         return self._groups.get(number)
 
-    def _add(self, space: Space, names: Iterable[str]) -> None:
+    def _add(self, space: UnitSpace, names: Iterable[str]) -> None:
         self.spaces.append(space)
         units = sum(group.size for group in space.groups)
         self._append(tr(space.title), tr(space.title), self._indices(names), 0, units)

@@ -54,11 +54,6 @@ class StateFile(Generic[State]):
     A file that is damaged, too large or not a regular file is renamed to `NAME.damaged-N` and
     logged, so that no data of the user is overwritten. No method raises an error, because the
     program works without its state files.
-
-    Attributes:
-        path: path of the file.
-        model: class of the model.
-        limit: maximum file size in bytes.
     """
 
     path: Path
@@ -167,12 +162,7 @@ class StateFile(Generic[State]):
 
 @dataclass(frozen=True, slots=True)
 class _Content(Generic[State]):
-    """The result of reading a file.
-
-    Attributes:
-        state: the usable content; None if there is none.
-        problem: what is wrong with the file, or "".
-    """
+    """The result of reading a file."""
 
     state: State | None
     problem: str = ""

@@ -15,7 +15,7 @@ from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.amounts import Amount, with_amount
-from prune_gui.session.resolver import Resolver
+from prune_gui.recipe.resolver import Resolver
 from prune_gui.statistics.layer_rows import grouping, rows_of
 from prune_gui.statistics.layer_statistics import LayerStatistics, compute, empty_statistics
 
@@ -25,13 +25,11 @@ class SweepRow:
     """The result of a recipe with one amount in one of its steps.
 
     Attributes:
-        amount: amount of that step.
         pruned: number of pruned elements of all parameters that can be pruned.
         total: number of their elements.
         kept_energy: kept share of the sum of squares of their finite weights, in [0, 1]; NaN if
             that sum is zero or infinite.
         target_energy: as `kept_energy`, of the targets of that step only.
-        worst_energy: the lowest `kept_energy` of a single target; NaN if none is defined.
         worst: name of that target; "" if there is none.
         nearly_empty: number of parameters that are almost completely pruned.
         error: why the recipe cannot be carried out, or ""; with an error, the other fields are not
@@ -61,8 +59,6 @@ class Sweep:
     before. Not thread-safe.
 
     Args:
-        resolver: resolver of the checkpoint.
-        recipe: the whole recipe.
         number: number of the step in the recipe, from 1.
     """
 
@@ -74,11 +70,7 @@ class Sweep:
         self._statistics: LayerStatistics | None = None
 
     def row(self, amount: Amount, monitor: Monitor) -> SweepRow:
-        """Return the result for an amount. No file is written.
-
-        Raises:
-            StepError: an earlier step cannot be carried out, whatever the amount.
-        """
+        """Return the result for an amount. No file is written."""
         if self._before is None:
             self._before = self._resolve_before(monitor)
         step, *later = self._recipe.steps[self._number - 1 :]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.engine import Job
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import Executor, current_executor, use_executor
 from prune_gui.language import deferred, tr
@@ -18,8 +19,7 @@ from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
-from prune_gui.session import Session, named_states
-from prune_gui.worker.engine import Job
+from prune_gui.session import Session, kept_recipes
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
+    from prune_gui.recipe.amounts import Amount
+    from prune_gui.recipe.several_files import BatchRow
     from prune_gui.recipe.sizes import Sizes
+    from prune_gui.session.sweep import Sweep, SweepRow
     from prune_gui.statistics.file_zeros import FileZeros
 
 MAX_PAINT_S: Final = 0.3
@@ -43,7 +46,6 @@ class Draft:
     """A step that is previewed before it is added.
 
     Attributes:
-        step: the step.
         replaces: index of the step that it would replace; None if it would be appended.
     """
 
@@ -56,12 +58,8 @@ class Resolved:
     """The resolutions of a recipe without and with a draft step.
 
     Attributes:
-        recipe: the recipe that was resolved.
         resolution: resolution of its steps, up to the first step that fails.
-        error: error of that step; None if no step fails.
-        before: resolution before the first step.
         masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
-        draft: the draft step.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
         draft_error: error of the draft or of a later step; None if there is none.
@@ -92,7 +90,7 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         recipe = Recipe.load(recipe_path) if recipe_path else None
         with ExitStack() as on_error:
             checkpoint = on_error.enter_context(open_checkpoint(path, state))
-            session = Session(checkpoint, recipe, recipe_path, named_states.load(checkpoint))
+            session = Session(checkpoint, recipe, recipe_path, kept_recipes.load_states(checkpoint))
             on_error.pop_all()
         return session
 
@@ -334,7 +332,7 @@ def threads_jobs(count: int | None) -> list[Job]:
 def compile_jobs() -> list[Job]:
     """Return jobs that load the compiled loops before they are needed.
 
-    The result of each is whether code is missing in the cache; see `compilation_process`. Call this
+    The result of each is whether code is missing in the cache; see `warm_up.main`. Call this
     after `import_job` has run, since it imports torch.
     """
 
@@ -364,3 +362,71 @@ def methods_job(path: Path) -> Job:
         return methods
 
     return Job(deferred("Loading methods from {name}", name=path.name), work)
+
+
+def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list[Job]:
+    """Return a job per amount of step `number` of the current recipe, each with a `SweepRow`."""
+    recipe = session.recipe
+
+    @cache
+    def sweep() -> Sweep:
+        from prune_gui.session.sweep import Sweep  # torch: slow to import
+
+        return Sweep(session.resolver.copy(), recipe, number)
+
+    def job(position: int, amount: Amount) -> Job:
+        def work(monitor: Monitor) -> SweepRow:
+            return sweep().row(amount, monitor)
+
+        title = deferred("Trying amount {place} of {total}", place=position, total=len(amounts))
+        return Job(title, work, long=True, spreads=True)
+
+    return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
+
+
+def batch_jobs(
+    recipe: Recipe,
+    paths: Sequence[Path],
+    folder: Path | None,
+    options: OutputOptions,
+) -> list[Job]:
+    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
+
+    Results are written to `folder`; None writes nothing.
+    """
+    from prune_gui.recipe.several_files import outputs, prune_file  # only for batches
+
+    targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
+
+    def job(position: int, path: Path, out: Path | None) -> Job:
+        def work(monitor: Monitor) -> BatchRow:
+            return prune_file(recipe, path, out, options, monitor)
+
+        title = deferred(
+            "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
+        )
+        return Job(title, work, long=True, writes=out is not None, spreads=True)
+
+    pairs = zip(paths, targets, strict=True)
+    return [job(position, path, out) for position, (path, out) in enumerate(pairs, start=1)]
+
+
+def report_job(
+    session: Session, page: Path, table: Path | None, *, with_folders: bool, overwrite: bool
+) -> Job:
+    """Resolve the session's current recipe and write a report on it; the result is `page`."""
+    recipe = session.recipe
+
+    def work(monitor: Monitor) -> Path:
+        from prune_gui.report.collecting import report_on_stack  # torch: slow to import
+        from prune_gui.report.writing import check_targets, write
+
+        paths = check_targets(page, table, overwrite=overwrite)
+        resolution = session.resolver.copy().resolve(recipe, monitor)
+        report = report_on_stack(resolution, monitor, with_folders=with_folders)
+        monitor.advance()
+        write(report, *paths, overwrite=overwrite)
+        return paths[0]
+
+    title = deferred("Writing the report {name}", name=page.name)
+    return Job(title, work, long=True, writes=True, spreads=True)

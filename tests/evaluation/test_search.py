@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui import Recipe, export, open_checkpoint, resolve, search
+from prune_gui import Recipe, export, open_checkpoint, resolve, scan, search
 from prune_gui.errors import Cancelled, EvaluationError, RecipeError
-from prune_gui.evaluation import PORTFOLIO, Evaluator, Ranking, Search
-from prune_gui.evaluation.portfolio import Ranking as PortfolioRanking
+from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
+from prune_gui.evaluation.portfolio import NamedRanking as PortfolioRanking
+from prune_gui.evaluation.trials import groups_of
 
 ENERGY = """
     import json, pathlib
@@ -169,8 +170,8 @@ def test_what_was_found_before_a_cancel_can_be_read(network):
 
 def test_another_portfolio_and_base_recipe_are_used(network):
     base = Recipe.from_yaml('steps: [{method: threshold, targets: ["b.weight"], value: 0.001}]')
-    random = Ranking("random", {"method": "random_unstructured", "seed": 3})
-    assert Ranking is PortfolioRanking
+    random = NamedRanking("random", {"method": "random_unstructured", "seed": 3})
+    assert NamedRanking is PortfolioRanking
     result = search(
         FakeEvaluator(cliff()), network, amount=0.5, portfolio=[random], recipe=base,
         targets=["c.*"],
@@ -204,3 +205,59 @@ def test_a_search_with_a_real_evaluator_gives_an_ordinary_recipe(evaluator, netw
     assert loss.best.label == "global L1"  # keeps the most energy
     with pytest.raises(EvaluationError, match="Choose one of them"):
         search(evaluator(ENERGY), network, amount=0.5)
+
+
+ZEROS = """
+    def evaluate(sd):
+        zeros = {name: float((t == 0).double().mean()) for name, t in sd.items()}
+        if zeros["encoder.0.b.weight"] > 0.6:
+            raise ValueError("too sparse")
+        return {"score": sum(zeros.values()), **zeros}
+"""
+
+
+@pytest.fixture
+def scanned_network(tmp_path):
+    torch.manual_seed(0)
+    names = ("encoder.0.a.weight", "encoder.0.b.weight", "encoder.1.a.weight", "head[0].weight")
+    tensors = {name: torch.randn(8, 10) for name in names}
+    tensors["head[0].bias"] = torch.randn(8)
+    save_file(tensors, tmp_path / "net.safetensors")
+    with open_checkpoint(tmp_path / "net.safetensors") as opened:
+        yield opened
+
+
+def test_groups_are_parameters_or_share_the_first_parts_of_the_name(scanned_network):
+    assert list(groups_of(scanned_network, ["dims>1"], None)) == [
+        *("encoder.0.a.weight", "encoder.0.b.weight", "encoder.1.a.weight", "head[0].weight"),
+    ]
+    assert list(groups_of(scanned_network, ["encoder*"], 2)) == ["encoder.0", "encoder.1"]
+    with pytest.raises(RecipeError, match="no parameter that can be pruned"):
+        groups_of(scanned_network, ["nothing*"], None)
+
+
+@pytest.mark.slow
+def test_each_target_is_pruned_by_itself(evaluator, scanned_network):
+    result = scan(evaluator(ZEROS), scanned_network, [0.5, 0.8])
+    assert result.dense.metrics["score"] == 0
+    seen = result.trials
+    assert [(t.label, t.amount) for t in seen[:3]] == [
+        *(("encoder.0.a.weight", 0.5), ("encoder.0.a.weight", 0.8), ("encoder.0.b.weight", 0.5)),
+    ]
+    for trial in seen:
+        if trial.label == "encoder.0.b.weight" and trial.amount == 0.8:
+            assert "raised ValueError: too sparse" in trial.error
+        else:
+            assert trial.value == trial.evaluation.metrics[trial.label] == trial.amount
+    groups = scan(evaluator(ZEROS), scanned_network, [0.5], targets=["encoder*"], depth=2)
+    assert [trial.value for trial in groups.trials] == [1.0, 0.5]
+
+
+@pytest.mark.slow
+def test_a_scan_that_cannot_begin_is_one_message(evaluator, scanned_network):
+    with pytest.raises(RecipeError, match="no method with an amount"):
+        scan(evaluator(ZEROS), scanned_network, method="identity")
+    with pytest.raises(RecipeError, match="no method with an amount"):
+        scan(evaluator(ZEROS), scanned_network, method="no_such")
+    with pytest.raises(EvaluationError, match="raised ValueError: always"):
+        scan(evaluator("def evaluate(sd): raise ValueError('always')"), scanned_network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import sys
 import threading
@@ -9,12 +10,14 @@ import threading
 import optuna
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from prune_gui import Recipe, open_checkpoint, resolve, search
 from prune_gui.errors import Cancelled, EvaluationError
-from prune_gui.evaluation import PORTFOLIO, Evaluator, Ranking, Search
-from prune_gui.evaluation.space import MAX_GROUPS, Space
+from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
+from prune_gui.evaluation.space import MAX_GROUPS, Room, TuningSpace, allocated
 from prune_gui.evaluation.trials import step_of
 from prune_gui.monitor import Monitor
 
@@ -145,7 +148,7 @@ def test_the_origin_of_the_trials_prunes_what_the_ranking_prunes(network, rankin
     step, tuned = ranking.step(["dims>1"], 0.7), ranking.for_tuning()
     expected = resolve(Recipe(steps=(step_of(step),)), network)
     resolution = resolve(Recipe(steps=(step_of(tuned.step(["dims>1"], 0.7)),)), network)
-    space = Space(tuned, resolution, 0.7)
+    space = TuningSpace(tuned, resolution, 0.7)
     assert set(space.intervals) == set(space.origin)
     steps = tuple(map(step_of, space.steps(space.origin)))
     made = resolve(Recipe(steps=steps), network)
@@ -154,7 +157,7 @@ def test_the_origin_of_the_trials_prunes_what_the_ranking_prunes(network, rankin
 
 
 def test_a_ranking_with_limits_of_its_own_is_an_origin(network, database):
-    own = Ranking("own", {"method": "balanced", "row_power": 1 / 3, "max_sparsity": 0.755})
+    own = NamedRanking("own", {"method": "balanced", "row_power": 1 / 3, "max_sparsity": 0.755})
     result = search(InProcess(database), network, amount=0.7, portfolio=[own], trials=1)
     assert len(result.trials) == 2
     assert not result.trials[1].error
@@ -168,7 +171,7 @@ def test_earlier_steps_limit_the_shares(network):
     resolution = resolve(base, network).with_step(
         step_of(ranking.step(["dims>1"], 0.6)), Monitor(None, None)
     )
-    space = Space(ranking, resolution, 0.6)
+    space = TuningSpace(ranking, resolution, 0.6)
     shifts = {name: -1.0 if name == "shift b.weight" else 1.0 for name in space.origin}
     steps = tuple(map(step_of, space.steps({**shifts, "max_sparsity": 0.8})))
     made = resolve(base.with_steps((*base.steps, *steps)), network)
@@ -190,7 +193,7 @@ def test_many_parameters_share_a_shift_by_module(tmp_path, layers, labels):
     [ranking] = [each for each in PORTFOLIO if each.name == "LAMP"]
     with open_checkpoint(tmp_path / "many.safetensors") as opened:
         resolution = resolve(Recipe(steps=(step_of(ranking.step(["*"], 0.5)),)), opened)
-        space = Space(ranking, resolution, 0.5)
+        space = TuningSpace(ranking, resolution, 0.5)
         assert {f"shift {label}" for label in labels} == set(space.origin) - {"max_sparsity"}
         made = resolve(Recipe(steps=tuple(map(step_of, space.steps(space.origin)))), opened)
     assert made.total == resolution.total == (len(names) * 8, len(names) * 16)
@@ -235,3 +238,47 @@ def test_without_optuna_the_message_says_how_to_install_it(network, database, mo
     with pytest.raises(EvaluationError, match=r"pip install 'prune-gui\[search\]'"):
         search(InProcess(database), network, amount=0.7, trials=1)
     assert search(InProcess(database), network, amount=0.7).best
+
+
+SHIFTS = st.floats(-3, 3)
+
+
+@st.composite
+def rooms(draw):
+    size = draw(st.integers(1, 10_000))
+    least, usual, most = sorted(draw(st.tuples(*[st.integers(0, size)] * 3)))
+    return Room(least, usual, most, size)
+
+
+@given(st.lists(st.tuples(rooms(), SHIFTS), min_size=1, max_size=12), st.floats(-0.1, 1.1))
+def test_the_sum_is_exact_and_each_count_lies_in_its_limits(groups, share):
+    chosen, shifts = zip(*groups, strict=True)
+    least, most = sum(room.least for room in chosen), sum(room.most for room in chosen)
+    total = round(share * sum(room.size for room in chosen))
+    counts = allocated(chosen, shifts, total)
+    assert sum(counts) == min(max(total, least), most)
+    assert all(room.least <= count <= room.most for room, count in zip(chosen, counts, strict=True))
+
+
+USUAL = st.integers(2, 10**9).flatmap(lambda n: st.tuples(st.integers(1, n - 1), st.just(n)))
+
+
+@given(st.lists(USUAL, min_size=1, max_size=12), SHIFTS)
+def test_equal_shifts_give_the_usual_counts(groups, shift):
+    chosen = [Room(0, usual, size, size) for usual, size in groups]
+    usual = tuple(usual for usual, _ in groups)
+    assert allocated(chosen, [shift] * len(groups), sum(usual)) == usual
+
+
+def test_a_higher_shift_prunes_more_at_the_cost_of_the_others():
+    chosen = [Room(0, 500, 1000, 1000)] * 3
+    more, *others = allocated(chosen, (1.0, 0.0, 0.0), 1500)
+    assert others == [419, 419]
+    log_odds = [math.log(count / (1000 - count)) for count in (more, 419)]
+    assert log_odds[0] - log_odds[1] == pytest.approx(1, abs=0.01)
+
+
+def test_a_group_that_the_ranking_kept_or_pruned_as_a_whole_can_change():
+    full, empty = Room(0, 1000, 1000, 1000), Room(0, 0, 1000, 1000)
+    fewer, more = allocated((full, empty), (-8.0, 8.0), 1000)
+    assert fewer < 500 < more

@@ -95,7 +95,7 @@ def test_the_given_checkpoint_is_opened_beside_recovered_ones(
     done = run(
         f"""
         from prune_gui.gui.dialogs import recovery
-        from prune_gui.session.journal import Unsaved, _folder
+        from prune_gui.session.kept_recipes import Unsaved, _folder
         folder = Path({str(tmp_path)!r})
         unsaved = Unsaved(
             checkpoint=folder / "lost.safetensors",
@@ -216,7 +216,8 @@ def test_the_program_ends_without_waiting_for_compilation(run, way):
         f"""
         import threading
         from prune_gui.gui import workbench
-        from prune_gui.worker import Job, Started, engine
+        from prune_gui import engine
+        from prune_gui.engine import Job, Started
         engine.CLOSE_TIMEOUT_S = 10_000
         never = threading.Event()
         workbench.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]

@@ -12,8 +12,8 @@ import torch
 from distributed import Client, LocalCluster
 from waiting import change
 
-from prune_gui import cluster
 from prune_gui.checkpoint import open_checkpoint, opening
+from prune_gui.cluster import dask_executor
 from prune_gui.gui.cluster import CLUSTER, HERE, ClusterIndicator, RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.preferences import Preferences
@@ -136,7 +136,7 @@ def test_a_draft_with_one_target_is_previewed_on_this_machine(
 def test_a_cluster_that_cannot_be_reached_is_one_message_and_loses_nothing(
     window, preferences, qtbot, step, monkeypatch
 ):
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(dask_executor, "CONNECT_TIMEOUT_S", 0.2)
     failed = []
     window.workbench.failed.connect(lambda _, error: failed.append(str(error)))
     preferences.change("run_on", NOWHERE)

@@ -32,7 +32,7 @@ from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe import Recipe
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.kept_recipes import Unsaved
 
 ROW = torch.tensor([0])
 COMBINING_MARKS = "\N{COMBINING ACUTE ACCENT}" * 50

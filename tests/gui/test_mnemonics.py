@@ -29,7 +29,7 @@ from prune_gui.language import LANGUAGES, SOURCE, use_language
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe
 from prune_gui.session import Crash
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.kept_recipes import Unsaved
 
 
 @pytest.fixture(params=LANGUAGES, autouse=True)

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
 from waiting import change
 
+from prune_gui.engine import Job
 from prune_gui.errors import PluginError
 from prune_gui.gui.app import _prepare_first_window
 from prune_gui.gui.dialogs import questions
@@ -17,7 +18,6 @@ from prune_gui.gui.windows import Windows
 from prune_gui.pruning.methods import METHODS, register
 from prune_gui.pruning.plugins import load_file
 from prune_gui.session import Settings
-from prune_gui.worker import Job
 
 NAP = """
 class Nap(prune.BasePruningMethod):

@@ -8,8 +8,8 @@ import time
 import pytest
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
+from prune_gui.engine import Dropped, Finished, Job, Progressed, Started
 from prune_gui.gui.panels.status_bar import StatusBar
-from prune_gui.worker import Dropped, Finished, Job, Progressed, Started
 
 JOB = Job("Saving a.pt", lambda _: None)
 

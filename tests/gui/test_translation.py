@@ -28,7 +28,7 @@ from prune_gui.gui.saving import save_dialog as save_dialog
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.recipe import Recipe, loader_path
 from prune_gui.session import Crash
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.kept_recipes import Unsaved
 from prune_gui.session.presets import shipped
 
 pytestmark = pytest.mark.usefixtures("foreign_language")

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from waiting import change
 
 from prune_gui import open_checkpoint
+from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.draft.fields import PathField
@@ -30,7 +31,6 @@ from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.resources import resource
 from prune_gui.session import Settings
-from prune_gui.worker import Job
 
 LOW_SCREEN_PX = 762
 """Height of a window on a screen of 800 pixels, without its title bar."""

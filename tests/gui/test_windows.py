@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QDockWidget, QWidget
 from safetensors.torch import save_file
 from waiting import change
 
+from prune_gui.engine import Job
 from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
@@ -27,8 +28,7 @@ from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.windows import Windows, cascaded_position, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
-from prune_gui.session.journal import Unsaved
-from prune_gui.worker import Job
+from prune_gui.session.kept_recipes import Unsaved
 
 
 @pytest.fixture

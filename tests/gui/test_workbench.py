@@ -12,12 +12,12 @@ from safetensors.torch import save
 from waiting import change
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
+from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.workbench import DraftController
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Session
 from prune_gui.session.changes import OPENED, Changes
-from prune_gui.worker import Job
 from prune_gui.worker.jobs import Draft, open_job
 
 CONV1, CONV2 = "features.conv1.weight", "features.conv2.weight"

@@ -19,8 +19,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions import coupled_units
 from prune_gui.recipe import Step
 from prune_gui.recipe.resolution import initial_resolution
+from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import resource
-from prune_gui.session.resolver import Resolver
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 STEP = {"method": "listed_units", "space": "ffn", "units": [0], "targets": [UP]}

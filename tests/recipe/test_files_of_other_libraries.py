@@ -21,7 +21,7 @@ from torch import nn
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cli.program import cli
 from prune_gui.errors import CheckpointError, StepError
-from prune_gui.evaluation.scan import TARGETS, groups_of
+from prune_gui.evaluation.trials import TARGETS, groups_of
 from prune_gui.recipe import Recipe, export, patterns_for, resolve
 from prune_gui.recipe.compaction.plan import check_source
 from prune_gui.recipe.patterns import match_recipe

@@ -20,7 +20,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.session.resolver import Resolver
+from prune_gui.recipe.resolver import Resolver
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "fc.bias": (5,)}
 STEPS = [

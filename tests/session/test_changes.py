@@ -13,7 +13,8 @@ from prune_gui import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Step
 from prune_gui.recipe.outcome import Outcome
-from prune_gui.session import Resolver, changes
+from prune_gui.recipe.resolver import Resolver
+from prune_gui.session import changes
 from prune_gui.session.changes import Changes, changed_parameters
 
 A, B, C = (f"{name}.weight" for name in "abc")

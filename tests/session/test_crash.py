@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from prune_gui.session import CrashTrace
-from prune_gui.session.crash import MAX_TRACE_BYTES
+from prune_gui.session.log import MAX_TRACE_BYTES
 
 PRELUDE = """
 import os, signal, sys

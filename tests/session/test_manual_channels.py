@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step, resolve
-from prune_gui.session.manual_channels import drafted_channels, listed
+from prune_gui.session.draft_request import drafted_channels, listed
 
 
 @pytest.fixture

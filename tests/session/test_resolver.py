@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
-from prune_gui.session.resolver import Resolver
+from prune_gui.recipe.resolver import Resolver
 
 SCORED = """
 steps:

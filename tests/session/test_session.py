@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from foreign import foreign
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -55,44 +54,6 @@ def test_every_edit_is_one_labelled_undo_entry(session):
     assert session.steps == ()
     session.redo()
     assert amounts(session) == [1]
-
-
-@pytest.mark.usefixtures("foreign_language")
-def test_undo_labels_are_translated(session):
-    session.add(step(1))
-    session.duplicate(0)
-    session.replace(1, step(3))
-    session.move(1, 0)
-    session.switch(0, enabled=False)
-    session.switch(0, enabled=True)
-    session.remove(0)
-    session.name_state("{number}")
-    session.protect({"w"}, on=True)
-    session.protect({"w"}, on=False)
-    session.add(step(2))
-    session.return_to("{number}")
-    session.bring_back(Recipe(), None)
-    session.use_recipe(Recipe(steps=(step(1),)), session.checkpoint.path)
-    history = session.history
-    one, three = (foreign(f"{{}} weight{s}").format(n) for s, n in (("", 1), ("s", 3)))
-    change = foreign("{} → {}").format(one, three)
-    added = foreign("Add {}").format(foreign("L1 unstructured"))
-    assert [entry.label for entry in history.entries] == [
-        foreign("Open"),
-        added,
-        foreign("Duplicate step {}").format(1),
-        foreign("Edit step {}: {}").format(2, change),
-        foreign("Move step {} to position {}").format(2, 1),
-        foreign("Switch off step {}").format(1),
-        foreign("Switch on step {}").format(1),
-        foreign("Remove step {}").format(1),
-        foreign("Protect {}").format("w"),
-        foreign("Unprotect {}").format("w"),
-        added,
-        foreign("Return to {}").format("{number}"),
-        foreign("Restore unsaved steps"),
-        foreign("Open recipe"),
-    ]
 
 
 def test_the_undo_label_of_protecting_several_has_their_number(tmp_path):

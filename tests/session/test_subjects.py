@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.recipe import Recipe, resolve
+from prune_gui.recipe import Recipe, Step, resolve
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.session import Session
-from prune_gui.session.subjects import model_subject_of, subject_of
+from prune_gui.session.subjects import (
+    FILE,
+    AfterStep,
+    NamedState,
+    OtherCheckpoint,
+    Present,
+    Stack,
+    model_subject_of,
+    subject_of,
+    text_of,
+)
 
 
 @pytest.fixture
@@ -66,3 +78,29 @@ def test_a_mask_beside_weights_is_a_subject_without_steps(tmp_path):
         assert subject_of(session, shown, "weight", None, masks).resolution is shown
         message = subject_of(session, shown, "codes", None, masks)
         assert message == "codes cannot be pruned: integer."
+
+
+STEPS = tuple(
+    Step.model_validate({"method": method, "targets": ["*"], **parameters})
+    for method, parameters in (("l1_unstructured", {"amount": 1}), ("lamp", {"amount": 1}))
+)
+
+
+@pytest.mark.parametrize(
+    ("side", "text"),
+    [
+        (FILE, "The original file"),
+        (AfterStep(2), "After step 2: LAMP"),
+        (AfterStep(3), "After step 3"),
+        (Stack(), "The stack without the draft"),
+        (NamedState("gentle\nhand"), "Named state: gentle\\nhand"),
+        (OtherCheckpoint(Path("/tmp/other.safetensors")), "tmp/other.safetensors"),
+    ],
+)
+def test_each_side_has_a_name(side, text):
+    assert text_of(side, STEPS, drafted=False) == text
+
+
+def test_the_present_is_named_after_what_it_contains():
+    assert text_of(Present(), STEPS, drafted=False) == "The stack"
+    assert text_of(Present(), STEPS, drafted=True) == "The stack and the draft"

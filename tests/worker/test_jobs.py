@@ -7,30 +7,27 @@ import threading
 
 import pytest
 import torch
-from foreign import foreign, is_foreign
 from safetensors.torch import load_file, save_file
 
+from prune_gui.engine import Engine, Job
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS
-from prune_gui.recipe import OutputPath, Step
+from prune_gui.recipe import OutputPath, Recipe, Step
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.worker import Engine, Job, jobs
+from prune_gui.worker import jobs
 from prune_gui.worker.jobs import (
     Draft,
+    batch_jobs,
     compare_job,
-    compile_jobs,
     export_job,
-    import_job,
-    link_job,
     methods_job,
     open_job,
     resolve_job,
     sizes_job,
+    sweep_jobs,
     threads_jobs,
-    warm_up_job,
 )
 
 
@@ -71,45 +68,19 @@ def test_a_checkpoint_without_a_session_is_closed(tmp_path, session, monkeypatch
         raise CheckpointError("The named states cannot be read.")
 
     opened = []
-    monkeypatch.setattr(jobs.named_states, "load", fail)
+    monkeypatch.setattr(jobs.kept_recipes, "load_states", fail)
     with pytest.raises(CheckpointError, match="named states"):
         open_job(tmp_path / "model.safetensors").work(Monitor())
     with pytest.raises(CheckpointError, match="is closed"):
         opened[0].read("w")
 
 
-@pytest.mark.usefixtures("foreign_language")
-def test_titles_of_all_jobs_are_translated(session, tmp_path):
-    path = tmp_path / "{name}.pt"
-    named = {
-        "Opening {}": open_job(path),
-        "Opening {} to compare with": compare_job(path),
-        "Saving {}": export_job(session, path, OutputOptions()),
-        "Loading methods from {}": methods_job(path),
-    }
-    assert named["Opening {}"].title == "Opening {name}.pt"
-    assert [tr(job.title) for job in named.values()] == [
-        foreign(title).format("{name}.pt") for title in named
-    ]
-    others = [
-        resolve_job(session, None),
-        sizes_job(session, OutputPath.of(session.checkpoint, path)),
-        *threads_jobs(2),
-        import_job(),
-        link_job(),
-        warm_up_job(threading.Event()),
-        *compile_jobs(),
-    ]
-    assert all(is_foreign(tr(job.title)) for job in others)
-
-
-@pytest.mark.usefixtures("foreign_language")
-def test_reasons_for_a_missing_preview_are_translated(session):
+def test_a_missing_preview_has_a_reason(session):
     resolved = resolve_job(session, Draft(step(0.5), replaces=4)).work(Monitor())
-    assert resolved.draft_error == foreign("The step no longer exists.")
+    assert resolved.draft_error == "The step no longer exists."
     session.add(step(0.5, "nowhere"))
     resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
-    assert resolved.draft_error == foreign("Correct step {} first.").format(1)
+    assert resolved.draft_error == "Correct step 1 first."
 
 
 def test_the_preview_has_the_draft_after_the_steps_of_the_recipe(session):
@@ -241,3 +212,34 @@ def test_a_save_and_the_preview_of_other_steps_run_at_the_same_time(tmp_path, se
     thread.join()
     assert load_file(tmp_path / "out.safetensors")["w"].tolist() == [0, 0, *range(2, 8)]
     assert session.resolver.after(1).total == (4, 8)
+
+
+STEP = Step(method=METHODS["l1_unstructured"](amount=0.5), targets=("w",))
+
+
+@pytest.fixture
+def path(tmp_path):
+    save_file({"w": torch.arange(8.0)}, tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
+
+
+def test_a_sweep_uses_the_recipe_at_the_time_of_the_call(path):
+    session = open_job(path).work(Monitor())
+    session.add(STEP)
+    jobs = sweep_jobs(session, 1, (0.25, 6))
+    session.undo()
+    with session.checkpoint:
+        assert [job.work(Monitor()).pruned for job in jobs] == [2, 6]
+    assert [job.title for job in jobs] == ["Trying amount 1 of 2", "Trying amount 2 of 2"]
+
+
+def test_a_batch_has_one_job_per_checkpoint(path, tmp_path):
+    (tmp_path / "out").mkdir()
+    missing = tmp_path / "gone.safetensors"
+    jobs = batch_jobs(Recipe(steps=(STEP,)), [missing, path], tmp_path / "out", OutputOptions())
+    bad, good = [job.work(Monitor()) for job in jobs]
+    assert "does not exist" in bad.error
+    assert int((load_file(good.out)["w"] == 0).sum()) == 4
+    assert jobs[1].title == "Pruning model.safetensors (2 of 2)"
+    [unwritten] = batch_jobs(Recipe(steps=(STEP,)), [path], None, OutputOptions())
+    assert unwritten.work(Monitor()).out is None

@@ -8,8 +8,10 @@ import threading
 
 import pytest
 
-from prune_gui.worker import Engine
-from prune_gui.worker.jobs import warm_up_job
+from prune_gui.engine import Engine
+from prune_gui.isolated.processes import isolated_command
+from prune_gui.monitor import Monitor
+from prune_gui.worker.jobs import compile_jobs, warm_up_job
 
 PROGRAM = """
 import sys
@@ -39,3 +41,21 @@ def test_imports_wait_until_the_window_has_painted(monkeypatch):
     painted.set()
     assert imported.wait(60)
     assert engine.close()
+
+
+@pytest.mark.very_slow
+@pytest.mark.slow
+def test_after_it_no_loop_is_missing(tmp_path):
+    done = subprocess.run(
+        isolated_command("prune_gui.worker.warm_up"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=110,
+    )
+    counts = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    total = counts[0][1]
+    assert counts == [(part, total) for part in range(total + 1)]
+    assert done.stderr == ""
+    assert not any(job.work(Monitor()) for job in compile_jobs())

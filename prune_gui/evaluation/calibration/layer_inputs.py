@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from prune_gui.checkpoint.parameters import (
+    COMPILED_PREFIX,
+    DATA_PARALLEL_PREFIX,
+    MASK_SUFFIX,
+    ORIGINAL_SUFFIX,
+)
 from prune_gui.pruning.selection.scores import wide_dtype
 
 CONVOLUTIONS: Final = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -22,10 +31,8 @@ class InputChannels:
     tokens of the vocabulary.
 
     Attributes:
-        count: number of input channels.
         input_dim: the dimension of the input that has the channels, negative; None for indices.
         weight_dim: the dimension of the weight that has the channels, or those of one group.
-        groups: number of groups of a convolution.
     """
 
     count: int
@@ -102,3 +109,116 @@ def is_transposed_linear(module: nn.Module) -> bool:
 def _widest(device: torch.device) -> torch.dtype:
     """Return the dtype for sums over all inputs: float64; float32 where the device lacks it."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+MAX_ELEMENTS: Final = 1 << 24
+"""The limit for the elements of one chunk; 64 MiB in float32. A chunk has one row or sample."""
+
+
+def has_rows(module: nn.Module) -> bool:
+    """Return whether `second_moments` knows the rows of a layer."""
+    return isinstance(module, (nn.Linear, *CONVOLUTIONS)) or is_transposed_linear(module)
+
+
+def second_moments(module: nn.Module, inputs: Tensor) -> Tensor:
+    """Return X^T X, where X has a row for each vector that the weight of a layer multiplies.
+
+    The columns of X are those of ``weight.reshape(rows, -1)``; of the `Conv1D` of transformers they
+    are the rows of the weight. A convolution has a row for each position of its output.
+
+    Returns:
+        (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
+        float64 for such inputs.
+    """
+    chunks = _patches(module, inputs) if isinstance(module, CONVOLUTIONS) else _rows(inputs)
+    total: Tensor | None = None
+    for rows in chunks:
+        product = rows.mT @ rows
+        total = product if total is None else total.add_(product)
+    assert total is not None
+    return total.squeeze(0) if total.shape[0] == 1 else total
+
+
+def _rows(inputs: Tensor) -> Iterator[Tensor]:
+    """Yield (1, rows, columns)."""
+    rows = inputs.reshape(-1, inputs.shape[-1])
+    for chunk in torch.split(rows, max(1, MAX_ELEMENTS // rows.shape[1])):
+        yield chunk.to(wide_dtype(inputs.dtype))[None]
+
+
+def _patches(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, inputs: Tensor) -> Iterator[Tensor]:
+    """Yield (groups, samples * positions, columns)."""
+    dims = len(module.kernel_size)
+    samples = inputs if inputs.dim() == dims + 2 else inputs[None]
+    columns = module.weight[0].numel() * module.groups
+    positions = samples[0, 0].numel()
+    for chunk in torch.split(samples, max(1, MAX_ELEMENTS // (columns * positions))):
+        mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+        padding = module._reversed_padding_repeated_twice
+        patches = functional.pad(chunk.to(wide_dtype(inputs.dtype)), padding, mode)
+        geometry = zip(module.kernel_size, module.stride, module.dilation, strict=True)
+        for dim, (kernel, stride, dilation) in enumerate(geometry, 2):
+            window = dilation * (kernel - 1) + 1
+            patches = patches.unfold(dim, window, stride)[..., ::dilation]
+        # (samples, channels, *positions, *kernel)
+        patches = torch.unflatten(patches, 1, (module.groups, -1)).movedim(1, 0)
+        patches = patches.movedim(2, 2 + dims)  # (groups, samples, *positions, channels, *kernel)
+        yield patches.reshape(module.groups, -1, columns // module.groups)
+
+
+RUNNING_MEAN, RUNNING_VAR = "running_mean", "running_var"
+DATA_PARALLEL: Final = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+def named_modules(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Yield all modules, each with the prefix of its parameters in the state dict.
+
+    A wrapper of `torch.compile` or of data parallelism adds nothing to the prefix of the module
+    inside. A module with several names is yielded under each of them.
+    """
+    yield prefix, module
+    for name, child in module._modules.items():
+        if child is not None:
+            own = f"{name}."
+            yield from named_modules(child, prefix + ("" if own == _wrapper(module) else own))
+
+
+def parameter_names(model: nn.Module) -> dict[Tensor, list[str]]:
+    """Return the names of each parameter of a floating point dtype; tied ones have several.
+
+    The parameter `X_orig` beside a buffer `X_mask` (see `torch.nn.utils.prune`) has the name `X`.
+    """
+    names: dict[Tensor, list[str]] = {}
+    for prefix, module in named_modules(model):
+        for key, parameter in module._parameters.items():
+            if parameter is not None and parameter.is_floating_point():
+                name = key.removesuffix(ORIGINAL_SUFFIX)
+                is_pair = name + MASK_SUFFIX in module._buffers
+                names.setdefault(parameter, []).append(prefix + (name if is_pair else key))
+    return names
+
+
+def batch_norm_names(model: nn.Module) -> dict[Tensor, list[str]]:
+    """Return the names of the running means and variances of batch norms."""
+    names: dict[Tensor, list[str]] = {}
+    for prefix, module in named_modules(model):
+        if isinstance(module, _BatchNorm):
+            for key in (RUNNING_MEAN, RUNNING_VAR):
+                buffer = module._buffers.get(key)
+                if buffer is not None:
+                    names.setdefault(buffer, []).append(prefix + key)
+    return names
+
+
+def weight_of(module: nn.Module) -> nn.Parameter | None:
+    """Return the parameter `weight` of a module, or that from which a mask makes it."""
+    return module._parameters.get("weight", module._parameters.get("weight" + ORIGINAL_SUFFIX))
+
+
+def _wrapper(module: nn.Module) -> str:
+    """Return the prefix that a wrapper adds to the names of its module; "" if it is none."""
+    if isinstance(module, DATA_PARALLEL):
+        return DATA_PARALLEL_PREFIX
+    # the class of compiled modules is slow to import, and its name is private
+    is_compiled = any(base.__name__ == "OptimizedModule" for base in type(module).__mro__)
+    return COMPILED_PREFIX if is_compiled else ""

@@ -16,17 +16,17 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedParameter
 
 from prune_gui.errors import RecordingError
-from prune_gui.evaluation.calibration.device_sums import DeviceSums
-from prune_gui.evaluation.calibration.input_rows import has_rows, second_moments
-from prune_gui.evaluation.calibration.layer_inputs import InputChannels, input_channels
-from prune_gui.evaluation.calibration.parameter_names import (
+from prune_gui.evaluation.calibration.layer_inputs import (
     RUNNING_MEAN,
     RUNNING_VAR,
+    InputChannels,
     batch_norm_names,
+    has_rows,
+    input_channels,
     parameter_names,
+    second_moments,
     weight_of,
 )
-from prune_gui.evaluation.calibration.scores_file import write_scores
 from prune_gui.evaluation.calibration.statistics import (
     BATCH_NORM,
     MEANS,
@@ -39,6 +39,7 @@ from prune_gui.evaluation.calibration.statistics import (
     STATISTICS,
     TAYLOR,
     ChannelSums,
+    DeviceSums,
     LazyTensor,
     WeightSums,
     activation_scores,
@@ -46,6 +47,7 @@ from prune_gui.evaluation.calibration.statistics import (
     gradient_scores,
     input_means,
     input_second_moments,
+    write_scores,
 )
 from prune_gui.language import deferred, join_items, tr
 from prune_gui.pruning.selection.scores import wide_dtype
@@ -102,15 +104,7 @@ def record(model: nn.Module, *statistics: str) -> Iterator[Recording]:
 
 
 class Recording:
-    """The statistics of a model that a `record` block recorded.
-
-    Args:
-        model: the model.
-        statistics: their names.
-
-    Raises:
-        RecordingError: a statistic is unknown, or nothing in the model can be recorded.
-    """
+    """The statistics of a model that a `record` block recorded."""
 
     def __init__(self, model: nn.Module, statistics: tuple[str, ...]) -> None:
         _check(statistics)

@@ -12,10 +12,14 @@ from torch import Tensor, nn
 
 from prune_gui.checkpoint.parameters import MASK_SUFFIX
 from prune_gui.errors import RecordingError
-from prune_gui.evaluation.calibration.device_sums import DeviceSums
-from prune_gui.evaluation.calibration.input_rows import has_rows, second_moments
-from prune_gui.evaluation.calibration.layer_inputs import is_transposed_linear
-from prune_gui.evaluation.calibration.parameter_names import parameter_names, weight_of
+from prune_gui.evaluation.calibration.layer_inputs import (
+    has_rows,
+    is_transposed_linear,
+    parameter_names,
+    second_moments,
+    weight_of,
+)
+from prune_gui.evaluation.calibration.statistics import DeviceSums
 from prune_gui.language import tr
 from prune_gui.recipe.correction.corrected_values import refitted
 

@@ -5,17 +5,70 @@ N is the number of backward passes, w a weight, g its gradient in one of them, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import platform
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from prune_gui.errors import RecordingError
-from prune_gui.evaluation.calibration.device_sums import DeviceSums
+from prune_gui.checkpoint import TensorWriter, open_checkpoint
+from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.writing import write_checkpoint
+from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+from prune_gui.recipe.auxiliary_files import RECORDING_KEY
+from prune_gui.recipe.provenance import own_version
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class DeviceSums(Generic[Key]):
+    """A sum of tensors for each key, kept on the device of its terms until it is asked for.
+
+    Each key and each device on which it has terms takes one tensor. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sums: dict[Key, dict[torch.device, Tensor]] = {}
+        self.counts: Counter[Key] = Counter()
+
+    def add(self, key: Key, term: Tensor, count: int = 1) -> None:
+        """Add a tensor to the sum of a key, and a number to its count."""
+        with self._lock, torch.inference_mode(False), torch.no_grad():
+            self.counts[key] += count
+            sums = self._sums.setdefault(key, {})
+            if term.device in sums:
+                sums[term.device] += term
+            else:
+                # a tensor of the inference mode could not be changed outside of it
+                sums[term.device] = term.clone() if term.is_inference() else term
+
+    @property
+    def keys(self) -> list[Key]:
+        """The keys that have a sum, in the order of their first terms."""
+        return list(self._sums)
+
+    def shape(self, key: Key) -> tuple[int, ...]:
+        """Return the shape of the sum of a key."""
+        return tuple(next(iter(self._sums[key].values())).shape)
+
+    def total(self, key: Key) -> Tensor:
+        """Return the sum of a key over all devices, on the CPU."""
+        first, *others = self._sums[key].values()
+        total = first.cpu()
+        for other in others:
+            total = total + other.cpu()
+        return total
+
 
 ACTIVATIONS, RIA = "activations", "ria"
 MEANS, SECOND_MOMENTS = "means", "second_moments"
@@ -46,12 +99,7 @@ WeightSums = DeviceSums[str]
 
 
 class LazyTensor(NamedTuple):
-    """A float32 tensor of a file, which is computed when it is written.
-
-    Attributes:
-        shape: its shape.
-        compute: returns it, on the CPU.
-    """
+    """A float32 tensor of a file, which is computed when it is written."""
 
     shape: tuple[int, ...]
     compute: Callable[[], Tensor]
@@ -182,3 +230,62 @@ def _mean(sums: ChannelSums, key: tuple[str, InputChannels]) -> Tensor:
 
 def _total(sums: WeightSums, name: str) -> Tensor:
     return sums.total(name).float()
+
+
+def write_scores(
+    path: Path,
+    tensors: Mapping[str, LazyTensor],
+    *,
+    statistic: str,
+    counts: Mapping[str, int],
+    model: type,
+    names: Mapping[Tensor, Sequence[str]],
+    transposed: Collection[str],
+    overwrite: bool,
+) -> None:
+    """Write the tensors of one statistic, with what they were recorded from in the metadata."""
+    if overwrite and path.exists() and not _has_statistics(path):
+        raise CheckpointError(
+            tr(
+                "{path} was not written: the file there has no recorded statistics, and may be a "
+                "checkpoint. Choose another name.",
+                path=path,
+            )
+        )
+    recorded = {
+        first: (weight, aliases) for weight, (first, *aliases) in names.items() if first in tensors
+    }
+    record = {
+        "statistic": statistic,
+        "formula": STATISTICS[statistic],
+        **counts,
+        "model": f"{model.__module__}.{model.__qualname__}",
+        "shapes": {name: list(weight.shape) for name, (weight, _) in recorded.items()},
+        "aliases": {alias: name for name, (_, aliases) in recorded.items() for alias in aliases},
+        "transposed": [name for name in recorded if name in transposed],
+        "versions": {
+            "prune_gui": own_version(),
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+        },
+    }
+    writers = [
+        TensorWriter(name, "float32", tensors[name].shape, partial(_whole, tensors[name]))
+        for name in recorded  # in the order of the model
+    ]
+    metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
+    write_checkpoint(
+        path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
+    )
+
+
+def _has_statistics(path: Path) -> bool:
+    try:
+        with open_checkpoint(path) as old:
+            return RECORDING_KEY in old.metadata
+    except CheckpointError:
+        return False
+
+
+def _whole(tensor: LazyTensor) -> Iterator[Tensor]:
+    yield tensor.compute().reshape(-1)

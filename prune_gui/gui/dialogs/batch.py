@@ -30,7 +30,7 @@ from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.several_files import BatchRow, checkpoints_in
 from prune_gui.table import Column, record_column
-from prune_gui.worker.job_sequence import batch_jobs
+from prune_gui.worker.jobs import batch_jobs
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox
 
+from prune_gui.engine import Dropped, Event, Failed, Finished, Job
 from prune_gui.gui.bridge import Bridge
 from prune_gui.language import tr
-from prune_gui.worker import Dropped, Event, Failed, Finished, Job
 
 
 class JobSequenceButtons(QDialogButtonBox):

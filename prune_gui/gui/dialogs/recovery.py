@@ -15,9 +15,9 @@ from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
-from prune_gui.session import named_states
+from prune_gui.session import kept_recipes
 from prune_gui.session.changes import Changes
-from prune_gui.session.journal import Journal, Unsaved, left_behind
+from prune_gui.session.kept_recipes import Journal, Unsaved, left_behind
 from prune_gui.session.state_file import remove
 
 SETTLE_DELAY_MS = 200
@@ -94,7 +94,7 @@ class Recovery(QObject):
         if changes.recipe or changes.saved:
             self._settle_timer.start()
             if self._workbench.session is not None:
-                named_states.keep(self._workbench.session)
+                kept_recipes.keep_states(self._workbench.session)
 
     def _keep(self) -> None:
         if not self._preferences.now.keep_unsaved:

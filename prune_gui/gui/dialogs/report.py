@@ -24,7 +24,7 @@ from prune_gui.gui.dialogs.job_sequence import JobSequence
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.language import deferred, tr
-from prune_gui.worker.report_job import report_job
+from prune_gui.worker.jobs import report_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

@@ -31,7 +31,7 @@ from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.session.sweep_curve import sweep_curve
 from prune_gui.table import Column, record_column
-from prune_gui.worker.job_sequence import sweep_jobs
+from prune_gui.worker.jobs import sweep_jobs
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter

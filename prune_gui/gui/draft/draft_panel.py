@@ -36,9 +36,9 @@ from prune_gui.session.draft_request import (
     SharesRequest,
     StepRequest,
     UnitRequest,
+    listed,
+    listed_units,
 )
-from prune_gui.session.manual_channels import listed
-from prune_gui.session.manual_units import listed_units
 from prune_gui.worker.jobs import Draft
 
 UPDATE_INTERVAL_MS: Final = 25

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.choice import EvaluatorChoice, functions_in
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
@@ -30,8 +31,7 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
-from prune_gui.session.evaluations.choice import EvaluatorChoice, functions_in
-from prune_gui.session.start_folder import start_folder
+from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter

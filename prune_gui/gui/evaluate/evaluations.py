@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for
+from prune_gui.evaluation.evaluation_jobs import close_job, stored_job
+from prune_gui.evaluation.metrics import Metric
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
-from prune_gui.session.evaluations.choice import DEMO, EvaluatorChoice, choice_for
-from prune_gui.session.evaluations.metric import Metric
-from prune_gui.worker import Dropped, Event, Failed, Finished, Job, Progressed, Reported
-from prune_gui.worker.evaluation_jobs import close_job, stored_job
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
+    from prune_gui.evaluation.results import EvaluatedRecipe
     from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session
-    from prune_gui.session.evaluations.states import Outcome
 
 MakeJob = Callable[["Evaluator", Metric], Job]
 """Returns the job of a run with the evaluator and the metric."""
@@ -147,7 +147,10 @@ class Evaluations(QObject):
         return run
 
     def look_up(
-        self, session: Session, recipes: Sequence[Recipe], then: Callable[[list[Outcome]], None]
+        self,
+        session: Session,
+        recipes: Sequence[Recipe],
+        then: Callable[[list[EvaluatedRecipe]], None],
     ) -> None:
         """Look for the stored results of recipes; `then` gets those that are found."""
         choice = self.choice
@@ -160,13 +163,13 @@ class Evaluations(QObject):
             return
         self._reader = reader
 
-        def use(found: list[Outcome]) -> None:
+        def use(found: list[EvaluatedRecipe]) -> None:
             if self._reader is reader and self._workbench.session is session:
                 for outcome in found:
                     self.note(outcome.evaluation)
                 then(found)
 
-        self._workbench.bridge.run(stored_job(reader, session, recipes), use)
+        self._workbench.bridge.run(stored_job(reader, session.checkpoint, recipes), use)
 
     def cancel(self) -> None:
         """Cancel the run; the processes of the evaluator are ended."""
@@ -212,7 +215,7 @@ class Evaluations(QObject):
             self._end("")
 
     def _take(self, found: object) -> None:
-        from prune_gui.evaluation.process import Status  # loaded by the job that reports it
+        from prune_gui.isolated.watching import Status  # loaded by the job that reports it
 
         if isinstance(found, Status):
             memory = short_bytes(found.memory)

@@ -19,12 +19,12 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.choice import EvaluatorChoice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import parse_bytes, short_bytes
-from prune_gui.session.evaluations.choice import EvaluatorChoice
 
 BETTER: Final = {
     None: deferred("Decided by the name of the metric"),

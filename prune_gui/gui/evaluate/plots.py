@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
+from prune_gui.evaluation.results import CurvePoint, MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
-from prune_gui.session.evaluations.curves import CurvePoint, MetricCurve
 from prune_gui.session.sweep_curve import SweepCurve
 
 HEADROOM: Final = 0.06

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSpinBox
 
 from prune_gui import number_formats
+from prune_gui.evaluation.evaluation_jobs import Goal, search_job
+from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
@@ -20,9 +22,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.evaluations.metric import share_of
 from prune_gui.table import Column, record_column
-from prune_gui.worker.evaluation_jobs import Goal, search_job
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
@@ -163,7 +163,9 @@ class SearchTab(EvaluationTab):
         goal = Goal(share, None, trials) if is_amount else Goal(None, share, trials)
         targets = patterns_in(self.targets.text())
         if self._start(
-            lambda evaluator, metric: search_job(evaluator, session, targets, goal, metric)
+            lambda evaluator, metric: search_job(
+                evaluator, session.checkpoint, session.recipe, targets, goal, metric
+            )
         ):
             self._base = session.recipe
             self.clear()

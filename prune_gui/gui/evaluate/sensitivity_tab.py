@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.evaluation.evaluation_jobs import scan_job
+from prune_gui.evaluation.results import SensitivityRow, largest_drop, sensitivity_rows
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text
@@ -29,9 +31,7 @@ from prune_gui.language import deferred, tr, trn
 from prune_gui.raster.colours import LIGHT, Colours
 from prune_gui.recipe.amounts import parse_amounts
 from prune_gui.recipe.selector import patterns_in, select
-from prune_gui.session.evaluations.sensitivity import SensitivityRow, largest_drop, sensitivity_rows
 from prune_gui.table import Column, record_column
-from prune_gui.worker.evaluation_jobs import scan_job
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
@@ -115,7 +115,7 @@ class SensitivityTab(EvaluationTab):
         return self.model.table(f"{name} sensitivity")
 
     def _run(self, session: Session) -> None:
-        from prune_gui.evaluation.scan import groups_of  # slow to import
+        from prune_gui.evaluation.trials import groups_of  # slow to import
 
         shares = [float(amount) for amount in parse_amounts(self.amounts.text())]
         patterns = patterns_in(self.targets.text())
@@ -131,7 +131,9 @@ class SensitivityTab(EvaluationTab):
                 )
             )
         if self._start(
-            lambda evaluator, metric: scan_job(evaluator, session, groups, shares, metric)
+            lambda evaluator, metric: scan_job(
+                evaluator, session.checkpoint, session.recipe, groups, shares, metric
+            )
         ):
             self._groups, self._amounts = groups, tuple(shares)
             self._count.setText(trn("{count:,} evaluation", "{count:,} evaluations", count))

@@ -12,6 +12,9 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
 
 from prune_gui import number_formats
+from prune_gui.evaluation.evaluation_jobs import Begun, states_job
+from prune_gui.evaluation.metrics import share_of
+from prune_gui.evaluation.results import FILE, STACK, EvaluatedRecipe, StateResults, StateRow
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts
@@ -27,18 +30,16 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
-from prune_gui.session.evaluations.metric import share_of
-from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow
 from prune_gui.table import Column, record_column
-from prune_gui.worker.evaluation_jobs import Begun, states_job
 
 if TYPE_CHECKING:
+    from prune_gui.engine import Job
     from prune_gui.evaluation import Evaluation, Evaluator
+    from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.export import Exporter
     from prune_gui.session import Session
-    from prune_gui.session.evaluations.metric import Metric
     from prune_gui.table import Table
-    from prune_gui.worker import Job
+
 
 EXPLANATION: Final = deferred(
     "The value of the file, of the stack as it is now, and of each state that you name in the "
@@ -154,7 +155,7 @@ class StatesTab(EvaluationTab):
 
     def refresh(self) -> None:
         session, metric = self._workbench.session, self._evaluations.metric
-        rows = self._results.rows(session) if session is not None else ()
+        rows = self._rows(session) if session is not None else ()
         dense = metric.value(rows[0].evaluation) if rows else math.nan
         values = [metric.value(row.evaluation) for row in rows]
         self.model.update(
@@ -164,6 +165,9 @@ class StatesTab(EvaluationTab):
             ]
         )
         self._enable()
+
+    def _rows(self, session: Session) -> tuple[StateRow, ...]:
+        return self._results.rows(session.recipe, session.named_states)
 
     def _has_results(self) -> bool:
         return bool(self.model.rows)
@@ -180,30 +184,30 @@ class StatesTab(EvaluationTab):
         session = self._workbench.session
         if session is None or not self.isVisible():
             return
-        wanted = [row.recipe for row in self._results.rows(session)]
+        wanted = [row.recipe for row in self._rows(session)]
         missing = [recipe for recipe in wanted if self._results.get(recipe) is None]
         if missing:
             self._evaluations.look_up(session, missing, self._use)
 
-    def _use(self, outcomes: Sequence[Outcome]) -> None:
+    def _use(self, outcomes: Sequence[EvaluatedRecipe]) -> None:
         for outcome in outcomes:
             self._results.put(outcome)
         self.refresh()
 
     def _run(self, session: Session) -> None:
         def make_job(evaluator: Evaluator, _: Metric) -> Job:
-            rows = self._results.rows(session)
+            rows = self._rows(session)
             open_rows = [row for row in rows if row.stale or row.evaluation is None]
             recipes = [row.recipe for row in open_rows or rows]
             distinct = [each for at, each in enumerate(recipes) if each not in recipes[:at]]
-            return states_job(evaluator, session, distinct)
+            return states_job(evaluator, session.resolver, distinct)
 
         self._start(make_job)
 
     def _take(self, found: object) -> None:
         if isinstance(found, Begun):
             self._results.running = found.recipe
-        elif isinstance(found, Outcome):
+        elif isinstance(found, EvaluatedRecipe):
             self._results.running = None
             self._results.put(found)
         self.refresh()

@@ -22,6 +22,9 @@ from PySide6.QtWidgets import (
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
+from prune_gui.evaluation.evaluation_jobs import metric_sweep_job
+from prune_gui.evaluation.metrics import share_of
+from prune_gui.evaluation.results import CurvePoint, SweptStep, metric_curves, of_step, rankings
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
@@ -36,16 +39,7 @@ from prune_gui.recipe.amounts import has_amount, parse_amounts
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.evaluations.curves import (
-    CurvePoint,
-    SweptStep,
-    metric_curves,
-    of_step,
-    rankings,
-)
-from prune_gui.session.evaluations.metric import share_of
 from prune_gui.table import Column, record_column, table_of
-from prune_gui.worker.evaluation_jobs import metric_sweep_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
@@ -155,7 +149,11 @@ class SweepTab(EvaluationTab):
             each.recipe_at(amounts[0], session.recipe)  # reports invalid targets at once
         if not steps:
             raise ValueError(tr("Choose at least one curve."))
-        if self._start(lambda evaluator, _: metric_sweep_job(evaluator, session, steps, amounts)):
+        if self._start(
+            lambda evaluator, _: metric_sweep_job(
+                evaluator, session.resolver, session.recipe, steps, amounts
+            )
+        ):
             self._forget()
             self.refresh()
 

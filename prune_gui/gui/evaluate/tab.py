@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFormLayout, QMenu, QToolButton, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.evaluation_jobs import Dense
 from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
@@ -18,7 +19,6 @@ from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.session.changes import Changes
-from prune_gui.worker.evaluation_jobs import Dense
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation

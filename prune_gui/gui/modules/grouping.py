@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
+from prune_gui.engine import Job
 from prune_gui.gui.modules.tree_model import TreeModel
 from prune_gui.language import deferred, tr
 from prune_gui.session.space_outline import SpaceOutline
-from prune_gui.worker import Job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prune_gui.session import Session
     from prune_gui.session.changes import Changes
     from prune_gui.session.module_index import Outline
+
 
 GroupBy = Literal["module", "space"]
 PrunedUnits = dict[int, list[int]]

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from prune_gui import number_formats
+from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Started
 from prune_gui.errors import one_line
 from prune_gui.gui.cluster import ClusterIndicator
 from prune_gui.gui.widgets.eliding import ElidedLabel
@@ -17,7 +18,6 @@ from prune_gui.gui.widgets.theme import GAP_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
-from prune_gui.worker import Dropped, Event, Failed, Finished, Job, Progressed, Started
 
 JOB_DELAY_MS: Final = 200
 """Delay before a running job is shown."""

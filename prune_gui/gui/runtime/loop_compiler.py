@@ -7,8 +7,8 @@ from typing import Final
 
 from PySide6.QtCore import QObject, QProcess, Signal
 
+from prune_gui.isolated.processes import isolated_command
 from prune_gui.pruning.kernels.loop import read_cache_again
-from prune_gui.worker.compilation_process import command
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class LoopCompiler(QObject):
         if self._process is not None:
             return
         self._process = process = QProcess(self)
-        program, *arguments = command()
+        program, *arguments = isolated_command("prune_gui.worker.warm_up")
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._finish)
         process.errorOccurred.connect(lambda error: log.warning("Compilation failed: %s", error))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
+from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles
 from prune_gui.language import join_clauses, tr, trn
 from prune_gui.location import Location
-from prune_gui.worker import Dropped, Event
 
 if TYPE_CHECKING:
     from prune_gui.gui.saving.save_dialog import SaveDialog

@@ -20,12 +20,12 @@ from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
+    from prune_gui.engine import Job
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.session.draft_request import DraftRequest
     from prune_gui.table import Table
-    from prune_gui.worker import Job
 
 
 class AnySubject(Protocol):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from string import Formatter
-from typing import Final
+from typing import Any, Final
 
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr
+
+log = logging.getLogger(__name__)
 
 MAX_TEXT_LENGTH: Final = 300
 """Maximum length, in characters, of text from a plug-in."""
@@ -83,3 +86,20 @@ class Fault(Exception):  # noqa: N818 - internal to this package
 
 class Raised(Fault):
     """The plug-in raised an exception."""
+
+
+class ReportedFault(Fault):
+    """A fault that the process of the plug-in reported itself, and after which it continues."""
+
+
+def raise_fault(reply: dict[str, Any]) -> None:
+    """Raise the fault that a reply reports, if any, and log its traceback."""
+    if "fault" not in reply:
+        return
+    try:
+        fault = ReportedFault.received(reply["fault"], reply["fields"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Fault("bad_answer") from error
+    if trace := reply.get("trace"):
+        log.info("The code of a plug-in failed\n%s", trace)
+    raise fault

@@ -6,19 +6,24 @@ Their code runs in a separate process, never in that of the program.
 from __future__ import annotations
 
 import os
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from prune_gui.errors import PluginError
 from prune_gui.language import tr
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method, register
 from prune_gui.pruning.plugins.faults import Fault
-from prune_gui.pruning.plugins.process import PluginProcess
 from prune_gui.regular_files import read_regular
 
+if TYPE_CHECKING:
+    from prune_gui.pruning.plugins.plugin_process import PluginProcess
+
 MAX_FILE_BYTES: Final = 1 << 22
+GROUP: Final = "prune_gui.methods"
+"""The entry point group; each entry point names a class, or a module of classes."""
 
 _processes: WeakSet[PluginProcess] = WeakSet()
 """All processes in use, including those of older versions of a file, which undo can bring back."""
@@ -48,9 +53,6 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
     """Run a Python file and return its methods, checked, but not registered.
 
     The methods are the concrete classes that the file itself defines under public names.
-
-    Raises:
-        PluginError: the file cannot be run, or has no method, or an invalid one.
     """
     location = Path(path).resolve()
     try:
@@ -60,10 +62,9 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
             tr("{path} cannot be read: {reason}.", path=location, reason=error.strerror)
         ) from error
     end_idle(str(location))
-    process = PluginProcess({"path": str(location), "source": text.decode("latin-1")})
-    _processes.add(process)
+    origin = {"path": str(location), "source": text.decode("latin-1")}
     try:
-        return _checked_methods(process, str(location))
+        return _checked_methods(origin, str(location))
     except Fault as fault:
         problem = fault.of(location)
     raise PluginError(tr("{problem}. Correct it, and load it again.", problem=problem))
@@ -73,10 +74,8 @@ def load_installed(point: EntryPoint) -> list[type[Method]]:
     """Return the methods of an entry point, checked: one class, or all that a module defines."""
     package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     source = tr("{package}, entry point {name}", package=package, name=point.name)
-    process = PluginProcess({"entry_point": [point.name, point.value, point.group]})
-    _processes.add(process)
     try:
-        return _checked_methods(process, source)
+        return _checked_methods({"entry_point": [point.name, point.value, point.group]}, source)
     except Fault as fault:
         problem = fault.of(source)
     raise PluginError(tr("{problem}. Update or remove the package.", problem=problem))
@@ -89,9 +88,13 @@ def end_idle(path: str | None = None) -> None:
             process.end_idle()
 
 
-def _checked_methods(process: PluginProcess, source: str) -> list[type[Method]]:
+def _checked_methods(origin: dict[str, Any], source: str) -> list[type[Method]]:
+    from prune_gui.pruning.plugins.plugin_process import PluginProcess  # used by few
+
+    process = PluginProcess(origin)
+    _processes.add(process)
     process.prepare()
-    # torch: slow to import; the fork server imports it at the same time
+    # torch: slow to import; the supervisor imports it at the same time
     from prune_gui.pruning.plugins.method import method_from
 
     classes = process.load()
@@ -106,3 +109,25 @@ def _checked_methods(process: PluginProcess, source: str) -> list[type[Method]]:
             )
         )
     return [method_from(process, described, source) for described in classes]
+
+
+def use_installed() -> tuple[PluginError, ...]:
+    """Register the methods of installed packages; only the first call does so.
+
+    Returns:
+        The errors of packages that cannot be used; they do not affect other packages.
+    """
+    return _registration()
+
+
+def _register_installed() -> tuple[PluginError, ...]:
+    problems = []
+    for point in entry_points(group=GROUP):
+        try:
+            register(load_installed(point))
+        except PluginError as problem:
+            problems.append(problem)
+    return tuple(problems)
+
+
+_registration = Lazy(_register_installed)

@@ -16,6 +16,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError
 
 from prune_gui.errors import PluginError, RecipeError
+from prune_gui.isolated.processes import anonymous_file
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
@@ -23,9 +24,9 @@ from prune_gui.pruning.decisions.target import Decision, Target, all_targets
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import MethodGroup, RankingScope, Scope, Seed, Unit
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.plugins.faults import Fault
-from prune_gui.pruning.plugins.fields import field_of
-from prune_gui.pruning.plugins.process import PluginProcess, raise_fault, shared_file
+from prune_gui.pruning.plugins.constructor_fields import field_of
+from prune_gui.pruning.plugins.faults import Fault, raise_fault
+from prune_gui.pruning.plugins.plugin_process import PluginProcess
 from prune_gui.pruning.predicates import PackedMask, PluginMask
 from prune_gui.pruning.selection.keys import RandomKeys
 from prune_gui.pruning.validation_messages import validation_message
@@ -151,7 +152,7 @@ class PluginMethod(Method):
         request |= {"dtype": str(dtype).removeprefix("torch."), "pruned_before": pruned_before}
         kept = np.empty(count, np.uint8)
         try:
-            with shared_file() as file:
+            with anonymous_file() as file:
                 pruned = _write(file, group, dtype)
                 if pruned_before:
                     file.write(pruned.data)

@@ -25,11 +25,11 @@ from torch import Tensor
 from torch.nn.utils import prune as reference
 
 from prune_gui.errors import one_line
+from prune_gui.isolated.messages import receive, send
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS
+from prune_gui.pruning.plugins.constructor_fields import describe, validators
 from prune_gui.pruning.plugins.faults import MAX_TEXT_LENGTH, Fault, Raised
-from prune_gui.pruning.plugins.fields import describe, validators
-from prune_gui.pruning.plugins.messages import pack, unpack
 
 SHAPES: Final = ((6, 5), (4, 3, 3, 3), (64, 64))
 """Shapes for the trial: a matrix, a convolution, and a tensor with enough units for any amount."""
@@ -44,20 +44,11 @@ MAX_DOC_LENGTH: Final = 20_000
 def serve(connection: socket.socket) -> NoReturn:
     """Answer requests of the program until it closes the connection."""
     worker = _Worker()
-    descriptors: list[int] = []
-
-    def read(size: int) -> bytes:
-        content = b""
-        while len(content) < size:
-            received, passed, _, _ = socket.recv_fds(connection, size - len(content), 1)
-            descriptors.extend(passed)
-            if not received:
-                os._exit(0)
-            content += received
-        return content
-
     while True:
-        request = unpack(read)
+        try:
+            request, descriptors = receive(connection)
+        except ConnectionError:
+            os._exit(0)
         try:
             _limit_memory()
             reply = worker.answer(request, descriptors)
@@ -67,7 +58,7 @@ def serve(connection: socket.socket) -> NoReturn:
             reply = _report(_raised_fault(error), error)
         while descriptors:
             os.close(descriptors.pop())
-        connection.sendall(pack(reply))
+        send(connection, reply)
 
 
 class _Worker:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import prune_gui
-from prune_gui.evaluation.calibration.device_sums import DeviceSums
+from prune_gui.evaluation.calibration.statistics import DeviceSums
 from prune_gui.resources import resource
 
 RECIPE = """

@@ -2,9 +2,9 @@ import threading
 
 import pytest
 
+from prune_gui.engine import Job
 from prune_gui.errors import RecipeError
 from prune_gui.gui.dialogs.job_sequence import JobSequence
-from prune_gui.worker import Job
 
 
 @pytest.fixture

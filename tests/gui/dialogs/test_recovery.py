@@ -12,7 +12,7 @@ import pytest
 from waiting import change
 
 from prune_gui.gui.dialogs import recovery
-from prune_gui.session.journal import MAX_TIME_S, SUFFIX, Unsaved
+from prune_gui.session.kept_recipes import MAX_TIME_S, SUFFIX, Unsaved
 
 
 @pytest.fixture

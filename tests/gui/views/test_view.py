@@ -4,6 +4,7 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu, QTableView
 from shiboken6 import delete
 
+from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.views.distribution.distribution_view import DistributionView
 from prune_gui.gui.views.maps import mask_view as mask_module
@@ -13,7 +14,6 @@ from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import DARK, LIGHT
-from prune_gui.worker import Job
 
 
 def mask_view(bench):

@@ -23,7 +23,7 @@ from prune_gui.pruning.kernels.loop import (
     read_cache_again,
 )
 from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache
-from prune_gui.worker.compilation_process import STEPS
+from prune_gui.worker.warm_up import STEPS
 
 MODULE = """
 from prune_gui.pruning.kernels.loop import compiled

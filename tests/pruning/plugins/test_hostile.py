@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -16,11 +13,12 @@ import pytest
 import torch
 
 from prune_gui.errors import Cancelled, PluginError, RecipeError
+from prune_gui.isolated.messages import pack
+from prune_gui.isolated.processes import SupervisorProcess
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Target
-from prune_gui.pruning.plugins import launcher, load_file, method, process
+from prune_gui.pruning.plugins import load_file, method, plugin_process
 from prune_gui.pruning.plugins.faults import Fault
-from prune_gui.pruning.plugins.messages import pack
 from prune_gui.pruning.predicates import masks
 from prune_gui.pruning.selection.scores import TensorScores
 
@@ -90,7 +88,7 @@ ACTS = [
 
 @pytest.mark.parametrize(("act", "says"), ACTS, ids=[act.strip()[:40] for act, _ in ACTS])
 def test_a_failing_mask_is_an_error_and_the_next_one_succeeds(plugin_file, monkeypatch, act, says):
-    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    monkeypatch.setattr(plugin_process, "GRACE_S", 0.2)
     [loaded] = load_file(plugin_file(source(act)))
     with pytest.raises(RecipeError, match=rf"^w: Bad .*({says}).* \(from .*own\.py\)\.$") as caught:
         pruned(loaded)
@@ -103,20 +101,20 @@ def test_a_process_that_cannot_be_started_is_an_error(plugin_file, monkeypatch):
     def refuse(*_):
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(launcher.ForkServer, "fork", refuse)
+    monkeypatch.setattr(SupervisorProcess, "start", refuse)
     with pytest.raises(PluginError, match="since its process does not start: Resource temporarily"):
         load_file(plugin_file(source("pass")))
 
 
 @pytest.mark.slow
-def test_the_fork_server_is_restarted_if_it_ends(plugin_file):
+def test_the_supervisor_is_restarted_if_it_ends(plugin_file):
     [loaded] = load_file(plugin_file(source("os.kill(os.getppid(), 9)\nwhile True: pass")))
     with pytest.raises(RecipeError, match=r"Bad (raised PermissionError|.*SIGKILL)"):
         pruned(loaded)
     assert pruned(loaded, 7) == 0
-    server = launcher.fork_server()._process
-    server.kill()
-    server.wait()
+    supervisor = psutil.Process(plugin_process._supervisor.pid)
+    supervisor.kill()
+    psutil.wait_procs([supervisor], 5)
     assert pruned(loaded, 7) == 0
 
 
@@ -136,7 +134,7 @@ def test_the_fork_server_is_restarted_if_it_ends(plugin_file):
 )
 def test_failing_to_load_is_an_error(plugin_file, monkeypatch, act, says):
     if "while" in act:
-        monkeypatch.setattr(process, "LOAD_LIMIT_S", 1)
+        monkeypatch.setattr(plugin_process, "LOAD_LIMIT_S", 1)
     path = plugin_file(act)
     with pytest.raises(PluginError, match=rf"^{path} .*{says}"):
         load_file(path)
@@ -252,59 +250,41 @@ def test_the_traceback_of_a_plug_in_is_logged(plugin_file, caplog):
     assert "KeyError: 3" in caplog.text
 
 
-def test_a_crashed_process_is_replaced_by_a_new_one(plugin_file):
-    [loaded] = load_file(plugin_file(source("os._exit(1)")))
-    first = loaded.process._worker._process
+@pytest.fixture
+def pids(tmp_path):
+    """Return a function that returns the pids of the processes that loaded a `noting` file."""
+    return lambda: [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+
+
+def noting(act):
+    """Return `source(act)` of a method whose file notes the pid of its process."""
+    note = "from pathlib import Path\nwith open(Path(__file__).with_name('pids'), 'a') as pids:\n"
+    return source(act) + note + "    print(os.getpid(), file=pids)\n"
+
+
+def test_a_crashed_process_is_replaced_by_a_new_one(plugin_file, pids):
+    [loaded] = load_file(plugin_file(noting("os._exit(1)")))
     with pytest.raises(RecipeError):
         pruned(loaded)
-    assert not psutil.pid_exists(first)
+    assert not psutil.pid_exists(pids()[0])
     assert pruned(loaded, 7) == 0
-    assert loaded.process._worker._process != first
+    assert len(set(pids())) == 2
 
 
-def test_a_process_that_ended_while_idle_is_replaced(plugin_file):
-    [loaded] = load_file(plugin_file(source("pass")))
-    os.kill(loaded.process._worker._process, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(loaded.process._worker._process)], 1)
+def test_a_process_that_ended_while_idle_is_replaced(plugin_file, pids):
+    [loaded] = load_file(plugin_file(noting("pass")))
+    process = psutil.Process(pids()[0])
+    process.kill()
+    psutil.wait_procs([process], 1)
     assert pruned(loaded, 7) == 0
 
 
-def test_reloading_a_file_ends_the_process_of_the_old_version(plugin_file):
-    [old] = load_file(plugin_file(source("default_mask = default_mask * 0")))
-    first = old.process._worker._process
+def test_reloading_a_file_ends_the_process_of_the_old_version(plugin_file, pids):
+    [old] = load_file(plugin_file(noting("default_mask = default_mask * 0")))
     [new] = load_file(plugin_file(source("pass")))
-    assert not psutil.pid_exists(first)
+    assert not psutil.pid_exists(pids()[0])
     assert pruned(new) == 0
     assert pruned(old) == LARGE  # steps of the old version still work after undo
-
-
-@pytest.mark.parametrize("way", [pytest.param("exits", marks=pytest.mark.slow), "is killed"])
-def test_no_process_outlives_the_program(plugin_file, tmp_path, way):
-    started = tmp_path / "started"
-    path = plugin_file(
-        f"import os, signal, time\nif not os.fork():\n    while True: time.sleep(1)\n"
-        f"open({str(started)!r}, 'w').write(str(os.getpid()) + ' ' + str(os.getppid()))\n"
-        "while True: pass"
-    )
-    program = (
-        "import threading, time\n"
-        "from prune_gui.pruning.plugins.process import PluginProcess\n"
-        f"plugin = PluginProcess({{'path': 'own.py', 'source': {path.read_text()!r}}})\n"
-        "threading.Thread(target=plugin.load, daemon=True).start()\n"
-        f"from pathlib import Path\nwhile not Path({str(started)!r}).exists(): time.sleep(0.05)\n"
-        "time.sleep(0.2)\n" + ("time.sleep(99)" if way == "is killed" else "")
-    )
-    running = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
-    while not (started.exists() and started.read_text()):
-        time.sleep(0.05)
-        assert running.poll() is None
-    every = [psutil.Process(int(pid)) for pid in started.read_text().split()]
-    every += every[0].children()
-    if way == "is killed":
-        running.kill()
-    running.wait(30)
-    _, left = psutil.wait_procs(every, timeout=5)
-    assert not left
 
 
 @pytest.mark.parametrize(
@@ -368,7 +348,7 @@ def test_an_invalid_description_is_an_error(change):
         assert caught.value.code == "bad_answer"
 
 
-class Silent(process.PluginProcess):
+class Silent(plugin_process.PluginProcess):
     """Has no process, and accepts everything."""
 
     def __init__(self):

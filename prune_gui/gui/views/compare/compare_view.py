@@ -38,7 +38,7 @@ from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
-from prune_gui.session.compared_side import ComparedState, frame_title
+from prune_gui.session.subjects import ComparedState, frame_title
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

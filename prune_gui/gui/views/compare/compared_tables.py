@@ -15,7 +15,7 @@ from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.compare.summary_table import SummaryTable
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
-from prune_gui.session.compared_side import ComparedState
+from prune_gui.session.subjects import ComparedState
 
 if TYPE_CHECKING:
     from prune_gui.comparison.mask_overlap import Overlap

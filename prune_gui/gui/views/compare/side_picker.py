@@ -13,8 +13,8 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.language import deferred, tr
 from prune_gui.session import Settings
-from prune_gui.session.compared_side import OtherCheckpoint, Side, Which, file_text
-from prune_gui.session.start_folder import start_folder
+from prune_gui.session.session import start_folder
+from prune_gui.session.subjects import OtherCheckpoint, Side, Which, file_text
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

@@ -13,7 +13,7 @@ from prune_gui.gui.views.compare.summary_table import SummaryTable
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
-from prune_gui.session.compared_side import Which
+from prune_gui.session.subjects import Which
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

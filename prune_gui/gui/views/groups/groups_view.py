@@ -41,8 +41,13 @@ from prune_gui.gui.views.norms.channel_plot import (
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import deferred, tr, trn
-from prune_gui.session.draft_request import CutRequest, StepRequest, UnitRequest
-from prune_gui.session.manual_units import dead_units, why_not_listed
+from prune_gui.session.draft_request import (
+    CutRequest,
+    StepRequest,
+    UnitRequest,
+    dead_units,
+    why_not_listed,
+)
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

@@ -20,8 +20,7 @@ from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import percent
-from prune_gui.session.draft_request import StepRequest
-from prune_gui.session.manual_units import dead_units
+from prune_gui.session.draft_request import StepRequest, dead_units
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.overview import OverviewData

@@ -13,7 +13,7 @@ from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.raster.colours import LIGHT
 from prune_gui.session import Settings
-from prune_gui.session.compared_side import FILE, OtherCheckpoint, file_text
+from prune_gui.session.subjects import FILE, OtherCheckpoint, file_text
 
 SHADES = Shades.of(LIGHT)
 

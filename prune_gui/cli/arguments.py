@@ -1,0 +1,228 @@
+"""Arguments and options that several commands share, and their parsing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from socket import gethostname
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import click
+
+from prune_gui.cli.printing import job, print_line
+from prune_gui.cluster import open_cluster, use_cluster
+from prune_gui.location import Location
+from prune_gui.number_formats import parse_bytes
+from prune_gui.session.end_signals import end_signals
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.cluster import Client
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+class _LocalPath(click.Path):
+    """A path that is not empty. Whether the file exists is checked when it is opened."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path."""
+        location = self._location(value, param, ctx)
+        if location.url is not None:
+            self.fail(f"{value!r} is a URL. Only checkpoints can be remote.", param, ctx)
+        return location.path
+
+    def _location(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Location:
+        if not os.fspath(value):
+            self.fail("The path is empty.", param, ctx)
+        return Location.of(os.fspath(value))
+
+
+class _CheckpointLocation(_LocalPath):
+    """The location of a checkpoint: a path or a URL."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Location:
+        """Return the location."""
+        return self._location(value, param, ctx)
+
+
+class _Output(_LocalPath):
+    """A path, or a URL in an object store; both stay as they are."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """Return the text."""
+        if (url := self._location(value, param, ctx).url) is not None:
+            from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
+
+            check_writable(url)
+        return os.fspath(value)
+
+
+class _PathOrUrl(_LocalPath):
+    """A path, or the `file:` URL of one, which some file managers pass to programs."""
+
+    def _location(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Location:
+        text = os.fspath(value)
+        if text[:5].lower() == "file:" and not os.path.lexists(text):
+            value = self._path_of_url(text, param, ctx)
+        return super()._location(value, param, ctx)
+
+    def _path_of_url(
+        self, text: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        try:
+            url = urlsplit(text)
+        except ValueError as error:
+            self.fail(f"{text!r} is not a URL: {error}.", param, ctx)
+        if url.netloc.lower() not in ("", "localhost", gethostname().lower()):
+            self.fail(f"{text!r} is on another machine.", param, ctx)
+        octets = unquote_to_bytes(os.fsencode(url.path))
+        if b"\0" in octets:
+            self.fail(f"{text!r} is not the URL of a file.", param, ctx)
+        path = os.fsdecode(octets)
+        return path.lstrip("/") if os.name == "nt" else path
+
+
+class _CheckpointOrUrl(_PathOrUrl, _CheckpointLocation):
+    """The location of a checkpoint: a path, its `file:` URL, or the URL of a remote checkpoint."""
+
+
+file = _LocalPath()
+file_or_url = _PathOrUrl()
+checkpoint_file = _CheckpointLocation()
+checkpoint_or_url = _CheckpointOrUrl()
+target = _Output()
+one_state = click.option(
+    "--state",
+    metavar="NAME",
+    help="State dict of a training checkpoint to open; the largest by default.",
+)
+own_table = click.option(
+    "--table",
+    type=file,
+    help="Table of the architecture, a YAML file, that tells the units of the network.",
+)
+model_files = click.option(
+    "--model-files/--no-model-files",
+    default=True,
+    help="Copy config.json, the tokenizer and similar files into a folder (the default).",
+)
+copy_code = click.option(
+    "--copy-code",
+    is_flag=True,
+    help="Also copy files of the model that programs run, such as *.py, which an auto_map in "
+    "config.json names.",
+)
+unloadable = click.option(
+    "--allow-unloadable",
+    is_flag=True,
+    help="Write the compact form even if no known program loads it.",
+)
+tensors_only = click.option(
+    "--tensors-only/--no-tensors-only",
+    default=None,
+    help="Write a torch file as a plain state dict, without other objects and the code that they "
+    "name. By default, only if the file names code that is known to run programs.",
+)
+cluster_address = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Address of the scheduler of a Dask cluster whose workers read and write the files, such "
+    "as tcp://host:8786; or local:N for N processes on this machine.",
+)
+own_methods = click.option(
+    "--methods",
+    "own",
+    type=file,
+    multiple=True,
+    help="Python file with pruning methods. The file is run. Can be given several times.",
+)
+
+
+new_instance = click.option(
+    "--new-instance",
+    is_flag=True,
+    help="Start another program, even if one runs already.",
+)
+
+
+def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes."""
+    if text is None:
+        return None
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def use_methods(own: Sequence[Path]) -> None:
+    """Load the methods of installed packages, then those of the files that the user named."""
+    from prune_gui.pruning.plugins import load_methods, use_installed  # pydantic: slow to import
+
+    for problem in use_installed():
+        print_line(f"prune-gui: {problem}", err=True)
+    for path in own:
+        load_methods(path)
+
+
+@contextmanager
+def opened_checkpoint(path: os.PathLike[str], state: str | None = None) -> Iterator[Checkpoint]:
+    """Open a checkpoint during the block, and print its warnings on standard error."""
+    from prune_gui.checkpoint import open_checkpoint  # slow to import
+
+    with open_checkpoint(path, state) as opened:
+        print_warnings(opened)
+        yield opened
+
+
+def print_warnings(checkpoint: Checkpoint) -> None:
+    """Print the warnings of a checkpoint on standard error, one line each."""
+    for warning in checkpoint.warnings:
+        print_line(f"Warning: {checkpoint.path.name}: {warning}", err=True)
+
+
+@contextmanager
+def on_cluster(where: str | None) -> Iterator[Client | None]:
+    """Run large tasks on the workers of a cluster within a block."""
+    if where is None:
+        yield None
+        return
+    opened = ExitStack()
+    try:
+        with job("Connecting to the cluster", with_bar=False) as (_, stop):
+            client = opened.enter_context(open_cluster(where, stop))
+        with use_cluster(client):
+            yield client
+    finally:
+        with end_signals(lambda _: None):  # else processes of the cluster could be left
+            opened.close()

@@ -1,0 +1,198 @@
+"""The process of a plug-in as seen by the program.
+
+Whatever the plug-in does there, to its process or to the connection, only causes a `Fault` here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import weakref
+from contextlib import suppress
+from io import BufferedRandom
+from typing import Any, Final
+
+from prune_gui.isolated.messages import NO_START, POLL_INTERVAL_S, ask, readable
+from prune_gui.isolated.processes import (
+    GuardedProcess,
+    SupervisorProcess,
+    held,
+    is_open,
+    search_path,
+    working_folder,
+)
+from prune_gui.monitor import check_cancelled
+from prune_gui.pruning.plugins.faults import Fault, ReportedFault, raise_fault
+
+log = logging.getLogger(__name__)
+
+LOAD_LIMIT_S: Final = 120
+"""Timeout for running a file or importing a package, including all its imports."""
+GRACE_S: Final = 1.0
+"""Timeout for the exit of the process after the connection is closed."""
+
+
+class _Worker:
+    """One process that runs the code of a plug-in."""
+
+    def __init__(self) -> None:
+        supervisor = _running_supervisor()
+        supervisor.wait_until_ready()
+        self._connection, worker_end = socket.socketpair()
+        weakref.finalize(self, self._connection.close)  # an idle process ends then
+        with worker_end, open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
+            output = 2 if is_open(2) else devnull.fileno()
+            self._process = supervisor.start([output, output, worker_end.fileno()])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request. If not, it has ended, or sent an unexpected message."""
+        return not readable([self._connection], 0) and not self._process.has_ended
+
+    def ask(
+        self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None
+    ) -> dict[str, Any]:
+        """Send a request and return the reply; `limit_s` is a timeout in seconds."""
+        deadline = time.monotonic() + limit_s
+
+        def check() -> None:
+            ready = readable([self._connection, self._process], POLL_INTERVAL_S)
+            check_cancelled()
+            if time.monotonic() > deadline:
+                raise Fault("time", seconds=round(limit_s))
+            if self._connection not in ready and self._process.has_ended:
+                raise _end_fault(self._process)
+
+        descriptors = [] if file is None else [file.fileno()]
+        try:
+            reply = ask(self._connection, request, check, *descriptors)
+        except ConnectionError:
+            readable([self._process], GRACE_S)
+            raise _end_fault(self._process) from None
+        except ValueError as error:
+            log.info("A plug-in sent an invalid answer: %s", error)
+            raise Fault("bad_answer") from error
+        if not isinstance(reply, dict):
+            raise Fault("bad_answer")
+        raise_fault(reply)
+        return reply
+
+    def end(self) -> None:
+        """Kill the process and all that it started."""
+        self._process.end()
+        self._connection.close()
+
+
+class PluginProcess:
+    """The code of one plug-in, in a process that is started on demand.
+
+    Attributes:
+        origin_digest: a digest of the code, or of the name of the entry point.
+    """
+
+    def __init__(self, origin: dict[str, Any]) -> None:
+        self.path = origin.get("path")
+        self.origin_digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()
+        self._load = {
+            "do": "load",
+            "folder": working_folder(),
+            "search_path": search_path(),
+            **origin,
+        }
+        self._lock = threading.Lock()
+        self._worker: _Worker | None = None
+
+    @staticmethod
+    def prepare() -> None:
+        """Start the supervisor in the background."""
+        with suppress(OSError):
+            _running_supervisor()
+
+    def load(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Run the code in a new process, and return the descriptions of its classes, unchecked."""
+        with held(self._lock):
+            return self._start().get("classes")
+
+    def ask(
+        self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None = None
+    ) -> dict[str, Any]:
+        """Send a request and return the reply; concurrent requests wait for each other.
+
+        Args:
+            limit_s: timeout in seconds, without the time to start a process if there is none.
+        """
+        with held(self._lock):
+            if self._worker is None or not self._worker.is_idle:
+                self._start()
+            return self._ask(request, limit_s, file)
+
+    def end_idle(self) -> None:
+        """End the process if it is idle; the next request starts another."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def _start(self) -> dict[str, Any]:
+        self._end()
+        try:
+            self._worker = _Worker()
+        except OSError as error:
+            raise Fault("no_start", reason=error.strerror or str(error)) from error
+        try:
+            return self._ask(self._load, LOAD_LIMIT_S)
+        except ReportedFault:
+            self._end()
+            raise
+
+    def _ask(
+        self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None = None
+    ) -> dict[str, Any]:
+        assert self._worker is not None
+        try:
+            return self._worker.ask(request, limit_s, file)
+        except ReportedFault:
+            raise
+        except BaseException:  # the process may be busy, or in an unknown state
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+
+def _end_fault(process: GuardedProcess) -> Fault:
+    """Return the fault that describes the end of a process, or of its connection."""
+    if not process.has_ended:
+        return Fault("no_answer")
+    code = process.exit_code or 0
+    if code >= NO_START:
+        return Fault("no_start", reason=os.strerror(code - NO_START))
+    if code >= 0:
+        return Fault("exit_code", status=code)
+    try:
+        return Fault("signal", signal=signal.Signals(-code).name)
+    except ValueError:  # a signal without a name
+        return Fault("signal", signal=str(-code))
+
+
+_supervisor: SupervisorProcess | None = None
+_starting = threading.Lock()
+
+
+def _running_supervisor() -> SupervisorProcess:
+    """Return the supervisor of all plug-ins, which has imported torch; start it if necessary."""
+    global _supervisor
+    with _starting:
+        if _supervisor is None or not _supervisor.is_alive:
+            _supervisor = SupervisorProcess("prune_gui.pruning.plugins.worker")
+        return _supervisor

@@ -1,0 +1,179 @@
+"""Metrics, states, curves and sensitivity, from results that are given."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui import open_checkpoint
+from prune_gui.errors import EvaluationError, RecipeError
+from prune_gui.evaluation import Evaluation, Trial
+from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for, functions_in
+from prune_gui.evaluation.metrics import Metric, share_of
+from prune_gui.evaluation.results import (
+    CurvePoint,
+    EvaluatedRecipe,
+    StateResults,
+    SweptStep,
+    largest_drop,
+    metric_curves,
+    of_step,
+    rankings,
+    sensitivity_rows,
+)
+from prune_gui.evaluation.trials import step_of
+from prune_gui.recipe import Recipe
+from prune_gui.session import Session, Settings
+
+STEP = step_of({"method": "l1_unstructured", "targets": ["*"], "amount": 0.5})
+
+
+def evaluation(pruned=0, **metrics):
+    return Evaluation(metrics, 1.0, 2, pruned, 100)
+
+
+@pytest.fixture
+def session(demo_checkpoint):
+    with open_checkpoint(demo_checkpoint) as opened:
+        yield Session(opened)
+
+
+def test_of_several_metrics_the_first_counts_until_one_is_chosen():
+    found = evaluation(top1=0.9, loss=3.0)
+    assert (Metric().name_in(found), Metric().value(found)) == ("top1", 0.9)
+    assert (Metric("loss").value(found), Metric("loss", None, "L").title(found)) == (3.0, "L")
+    assert math.isnan(Metric("other").value(found))
+    assert math.isnan(Metric().value(None))
+
+
+def test_the_name_decides_which_values_are_better_unless_the_user_does():
+    found = evaluation(loss=3.0)
+    assert not Metric().higher_is_better(found)
+    assert Metric(None, "higher").higher_is_better(found)
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_a_share_times_the_dense_value_is_the_value(value, dense):
+    share = share_of(value, dense)
+    assert math.isnan(share) if dense == 0 else share == value / dense
+
+
+def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(session):
+    results = StateResults()
+    session.name_state("begin")
+    dense, half = evaluation(score=1.0), evaluation(50, score=0.5)
+    results.put(EvaluatedRecipe(Recipe(), dense))
+    rows = results.rows(session.recipe, session.named_states)
+    assert [(row.kind, row.name, row.evaluation) for row in rows] == [
+        ("file", "", dense), ("stack", "", dense), ("named", "begin", dense),
+    ]  # fmt: skip
+    session.add(STEP)
+    _, stack, begin = results.rows(session.recipe, session.named_states)
+    assert (stack.stale, stack.evaluation, begin.stale) == (True, dense, False)
+    results.running = session.recipe
+    results.put(EvaluatedRecipe(session.recipe, half))
+    _, stack, _ = results.rows(session.recipe, session.named_states)
+    assert (stack.stale, stack.running, stack.evaluation) == (False, True, half)
+    session.undo()
+    assert results.rows(session.recipe, session.named_states)[1].evaluation is dense
+
+
+def test_a_later_outcome_of_a_recipe_replaces_an_earlier_one(session):
+    results = StateResults()
+    results.put(EvaluatedRecipe(Recipe(), error="crashed"))
+    results.put(EvaluatedRecipe(Recipe(), evaluation(score=1.0)))
+    assert results.get(Recipe()).error == ""
+
+
+def test_a_swept_step_is_appended_replaces_its_step_or_is_alone():
+    base = Recipe(steps=(STEP, STEP))
+    tried = step_of({"method": "l1_unstructured", "targets": ["*"], "amount": 0.25})
+    appended, alone = (of_step("x", STEP, None).recipe_at(0.25, base), None)
+    assert appended.steps == (STEP, STEP, tried)
+    assert of_step("x", STEP, 0).recipe_at(0.25, base).steps == (tried, STEP)
+    alone = SweptStep("x", lambda _: tried, alone=True)
+    assert alone.recipe_at(0.25, base).steps == (tried,)
+    with pytest.raises(RecipeError):
+        of_step("x", STEP, None).recipe_at(1.5, base)
+
+
+def test_every_ranking_prunes_its_targets_up_to_the_amount(session):
+    for ranking in rankings(("*.weight",), alone=True):
+        [step] = ranking.recipe_at(0.7, Recipe()).steps
+        assert step.targets == ("*.weight",)
+        assert dict(step.method)["amount"] == 0.7
+
+
+def test_curves_are_ordered_by_sparsity_and_leave_out_what_failed():
+    one, other = of_step("one", STEP, None), of_step("other", STEP, 0)
+    points = [
+        CurvePoint(one, 0.9, None, evaluation(90, a=0.1, b=5.0)),
+        CurvePoint(other, 0.5, None, error="failed"),
+        CurvePoint(one, 0.5, None, evaluation(50, a=0.8, b=7.0)),
+    ]
+    first, second = metric_curves(points, Metric("b"))
+    assert (first.label, second.label, second.points) == ("one", "other", ())
+    assert [point.amount for point in first.points] == [0.5, 0.9]
+    np.testing.assert_array_equal(first.sparsity, [50, 90])
+    np.testing.assert_array_equal(first.values, [7, 5])
+
+
+def test_a_drop_is_positive_where_the_value_is_worse():
+    dense = evaluation(loss=1.0)
+    trials = [
+        Trial("a", 0.5, (STEP,), evaluation(5, loss=3.0), 3.0),
+        Trial("b", 0.5, (STEP,), evaluation(5, loss=0.5), 0.5),
+        Trial("b", 0.9, (STEP,), None, math.nan, "crashed"),
+    ]
+    rows = sensitivity_rows({"a": (), "b": ()}, (0.5, 0.9), trials, dense, Metric())
+    assert [(row.label, row.values[0], row.drops[0]) for row in rows] == [
+        ("a", 3.0, 2.0), ("b", 0.5, -0.5),
+    ]  # fmt: skip
+    assert [row.errors for row in rows] == [("", ""), ("", "crashed")]
+    assert math.isnan(rows[0].drops[1])
+    assert largest_drop(rows) == 2.0
+    assert largest_drop(rows[1:]) == 0.0
+
+
+def test_an_evaluator_is_kept_in_the_settings_with_its_options(tmp_path):
+    first = EvaluatorChoice(text="a.py:f", python="/bin/python", better="lower", timeout_s=3)
+    second = EvaluatorChoice(text="b.py:g")
+    path = tmp_path / "settings.json"
+    changed = Settings().with_evaluator(first).with_evaluator(second)
+    changed.save(path)
+    assert Settings.load(path).evaluators == (second, first)
+    renamed = first.model_copy(update={"metric": "loss"})
+    assert changed.with_evaluator(renamed).evaluators == (renamed, second)
+
+
+def test_the_demo_has_an_evaluator_and_other_checkpoints_that_used_last(demo_checkpoint, tmp_path):
+    recent = (EvaluatorChoice(text="a.py:f"), EvaluatorChoice(text="b.py:g"))
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes(demo_checkpoint.read_bytes())
+    with open_checkpoint(demo_checkpoint) as demo, open_checkpoint(copy) as other:
+        assert choice_for(demo, recent) is DEMO
+        assert choice_for(other, recent) is recent[0]
+        assert choice_for(other, ()) is None
+    assert DEMO.make().spec.function == "evaluate"
+
+
+def test_public_functions_of_a_file_are_found_without_running_it(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text("raise SystemExit\ndef _no(): ...\ndef one(): ...\nclass C:\n  def f(): ...\n")
+    assert functions_in(path) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("x = 1", "defines no function"), ("def", "is not a Python file"), (None, "cannot be read")],
+)
+def test_a_file_without_a_function_is_refused(tmp_path, text, message):
+    path = tmp_path / "own.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(EvaluationError, match=message):
+        functions_in(path)

@@ -41,7 +41,7 @@ class PruneGuiError(Exception):
         fields: what is filled in.
     """
 
-    def __init__(self, message: str, **fields: object) -> None:
+    def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(one_line(tr(message, **fields), MAX_MESSAGE_CHARS))
 
 
@@ -52,7 +52,7 @@ class CheckpointError(PruneGuiError):
 class RecipeError(PruneGuiError):
     """A recipe cannot be read or cannot be applied to this checkpoint."""
 
-    def __init__(self, message: str, **fields: object) -> None:
+    def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(one_line(tr(message, **fields)))
 
 

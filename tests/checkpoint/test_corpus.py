@@ -71,10 +71,6 @@ def test_a_bad_file_is_refused_in_one_clear_line_or_opens_safely(tmp_path, name)
     assert not (tmp_path / RAN).exists()
 
 
-
-
-
-
 BOMBS = [name for name, made in CORPUS.items() if made.bomb]
 OPEN_EACH = """
 import json, resource, sys

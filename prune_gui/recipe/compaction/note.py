@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.checkpoint.folder import CONFIG_NAME
 from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.recipe.compaction.folding import unfolded_notes
 from prune_gui.recipe.compaction.network import read_config

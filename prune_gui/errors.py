@@ -41,7 +41,7 @@ class PruneGuiError(Exception):
         fields: what is filled in.
     """
 
-    def __init__(self, message: str, **fields: object) -> None:
+    def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(one_line(tr(message, **fields)))
 
 

@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic import model_validator as validator
 
-from prune_gui.checkpoint.surroundings import TEXT_CONFIG
+from prune_gui.checkpoint.folder import TEXT_CONFIG
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.plain_yaml import MAX_BYTES, load_yaml, not_yaml

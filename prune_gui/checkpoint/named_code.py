@@ -62,7 +62,9 @@ def code_statement(names: Sequence[str]) -> str:
             "if you trust its author.",
             code=listed(found, _shown, MAX_LISTED),
         )
-    packages = listed(list(dict.fromkeys(map(_package, names))), _shown, MAX_LISTED)
+    packages = listed(
+        list(dict.fromkeys(name.partition(".")[0] for name in names)), _shown, MAX_LISTED
+    )
     if not RUNS_OWN_SOURCE.isdisjoint(names):
         return tr(
             "The file names code of {packages} and contains source code. Prune GUI runs none of "
@@ -87,10 +89,6 @@ def _parts(name: str) -> Iterable[str]:
     parts = unicodedata.normalize("NFKC", name).split(".")
     bare = [part.strip("_") for part in parts]
     return [*parts, *bare, *map(".".join, pairwise(bare))]
-
-
-def _package(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def _shown(name: str) -> str:

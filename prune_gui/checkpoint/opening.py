@@ -11,13 +11,12 @@ from typing import Final
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
-from prune_gui.checkpoint.folder import find_checkpoint, find_component
+from prune_gui.checkpoint.folder import find_checkpoint, find_component, look_around
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.refusal import explanation, refusing
 from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.surroundings import look_around
 from prune_gui.errors import CheckpointError
 from prune_gui.location import Location
 from prune_gui.memory import gc_paused

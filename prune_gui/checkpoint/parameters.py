@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.roles import roles
-from prune_gui.checkpoint.scales import CODE_DTYPES, Scale, scale_of
+from prune_gui.checkpoint.scales import CODE_DTYPES, WeightScale, scale_of
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.language import deferred, tr, trn
 
@@ -141,7 +141,7 @@ def _overlap_remark(name: str, other: str) -> str:
 
 def _scale(
     info: TensorInfo, raw: Mapping[str, RawTensor], config: Mapping[str, int]
-) -> Scale | None:
+) -> WeightScale | None:
     key = info.pair[0] if info.pair else info.name
     found = (scale_of(name, raw, key, config) for name in (info.name, *info.aliases))
     return next(filter(None, found), None)

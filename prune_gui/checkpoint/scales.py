@@ -41,7 +41,7 @@ class RawShape(Protocol):
         """The dtype; see `ELEMENT_BITS`."""
 
 
-class Scale(NamedTuple):
+class WeightScale(NamedTuple):
     """The scales of a weight that is stored as codes.
 
     Attributes:
@@ -69,7 +69,7 @@ def _scale_names(name: str) -> Iterator[str]:
 
 def scale_of(
     name: str, raw: Mapping[str, RawShape], key: str, config: Mapping[str, int]
-) -> Scale | None:
+) -> WeightScale | None:
     """Return the scales of a weight; None if it is not known by what its codes are multiplied."""
     codes = raw[key]
     if codes.dtype not in CODE_DTYPES or not codes.shape or f"{name}_zero_point" in raw:
@@ -82,7 +82,7 @@ def scale_of(
             return None
         named = tuple(config.get(f"{BLOCK_FIELD}{dim}", 0) for dim in range(2))
         fitted = _fitted(scales.shape, codes.shape, named)
-        return fitted and Scale(other, *fitted)
+        return fitted and WeightScale(other, *fitted)
     return None
 
 
@@ -90,7 +90,7 @@ def scale_of(
 def _fitted(
     shape: tuple[int, ...], codes: tuple[int, ...], named: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return shape and blocks of a `Scale` for shapes of scales and codes, if they tell."""
+    """Return shape and blocks of a `WeightScale` for shapes of scales and codes, if they tell."""
     dims, rows = len(codes), shape
     if math.prod(shape) == 1:
         return (1,) * dims, codes
@@ -120,7 +120,11 @@ def _block(codes: int, scales: int, named: int) -> int:
 
 
 def dequantized(
-    codes: torch.Tensor, start: int, shape: tuple[int, ...], scales: torch.Tensor, scale: Scale
+    codes: torch.Tensor,
+    start: int,
+    shape: tuple[int, ...],
+    scales: torch.Tensor,
+    scale: WeightScale,
 ) -> torch.Tensor:
     """Return codes from the flat index `start` on times their scales, float32.
 

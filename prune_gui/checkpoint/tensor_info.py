@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, NamedTuple
 
-from prune_gui.checkpoint.scales import Scale
+from prune_gui.checkpoint.scales import WeightScale
 from prune_gui.language import deferred
 
 
@@ -154,7 +154,7 @@ class TensorInfo(NamedTuple):
     role: str | None = None
     spared: str | None = None
     kind: Kind | None = None
-    scale: Scale | None = None
+    scale: WeightScale | None = None
 
     @property
     def numel(self) -> int:

@@ -14,10 +14,9 @@ from typing import Final
 import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
-from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.folder import CONFIG_NAME, is_weight_file, visible_files
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import EvaluationError

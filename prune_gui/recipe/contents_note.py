@@ -10,9 +10,9 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, TensorWriter
+from prune_gui.checkpoint.folder import CONFIG_NAME
 from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.checkpoint.spans import SpanCheckpoint
-from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of

@@ -194,59 +194,6 @@ def test_an_invalid_target_is_refused_before_the_input_is_read(
         export(resolution, tmp_path / target, shard_size=None if "." in target else 10)
 
 
-CUT_SHORT = """
-import os, sys
-from pathlib import Path
-import torch
-from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
-from prune_gui.errors import CheckpointError
-from prune_gui.monitor import Monitor
-path, moment = Path(sys.argv[1]), sys.argv[2]
-with open_checkpoint(path) as checkpoint:
-    flat = checkpoint.read("w").reshape(-1)
-    def chunks():
-        yield flat[:8]  # these are not truncated
-        os.truncate(path, 4096)
-        yield flat[8:]
-    entries = [TensorWriter("w", "float32", (1 << 20,), chunks)]
-    try:
-        if moment == "before it is read":
-            os.truncate(path, 4096)
-            checkpoint.read("w").sum()
-        elif moment == "before what is beside it is written":
-            zeros = torch.zeros(1 << 20)
-            entries = [TensorWriter("w", "float32", (1 << 20,), lambda: iter([zeros]))]
-            os.truncate(path, 4096)
-        write_checkpoint(path.with_name("out" + path.suffix), entries, template=checkpoint,
-                         metadata={}, monitor=Monitor())
-    except CheckpointError as error:
-        sys.exit(str(error))
-"""
-
-
-@pytest.mark.slow
-@posix_only
-@pytest.mark.parametrize(
-    "moment",
-    ["before it is read", "while it is written", "before what is beside it is written"],
-)
-@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
-def test_a_source_that_is_truncated_in_place_gives_one_clear_error_line(tmp_path, suffix, moment):
-    path = tmp_path / f"model{suffix}"
-    state = {"w": torch.ones(1 << 20)}
-    if suffix == ".pt":
-        torch.save({"state_dict": state, "optimizer": [torch.ones(1 << 20)]}, path)
-    else:
-        save_file(state, path)
-    command = [sys.executable, "-c", CUT_SHORT, str(path), moment]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"{path.name} was changed by another program since it was opened. Open it again.\n",
-    )
-    assert [child.name for child in tmp_path.iterdir()] == [path.name]
-
-
 def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp_path):
     def chunks():
         yield torch.zeros(3)

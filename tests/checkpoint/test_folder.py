@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.checkpoint import open_checkpoint, surroundings
+from prune_gui.checkpoint import folder, open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 
@@ -138,7 +138,7 @@ def test_an_invalid_config_gives_only_a_remark(tmp_path, text):
 def test_a_huge_config_is_not_read(tmp_path, monkeypatch):
     fill(tmp_path, "model.safetensors")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    monkeypatch.setattr(surroundings, "MAX_CONFIG_BYTES", 10)
+    monkeypatch.setattr(folder, "MAX_CONFIG_BYTES", 10)
     with open_checkpoint(tmp_path) as opened:
         assert opened.description == ""
 

@@ -53,7 +53,9 @@ RAW = RawTensor((2,), "float32")
 
 
 def save(path, value: float, name: str = "m.safetensors") -> None:
-    FORMATS[name]({"w": torch.full((SIZE,), value)}, path)
+    state = {"w": torch.full((SIZE,), value)}
+    content = state if name == "m.safetensors" else {"model": state, "beside": [torch.ones(SIZE)]}
+    FORMATS[name](content, path)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
-from prune_gui.checkpoint.sharded import spreading
+from prune_gui.checkpoint.sharded import writing
 from prune_gui.cli.program import cli
 from prune_gui.cluster import dask_executor
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
@@ -318,13 +318,13 @@ def test_a_folder_that_a_worker_does_not_find_is_named(checkpoint, client, tmp_p
 
 def test_what_a_lost_worker_left_is_removed(checkpoint, client, tmp_path, monkeypatch):
     resolution = resolve(recipe_of(STEPS["global"]), checkpoint)
-    write_file = spreading.write_file
+    write_file = writing.write_file
 
     def write_and_leave(path: Path, *arguments) -> Callable[[], None]:
         path.with_name("left").write_bytes(b"part of a shard")
         return write_file(path, *arguments)
 
-    monkeypatch.setattr(spreading, "write_file", write_and_leave)
+    monkeypatch.setattr(writing, "write_file", write_and_leave)
     export(resolution, tmp_path / "out", cluster=client)
     assert contents(tmp_path / "out").keys() == contents(tmp_path / "sharded").keys()
 
@@ -335,7 +335,7 @@ def test_a_full_disk_of_a_worker_leaves_no_file(checkpoint, client, tmp_path, mo
     def fail(*_) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spreading, "write_file", fail)
+    monkeypatch.setattr(writing, "write_file", fail)
     with pytest.raises(CheckpointError, match="the disk is full"):
         export(resolution, tmp_path / "out", cluster=client)
     assert {path.name for path in tmp_path.iterdir()} == {"sharded"}

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.folder import is_weight_file
+from prune_gui.checkpoint.folder import CONFIG_NAME, MAX_CONFIG_BYTES, is_weight_file
 from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.checkpoint.model_files import (
     MAX_FILE_BYTES,
@@ -26,7 +26,6 @@ from prune_gui.checkpoint.model_files import (
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.checkpoint.remote.stores import DeniedError, Listing, file_state, listing, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, part_names, read_index
-from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr

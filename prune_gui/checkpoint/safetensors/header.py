@@ -66,12 +66,12 @@ CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 def read_header(file: BinaryIO, size: int, name: str) -> Header:
     """Read and check the header of a file of `size` bytes; `name` is for messages."""
-    metadata: dict[str, str] = {}
-    header = Header({}, {}, metadata)
+    tensors: dict[str, RawTensor] = {}
+    spans: dict[str, tuple[Span, ...]] = {}
     further_fields: set[str] = set()
     try:
         entries, text, data_start = _parse(file, size)
-        metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
+        metadata = _metadata(entries.pop(METADATA_KEY, None))
         if "\\" in text:
             for text_value in (*entries, *metadata, *metadata.values()):
                 _check_text(text_value)
@@ -83,9 +83,9 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
             if not isinstance(entry, dict) or entry.keys() != FIELD_NAMES:
                 entry = _fields(key, entry)
                 further_fields |= entry.keys() - FIELD_NAMES
-            header.tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
-            header.spans[key] = ((data_start + start, data_start + stop),)
-        _check_cover(header.spans, data_start, size)
+            tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
+            spans[key] = ((data_start + start, data_start + stop),)
+        _check_cover(spans, data_start, size)
     except FalseClaimError as problem:
         raise CheckpointError(
             "{name} is not a valid safetensors file: {problem}. Download the file again, or "
@@ -93,15 +93,15 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
             name=name,
             problem=one_line(tr(problem.claim), MAX_MESSAGE_CHARS),
         ) from None
-    if further_fields:
-        remark = tr(
-            "The header of {name} has fields that safetensors does not define, such as {field!r}. "
-            "They are not kept when you save.",
-            name=name,
-            field=min(further_fields)[:80],
-        )
-        return header._replace(remarks=(remark,))
-    return header
+    if not further_fields:
+        return Header(tensors, spans, metadata)
+    remark = tr(
+        "The header of {name} has fields that safetensors does not define, such as {field!r}. "
+        "They are not kept when you save.",
+        name=name,
+        field=min(further_fields)[:80],
+    )
+    return Header(tensors, spans, metadata, (remark,))
 
 
 def header_bytes(

@@ -53,16 +53,15 @@ def is_index(path: Path) -> bool:
 
 def indexed_format(path: Path) -> FileFormat | None:
     """Return the format of the shards of an index by its name; None if it is not named like one."""
-    return next((each for each in formats.FORMATS if _names_index(path.name, each)), None)
+    patterns = ((each, index_pattern(each)) for each in formats.FORMATS)
+    return next(
+        (each for each, pattern in patterns if re.fullmatch(pattern, path.name, re.I)), None
+    )
 
 
 def index_pattern(file_format: FileFormat) -> str:
     """Return a regular expression for the names of indexes of a format, regardless of case."""
     return f".+{re.escape(file_format.shard_suffix)}{INDEX_ENDING}"
-
-
-def _names_index(name: str, file_format: FileFormat) -> bool:
-    return re.fullmatch(index_pattern(file_format), name, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)

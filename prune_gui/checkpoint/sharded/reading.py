@@ -7,13 +7,13 @@ import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
@@ -28,7 +28,6 @@ from prune_gui.monitor import Monitor
 if TYPE_CHECKING:
     import torch
 
-Result = TypeVar("Result")
 
 MAX_OPEN_SHARDS: Final = 32
 """Shards that are open at once: the most recently used ones."""
@@ -92,30 +91,33 @@ class ShardedCheckpoint(Checkpoint):
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor with `read_key` of its shard."""
-        return self._from_shard(key, lambda shard: shard.read_key(key))
+        with self._shard_with(key) as shard:
+            return shard.read_key(key)
 
     def view_key(self, key: str) -> torch.Tensor:
         """Return a tensor with `view_key` of its shard."""
-        return self._from_shard(key, lambda shard: shard.view_key(key))
+        with self._shard_with(key) as shard:
+            return shard.view_key(key)
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
         """Return a span of a flat tensor with `view_key_span` of its shard."""
-        return self._from_shard(key, lambda shard: shard.view_key_span(key, start, stop))
+        with self._shard_with(key) as shard:
+            return shard.view_key_span(key, start, stop)
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
         """Return flat tensors with `view_keys` of their shards; see `Checkpoint.view_keys`."""
         tensors: list[torch.Tensor] = []
         for _, group in groupby(keys, self.shard_of.get):
             shard_keys = list(group)
-            tensors += self._from_shard(shard_keys[0], partial(_views, keys=shard_keys))
+            with self._shard_with(shard_keys[0]) as shard:
+                tensors += shard.view_keys(shard_keys)
         return tensors
 
-    def _from_shard(self, key: str, read: Callable[[Checkpoint], Result]) -> Result:
+    def _shard_with(self, key: str) -> AbstractContextManager[FileCheckpoint]:
         shard = self.shard_of.get(key)
         if shard is None:
             raise CheckpointError("{file} has no tensor {key!r}.", file=self.path.name, key=key)
-        with self._in_use(shard) as opened:
-            return read(opened)
+        return self._in_use(shard)
 
     def open_shard(self, shard: str) -> FileCheckpoint:
         """Open a shard; the caller closes it.
@@ -245,10 +247,6 @@ class ShardedCheckpoint(Checkpoint):
         with ExitStack() as shards:  # closes all of them, even if one fails
             for shard in unused[:surplus]:
                 shards.callback(self._open.pop(shard).close)
-
-
-def _views(shard: Checkpoint, keys: Sequence[str]) -> list[torch.Tensor]:
-    return shard.view_keys(keys)
 
 
 class _MergedShards:

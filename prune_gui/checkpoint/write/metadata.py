@@ -103,10 +103,8 @@ def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
         checksums = json.loads(record)
     except RecursionError as error:
         raise ValueError(record) from error
-    if not isinstance(checksums, dict) or not all(map(_is_checksum, checksums.values())):
+    if not isinstance(checksums, dict) or not all(
+        isinstance(digits, str) and CHECKSUM.fullmatch(digits) for digits in checksums.values()
+    ):
         raise ValueError(record)
     return {key: int(digits, 16) for key, digits in checksums.items()}
-
-
-def _is_checksum(digits: object) -> bool:
-    return isinstance(digits, str) and CHECKSUM.fullmatch(digits) is not None

@@ -15,7 +15,7 @@ import numpy as np
 
 from prune_gui.architecture.tables import ConfigRule, SpaceRule
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.checkpoint.surroundings import MODEL_TYPE, TEXT_CONFIG
+from prune_gui.checkpoint.folder import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.layouts import Member

@@ -14,7 +14,7 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading, readings_of_rule
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.surroundings import (
+from prune_gui.checkpoint.folder import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
     TEXT_CONFIG,

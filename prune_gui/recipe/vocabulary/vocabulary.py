@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.checkpoint.folder import CONFIG_NAME
 from prune_gui.errors import RecipeError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr

@@ -1,4 +1,4 @@
-"""Statistics of the values in each cell of a grid, for a view of any size."""
+"""Statistics of the values in each cell of a grid, and the means of each row and column."""
 
 from __future__ import annotations
 

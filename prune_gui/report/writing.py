@@ -1,4 +1,4 @@
-"""The documents of a report from their templates: an HTML page, a section for a model card."""
+"""The documents of a report from templates: an HTML page with a section for a model card."""
 
 from __future__ import annotations
 

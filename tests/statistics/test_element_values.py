@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from prune_gui.errors import RecipeError
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.statistics import element_values
 from prune_gui.statistics.element_scores import StepCut, weight_cuts

@@ -44,7 +44,7 @@ from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.norms.unit_norms import channel_norms
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe import Recipe, Resolution, Step
 from prune_gui.statistics.histogram import Histogram, bin_edges, histogram, value_range
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.pruning.kernels.loop import compiled
 from prune_gui.pruning.selection.keys import Bits, ranking_dtype, raw_bits
 from prune_gui.pruning.selection.scores import Scores
-from prune_gui.statistics.pattern_scan import GROUPS, fewest_in_groups
+from prune_gui.statistics.pattern_scan import GROUP_LENGTHS, fewest_in_groups
 from prune_gui.statistics.weight_values import Values, of_bits
 
 FLOATS: Final = frozenset(
@@ -39,7 +39,7 @@ class Zeros:
     """The numbers of zeros (+0 and -0) of two floating point tensors, and of common ones.
 
     Attributes:
-        fewest_a: for each length in `GROUPS`, the minimum number of zeros in a group of that many
+        fewest_a: for each of `GROUP_LENGTHS`, the minimum number of zeros in a group of that many
             consecutive elements of the first; elements after the last whole group do not count.
         fewest_b: in the same way for the second.
     """
@@ -47,8 +47,8 @@ class Zeros:
     a: int = 0
     b: int = 0
     both: int = 0
-    fewest_a: tuple[int, ...] = GROUPS
-    fewest_b: tuple[int, ...] = GROUPS
+    fewest_a: tuple[int, ...] = GROUP_LENGTHS
+    fewest_b: tuple[int, ...] = GROUP_LENGTHS
 
     def __add__(self, other: Zeros) -> Zeros:
         return Zeros(

@@ -27,7 +27,6 @@ from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe
-from prune_gui.recipe.script import command_line
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
@@ -234,6 +233,7 @@ class Commands:
     def copy_command(self) -> None:
         """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
+        from prune_gui.recipe.script import command_line  # torch: slow to import
 
         session = self._workbench.session
         if session is None:

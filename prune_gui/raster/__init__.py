@@ -1,1 +1,1 @@
-"""Views of a parameter of any size: statistics of the elements in each cell of a grid."""
+"""A parameter of any size as a grid of cells: statistics of the elements in each; colours."""

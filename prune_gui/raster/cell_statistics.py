@@ -1,4 +1,4 @@
-"""Statistics of the values in each cell of a grid, for a view of any size."""
+"""Statistics of the values in each cell of a grid, and the means of each row and column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.raster import cell_kernels
 from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
-from prune_gui.raster.layouts import ParameterLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import KEPT

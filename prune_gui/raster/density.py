@@ -14,7 +14,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
 from prune_gui.raster import cell_kernels
 from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
-from prune_gui.raster.layouts import HeadBands, ParameterLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import HeadBands, ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
 from prune_gui.statistics.kernels import CodeIndex
 

@@ -341,7 +341,7 @@ def _find_patterns(
     checkpoint, info, applied = task
     scan = PatternScan.of(checkpoint, info)
 
-    def look(span: tuple[int, int]) -> PatternChunk:
+    def look(span: tuple[int, int]) -> PatternChunk | None:
         monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
         return scan.look(span[0], stack.pruned_by(applied, *span) != KEPT)
 

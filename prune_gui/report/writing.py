@@ -1,4 +1,4 @@
-"""The documents of a report from their templates: an HTML page, a section for a model card."""
+"""The documents of a report from templates: an HTML page with a section for a model card."""
 
 from __future__ import annotations
 
@@ -96,12 +96,18 @@ def _templates(*, of_page: bool) -> Environment:
     Texts on the page are also escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # not needed by the window
+    from markupsafe import Markup
 
     limit = MAX_TEXT if of_page else MAX_MESSAGE_CHARS
+
+    def in_one_line(value: object) -> object:
+        is_text = isinstance(value, str) and not isinstance(value, Markup)
+        return one_line(str(value), limit) if is_text else value
+
     templates = Environment(
         loader=FileSystemLoader(resource("report")),
         autoescape=of_page,
-        finalize=lambda value: one_line(value, limit) if type(value) is str else value,
+        finalize=in_one_line,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
@@ -116,11 +122,8 @@ def _templates(*, of_page: bool) -> Environment:
     }
     templates.globals |= {"tr": tr, "trn": trn, "percent": percent, "sparsity": sparsity}
     templates.globals |= {"colours": colours, "layer_table": layer_table, "pictures": pictures}
-    templates.globals |= {
-        "model_card": model_card,
-        "short_bytes": short_bytes,
-        "warnings_of": _warnings_of,
-    }
+    templates.globals |= {"model_card": model_card, "warnings_of": _warnings_of}
+    templates.globals["short_bytes"] = short_bytes
     return templates
 
 

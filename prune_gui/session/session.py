@@ -12,7 +12,6 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
-from prune_gui.recipe.correction.planning import correction_beside
 from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.provenance import Provenance
 from prune_gui.recipe.resolver import Resolver
@@ -47,9 +46,9 @@ class Session:
         recipe_path: Path | None = None,
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
-        from prune_gui.statistics.score_histogram import (
-            ScoreHistogramCache,  # torch: slow to import
-        )
+        # torch: slow to import
+        from prune_gui.recipe.correction.planning import correction_beside
+        from prune_gui.statistics.score_histogram import ScoreHistogramCache
 
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))

@@ -1,4 +1,4 @@
-"""The scores by which a step ranked the elements of a parameter."""
+"""The scores by which a step ranked the elements of a parameter, of each, and where it cuts."""
 
 from __future__ import annotations
 

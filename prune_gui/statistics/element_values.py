@@ -1,4 +1,7 @@
-"""A number per element of a parameter: its value, score, margin to the cut, or weight delta."""
+"""A number per element of a parameter: its value, score, margin to the cut, or weight delta.
+
+Also all of these of one element.
+"""
 
 from __future__ import annotations
 

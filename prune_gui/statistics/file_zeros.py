@@ -1,4 +1,4 @@
-"""The zeros that the parameters of a checkpoint have in the file, as far as they are counted."""
+"""The zeros of the parameters in a file, as far as they are counted, and the patterns they form."""
 
 from __future__ import annotations
 

@@ -1,29 +1,38 @@
-"""Histograms of the weights of a parameter, by the step that pruned them."""
+"""Histograms of the weights of a parameter, by the step that pruned them.
+
+After the cut of the last step moved, at most one bin is counted again.
+"""
 
 from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
-from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, chunk_spans
+from prune_gui.pruning.selection.keys import Ranking
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import chunk_spans
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe import Resolution
+from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.recipe.recipe import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.recipe.stack import AppliedStep
-from prune_gui.statistics import kernels, weight_values
+from prune_gui.statistics import kernels
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_chunks
-from prune_gui.statistics.element_scores import StepCut, weight_cuts
-from prune_gui.statistics.kernels import count_between
+from prune_gui.statistics.element_scores import StepCut
+from prune_gui.statistics.element_scores import weight_cuts
+from prune_gui.pruning.selection.keys import RemainingMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +147,10 @@ def _updated(
 ) -> Histogram | None:
     """Return the histogram updated for a moved cut; None if more than the last cut changed."""
     layers = resolution.layers.get(name, ())
-    own, kept = draft_cut(resolution, name), before.kept_by(layers[:-1])
+    own, kept = DraftCut.of(resolution, name), before.kept_by(layers[:-1])
     if own is None or kept is None or layers[-1].step in {step.step for step in layers[:-1]}:
         return None
-    pruned = count_pruned(resolution, name, own, before.edges, kept, monitor)
+    pruned = own.count_pruned(before.edges, kept, monitor)
     rows = dict(zip(before.codes, before.counts, strict=True))
     rows.update({KEPT: kept - pruned, layers[-1].step: pruned})
     codes = kernels.CodeIndex.of(layers).codes
@@ -175,93 +184,88 @@ def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _
 
 @dataclass(frozen=True, slots=True)
 class DraftCut:
-    """A cut in the absolute weights of a parameter, in their keys; `value` is its threshold."""
+    """The cut of the last step in the absolute weights of a parameter, in their keys.
+
+    Attributes:
+        value: the absolute weight at the threshold of the cut.
+        before: returns which elements earlier steps leave; None if they leave all.
+    """
 
     ranking: Ranking
     keys: ScoreKeys
     cut: Cut
     value: float
+    before: RemainingMask | None
 
+    @classmethod
+    def of(cls, resolution: Resolution, name: str) -> DraftCut | None:
+        """Return the cut of a parameter; None unless the last step ranks absolute weights."""
+        applied_steps, checkpoint = resolution.layers.get(name, ()), resolution.checkpoint
+        predicate = applied_steps[-1].predicate if applied_steps else None
+        if not isinstance(predicate, ElementCut) or applied_steps[-1].step == IN_FILE:
+            return None
+        keys = predicate.ranking.keys
+        weights = weight_reader(checkpoint, checkpoint.tensors[name])
+        if not isinstance(keys, ScoreKeys) or keys.scores != weights:
+            return None
+        cut = predicate.cut()
+        value = keys.value(cut.threshold)
+        before = stack.remaining_mask_of(applied_steps[:-1])
+        is_finite = math.isfinite(value)
+        return cls(predicate.ranking, keys, cut, value, before) if is_finite else None
 
-def draft_cut(resolution: Resolution, name: str) -> DraftCut | None:
-    """Return the cut of the last step of a parameter; None unless it ranks absolute weights."""
-    applied_steps, checkpoint = resolution.layers.get(name, ()), resolution.checkpoint
-    predicate = applied_steps[-1].predicate if applied_steps else None
-    if not isinstance(predicate, ElementCut) or applied_steps[-1].step == IN_FILE:
-        return None
-    keys = predicate.ranking.keys
-    if not isinstance(keys, ScoreKeys) or keys.scores != weight_reader(
-        checkpoint, checkpoint.tensors[name]
-    ):
-        return None
-    cut = predicate.cut()
-    value = keys.value(cut.threshold)
-    return DraftCut(predicate.ranking, keys, cut, value) if math.isfinite(value) else None
+    def count_pruned(
+        self, edges: NDArray[np.float64], kept: NDArray[np.int64], monitor: Monitor
+    ) -> NDArray[np.int64]:
+        """Return the number of weights in each bin that the step prunes.
 
+        The step prunes all remaining weights in the bins between the cut and its negative, and none
+        beyond these two bins. The total that it prunes is known, so only one of the two is counted.
+        """
+        # A cut above all weights is treated as one in the last bin: the count there is known, too.
+        cut_bins = np.searchsorted(edges[:-1], [-self.value, self.value], side="right") - 1
+        low, high = cut_bins.tolist()
+        bins = np.arange(len(kept))
+        pruned: NDArray[np.int64] = np.where((low < bins) & (bins < high), kept, 0)
+        rest = self.cut.pruned - int(pruned.sum())
+        if low in (-1, high):
+            pruned[high] = rest
+        elif edges[high] > 0:
+            pruned[high] = self._count_beyond(edges[high], monitor)
+            pruned[low] = rest - pruned[high]
+        else:  # the upper edge of bin `low` is below zero
+            pruned[low] = self._count_beyond(edges[low + 1], monitor)
+            pruned[high] = rest - pruned[low]
+        return pruned
 
-def count_pruned(
-    resolution: Resolution,
-    name: str,
-    own: DraftCut,
-    edges: NDArray[np.float64],
-    kept: NDArray[np.int64],
-    monitor: Monitor,
-) -> NDArray[np.int64]:
-    """Return the number of weights in each bin that the last step prunes.
+    def _count_beyond(self, edge: float, monitor: Monitor) -> int:
+        """Return the number of weights farther from zero than an edge that the step prunes.
 
-    The step prunes all remaining weights in the bins between the cut and its negative, and none
-    beyond these two bins. The total that it prunes is known, so only one of the two is counted.
-    """
-    # A cut above all weights is treated as one in the last bin: the count there is known, too.
-    cut_bins = np.searchsorted(edges[:-1], [-own.value, own.value], side="right") - 1
-    low, high = cut_bins.tolist()
-    bins = np.arange(len(kept))
-    pruned: NDArray[np.int64] = np.where((low < bins) & (bins < high), kept, 0)
-    rest = own.cut.pruned - int(pruned.sum())
-    if low in (-1, high):
-        pruned[high] = rest
-    elif edges[high] > 0:
-        pruned[high] = _count_beyond(resolution, name, own, edges[high], monitor)
-        pruned[low] = rest - pruned[high]
-    else:  # the upper edge of bin `low` is below zero
-        pruned[low] = _count_beyond(resolution, name, own, edges[low + 1], monitor)
-        pruned[high] = rest - pruned[low]
-    return pruned
+        The edge itself is included if it is positive, because bins include their lower edges.
+        """
+        keys, cut = self.keys, self.cut
+        spans, grouped = chunk_spans(keys), grouped_spans(self.ranking)
+        if edge > 0:
+            sign, first = 0, keys.first_key(edge)
+        else:
+            sign, first = keys.magnitude + 1, keys.first_key(math.nextafter(-edge, math.inf))
+        low, high = sign | first, sign | cut.threshold
 
+        def count(span: tuple[int, int], low: int = low) -> int:
+            monitor.advance(span[1] - span[0])
+            bits = keys.bits(*span)
+            remaining_mask = None if self.before is None else self.before(*span)
+            limits = bits.dtype.type(low), bits.dtype.type(high)
+            return kernels.count_between(bits, remaining_mask, *limits, cut.last_tie - span[0])
 
-def _count_beyond(
-    resolution: Resolution, name: str, own: DraftCut, edge: float, monitor: Monitor
-) -> int:
-    """Return the number of weights farther from zero than an edge that the last step prunes.
-
-    The edge itself is included if it is positive, because bins include their lower edges.
-    """
-    before, keys, cut = stack.remaining_mask_of(resolution.layers[name][:-1]), own.keys, own.cut
-    spans, grouped = chunk_spans(keys), grouped_spans(own.ranking)
-    if edge > 0:
-        sign, first = 0, keys.first_key(edge)
-    else:
-        sign, first = keys.magnitude + 1, keys.first_key(math.nextafter(-edge, math.inf))
-
-    low, high = sign | first, sign | cut.threshold
-
-    def count(span: tuple[int, int], low: int = low) -> int:
-        monitor.advance(span[1] - span[0])
-        bits = keys.bits(*span)
-        remaining_mask = None if before is None else before(*span)
-        as_bits = bits.dtype.type
-        return count_between(
-            bits, remaining_mask, as_bits(low), as_bits(high), cut.last_tie - span[0]
-        )
-
-    monitor.expect(keys.size)
-    if grouped is None:
-        return sum(run(count, spans))
-    total = 0
-    for (start, stop), span in zip(spans, grouped, strict=True):
-        total += span.count_between(low, high)
-        if cut.last_tie >= stop - 1:
-            total += span.count_between(high, high + 1)
-        elif cut.last_tie >= start:
-            total += count((start, stop), low=high)
-    return total
+        monitor.expect(keys.size)
+        if grouped is None:
+            return sum(run(count, spans))
+        total = 0
+        for (start, stop), span in zip(spans, grouped, strict=True):
+            total += span.count_between(low, high)
+            if cut.last_tie >= stop - 1:
+                total += span.count_between(high, high + 1)
+            elif cut.last_tie >= start:
+                total += count((start, stop), low=high)
+        return total

@@ -26,6 +26,10 @@ from prune_gui.statistics.file_zeros import ZeroPatterns
 Flags = NDArray[np.bool_]
 """True where an element, or all elements of a unit, are zero."""
 
+GROUP_LENGTHS: Final[tuple[int, ...]] = (4, 8)
+"""Lengths of groups of consecutive elements; chunks consist of whole groups."""
+PATTERNS: Final = {"1:4": (4, 3), "2:4": (4, 2), "4:8": (8, 4)}
+"""The length of a group, and the minimum number of zeros in it."""
 SIDES: Final = (64, 32, 16, 8, 4)
 """Sides of the square blocks that are looked for; each divides the ones before it."""
 MIN_SIDE: Final = SIDES[-1]
@@ -123,20 +127,12 @@ class PatternScan:
         rows = max(1, parallel.CHUNK_ELEMENTS // (self._columns * ROWS_PER_SPAN)) * ROWS_PER_SPAN
         return parallel.chunks(self._shape[0] * self._columns, rows * self._columns)
 
-    def look(self, start: int, zero: Flags) -> PatternChunk:
-        """Return what a span says that begins at a flat index."""
+    def look(self, start: int, zero: Flags) -> PatternChunk | None:
+        """Return what a span says that begins at a flat index; None if it has no zeros."""
         first, rows = start // self._columns, len(zero) // self._columns
         zeros = int(np.count_nonzero(zero))
         if not zeros:  # most parameters
-            return PatternChunk(
-                first,
-                0,
-                (),
-                np.zeros(rows, np.bool_),
-                np.zeros(self._shape[1], np.bool_),
-                0,
-                np.zeros((rows // MIN_SIDE, self._blocks.shape[1]), np.bool_),
-            )
+            return None
         elements = zero.reshape(rows, self._shape[1], self._kernel_size)
         in_kernels = (elements[..., i] for i in range(self._kernel_size))
         kernels: Flags = reduce(np.logical_and, in_kernels)
@@ -150,8 +146,11 @@ class PatternScan:
             _empty_blocks(zero.reshape(rows, self._columns)),
         )
 
-    def add(self, chunk: PatternChunk) -> None:
+    def add(self, chunk: PatternChunk | None) -> None:
         """Add what a span says; every span must be added once."""
+        if chunk is None:
+            self._groups, self._dead_columns[:] = (), False
+            return
         rows = slice(chunk.first, chunk.first + len(chunk.rows))
         blocks = slice(chunk.first // MIN_SIDE, chunk.first // MIN_SIDE + len(chunk.blocks))
         self._zeros += chunk.zeros
@@ -277,12 +276,6 @@ def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
     return sums
 
 
-GROUPS: Final[tuple[int, ...]] = (4, 8)
-"""Lengths of groups of consecutive elements; chunks consist of whole groups."""
-PATTERNS: Final = {"1:4": (4, 3), "2:4": (4, 2), "4:8": (8, 4)}
-"""The length of a group, and the minimum number of zeros in it."""
-
-
 def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
     """Return the patterns that a tensor of a shape can follow.
 
@@ -295,7 +288,7 @@ def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
 
 def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...]:
     """Return the patterns that a tensor follows."""
-    zeros = dict(zip(GROUPS, fewest, strict=True))
+    zeros = dict(zip(GROUP_LENGTHS, fewest, strict=True))
     return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
 
 
@@ -306,7 +299,7 @@ def followed_by(
 
     A mask is computed only if enough elements are pruned, and until no pattern is possible.
     """
-    tasks, found = {}, dict[str, tuple[str, ...]]()
+    tasks = {}
     for name in names:
         pruned, total = resolution.counts[name]
         wanted = [
@@ -319,7 +312,7 @@ def followed_by(
     nbytes = sum(resolution.checkpoint.tensors[name].nbytes for name in tasks)
     monitor.expect(sum(total for *_, total in tasks.values()))
     results = map_parameters(_followed, tasks.values(), nbytes, monitor)
-    found |= zip(tasks, results, strict=True)
+    found = dict(zip(tasks, results, strict=True))
     return [found.get(name, ()) for name in names]
 
 
@@ -333,7 +326,7 @@ def _followed(
         monitor.advance(span[1] - span[0])
         return fewest_in_groups(stack.pruned_by(applied, *span) != KEPT)
 
-    fewest = GROUPS
+    fewest = GROUP_LENGTHS
     for fewest_here in run(fewest_in_span, chunks(total)):
         fewest = tuple(map(min, fewest, fewest_here))
         if not followed(wanted, fewest):
@@ -342,9 +335,9 @@ def _followed(
 
 
 def fewest_in_groups(zero: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return, for each length in `GROUPS`, the minimum number of True in a group."""
+    """Return, for each length in `GROUP_LENGTHS`, the minimum number of True in a group."""
     fewest = []
-    for length in GROUPS:
+    for length in GROUP_LENGTHS:
         whole = zero[: len(zero) // length * length].view(f"u{length}")
         fewest.append(int(np.bitwise_count(whole).min(initial=length)))
     return tuple(fewest)

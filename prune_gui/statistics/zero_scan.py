@@ -114,20 +114,16 @@ class ZeroScan:
             self._done += info.nbytes
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
-        read, scan, count = (
-            _zero_reader(self._checkpoint, info),
-            PatternScan.of(self._checkpoint, info),
-            0,
-        )
-        before, spans = self._done, scan.spans()
+        read, scan = _zero_reader(self._checkpoint, info), PatternScan.of(self._checkpoint, info)
+        before, spans, count = self._done, scan.spans(), 0
 
-        def look(span: tuple[int, int]) -> PatternChunk:
+        def look(span: tuple[int, int]) -> PatternChunk | None:
             return scan.look(span[0], read(*span))
 
         while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):
             for chunk in run(look, some):
                 scan.add(chunk)
-                count += chunk.zeros
+                count += chunk.zeros if chunk else 0
             if some[-1][1] == info.numel:
                 self._counts[info.name] = count
                 self._elements += info.numel

@@ -12,7 +12,7 @@ import prune_gui
 from prune_gui.comparison.mask_overlap import shares, until
 from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_grid import CellGrid
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe import Resolution
 from prune_gui.session.changes import changed_parameters
 from prune_gui.statistics import element_values

@@ -17,7 +17,7 @@ from prune_gui.comparison.mask_overlap import (
 from prune_gui.monitor import Monitor
 from prune_gui.raster import density as density_module
 from prune_gui.raster.cell_grid import CellGrid
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe import Resolution
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

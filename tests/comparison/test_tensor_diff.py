@@ -78,15 +78,6 @@ def test_the_sum_over_chunks_equals_the_diff_of_whole_tensors(pair, chunk, data)
     assert found.zeros.iou == (found.zeros.both / either if either else 1.0)
 
 
-@given(_two_alike([torch.float32]))
-def test_swapping_the_tensors_swaps_the_sides(pair):
-    one, other = _tallied(*pair), _tallied(*pair[::-1])
-    assert (one.differing, one.largest, one.zeros.iou) == (
-        other.differing, other.largest, other.zeros.iou,
-    )  # fmt: skip
-    assert (one.zeros.gained, one.zeros.lost) == (other.zeros.lost, other.zeros.gained)
-
-
 @given(_two_alike(OTHERS).filter(lambda pair: pair[0].dtype == pair[1].dtype))
 def test_elements_with_different_bytes_are_counted_for_other_dtypes(pair):
     a, b = (tensor.view(torch.uint8).reshape(len(tensor), -1) for tensor in pair)

@@ -14,7 +14,7 @@ from prune_gui.raster.cell_statistics import (
     pruned_shares,
     reach_of,
 )
-from prune_gui.raster.layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.statistics.element_values import absolute, scores, sizes, weights
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

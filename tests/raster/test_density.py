@@ -11,7 +11,7 @@ from prune_gui.raster import cell_grid
 from prune_gui.raster import density as density_module
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
-from prune_gui.raster.layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe import Resolution
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

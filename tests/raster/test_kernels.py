@@ -8,7 +8,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster import cell_kernels
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.statistics import kernels
 from prune_gui.statistics.channel_statistics import channels
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
@@ -50,23 +50,40 @@ def edges(draw):
     return limits, (start, stop)
 
 
+def both(loop, *inputs, outputs):
+    """Run the compiled loop and its twin in numpy; return the outputs of the loop if they agree."""
+    results = []
+    for run in (loop, loop._interpret):
+        results.append([array.copy() for array in outputs])
+        run(*inputs, *results[-1])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return results[0]
+
+
 @given(edges(), edges(), st.booleans(), st.integers(1, 6), st.integers(0, 99))
-def test_numpy_counts_the_same_cells_as_the_compiled_loop(down, across, transposed, codes, seed):
+def test_numpy_counts_the_same_cells_as_the_compiled_loops(down, across, turned, codes, seed):
     (row_edges, rows), (column_edges, columns) = down, across
     height, width = rows[1] - rows[0], columns[1] - columns[0]
-    strides = (1, height) if transposed else (width, 1)
-    known = np.arange(codes, dtype=np.uint8)
     slots = np.arange(256).astype(np.uint8) % codes
-    elements = np.random.default_rng(seed).integers(0, codes, height * width, np.uint8)
-    shape = (codes, row_edges.size - 1, column_edges.size - 1)
-    found = np.ones((2, *shape), np.int64)
-    for run, counts in zip(
-        (cell_kernels.count_cells, cell_kernels.count_cells._interpret), found, strict=True
-    ):
-        if height and width:
-            run(elements, known, slots, *strides, row_edges, column_edges, rows, columns, counts)
-    assert np.array_equal(*found)
-    assert found[0][1:].sum() - found[0][1:].size == np.count_nonzero(elements)
+    counts = np.ones((codes, row_edges.size - 1, column_edges.size - 1), np.int64)
+    generator = np.random.default_rng(seed)
+    known = np.arange(codes, dtype=np.uint8)
+    elements = generator.integers(0, codes, height * width, np.uint8)
+    if height and width:
+        strides = (1, height) if turned else (width, 1)
+        limits = row_edges, column_edges, rows, columns
+        inputs = elements, known, slots, *strides, *limits
+        [found] = both(cell_kernels.count_cells, *inputs, outputs=[counts])
+        assert (found - counts)[1:].sum() == np.count_nonzero(elements)
+    lines = np.arange(height) * width, np.arange(width)
+    cells = (
+        np.searchsorted(row_edges, np.arange(*rows), side="right") - 1,
+        np.searchsorted(column_edges, np.arange(*columns), side="right") - 1,
+    )
+    any_code = generator.integers(0, 256, height * width, np.uint8)
+    [found] = both(cell_kernels.add_codes, any_code, slots, *lines, *cells, outputs=[counts])
+    assert (found - counts).sum() == elements.size
 
 
 @given(st.tuples(*[st.integers(1, 4)] * 3), st.integers(0, 99))
@@ -76,35 +93,9 @@ def test_numpy_sums_up_the_same_cells_as_the_compiled_loop(shape, seed):
     counts[0] = 0
     known = np.arange(0, 2 * shape[0], 2, dtype=np.uint8)
     elements = generator.integers(10, 20, shape[1:])
-    results = []
-    for run in (cell_kernels.sum_up_cells, cell_kernels.sum_up_cells._interpret):
-        share, step = np.empty(shape[1:], np.float32), np.empty(shape[1:], np.uint8)
-        run(counts, known, elements, share, step)
-        results.append((share, step))
-    (share, step), (share_in_numpy, step_in_numpy) = results
-    np.testing.assert_array_equal(share, share_in_numpy)
-    np.testing.assert_array_equal(step, step_in_numpy)
+    outputs = np.zeros(shape[1:], np.float32), np.zeros(shape[1:], np.uint8)
+    _, step = both(cell_kernels.sum_up_cells, counts, known, elements, outputs=outputs)
     assert np.array_equal(step == 0, counts.sum(axis=0) == 0)
-
-
-@given(edges(), edges(), st.integers(1, 6), st.integers(0, 99))
-def test_numpy_adds_the_same_codes_as_the_compiled_loop(down, across, codes, seed):
-    (row_edges, rows), (column_edges, columns) = down, across
-    height, width = rows[1] - rows[0], columns[1] - columns[0]
-    slots = np.arange(256).astype(np.uint8) % codes
-    elements = np.random.default_rng(seed).integers(0, 256, height * width, np.uint8)
-    offsets = np.arange(height) * width, np.arange(width)
-    cells = (
-        np.searchsorted(row_edges, np.arange(*rows), side="right") - 1,
-        np.searchsorted(column_edges, np.arange(*columns), side="right") - 1,
-    )
-    found = np.ones((2, codes, row_edges.size - 1, column_edges.size - 1), np.int64)
-    for run, counts in zip(
-        (cell_kernels.add_codes, cell_kernels.add_codes._interpret), found, strict=True
-    ):
-        run(elements, slots, *offsets, *cells, counts)
-    assert np.array_equal(*found)
-    assert found[0].sum() - found[0].size == elements.size
 
 
 @given(

@@ -17,7 +17,7 @@ from prune_gui.raster.cell_statistics import (
     pruned_shares,
 )
 from prune_gui.raster.density import density
-from prune_gui.raster.layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.statistics.channel_statistics import channels, norms
 from prune_gui.statistics.element_scores import weights_of

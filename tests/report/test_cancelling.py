@@ -13,7 +13,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.cell_statistics import cell_statistics
 from prune_gui.raster.density import density
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.report.collecting import report_on_files
 from prune_gui.statistics.element_values import weights
 from prune_gui.statistics.layer_statistics import compute, empty_statistics

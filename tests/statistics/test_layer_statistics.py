@@ -6,10 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui.checkpoint import TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import layer_statistics, weight_values
+from prune_gui.statistics.dispatch import EARLY_READ_LIMIT_BYTES, read_budget
 from prune_gui.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows
 from prune_gui.statistics.layer_statistics import compute, empty_statistics
 
@@ -251,3 +253,10 @@ def test_nearly_empty_begins_at_99_percent(resolved):
         b=torch.arange(100.0),
     )
     assert rows(empty_statistics(resolution)).nearly_empty.tolist() == [1, 0]
+
+
+def test_counts_do_not_wait_for_a_large_parameter():
+    large = TensorInfo("w", (EARLY_READ_LIMIT_BYTES,), "float32")
+    assert not read_budget(counted=False)(large)
+    assert read_budget(counted=True)(large)
+    assert not read_budget(counted=True, seconds=0)(large)

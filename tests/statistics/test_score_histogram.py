@@ -254,3 +254,23 @@ def test_only_zeros_give_one_bin(resolved):
     assert common_edges([found], 5, log=True)[0] > 0
     assert binned(found, common_edges([found], 5, log=True)).tolist() == [[0]]
     assert binned(found, common_edges([found], 5, log=False)).tolist() == [[7]]
+
+
+def test_the_cache_evicts_histograms_over_its_limit_and_keeps_none_larger(resolved, monkeypatch):
+    resolution = resolved(**{name: torch.randn(40, 30) for name in "ab"})
+    scored = {name: weights_of(resolution, name) for name in "ab"}
+    limit = "prune_gui.statistics.score_histogram.MAX_CACHE_BYTES"
+    nbytes = score_histograms(resolution, "a", scored["a"])[0].nbytes
+
+    def found(cache, name):
+        return cache.found(name, scored[name], Monitor())
+
+    monkeypatch.setattr(limit, nbytes * 3 // 2)
+    cache = ScoreHistogramCache(resolution.checkpoint)
+    first = found(cache, "a")
+    assert found(cache, "a") is first
+    found(cache, "b")
+    assert found(cache, "a") is not first
+    monkeypatch.setattr(limit, 1)
+    cache = ScoreHistogramCache(resolution.checkpoint)
+    assert found(cache, "a") is not found(cache, "a")

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import format_number
-from prune_gui.raster.layouts import GAP
+from prune_gui.raster.parameter_layouts import GAP
 
 if TYPE_CHECKING:
     from prune_gui.audit.rendering.tiles import Pixels
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.statistics.element_values import Measure
 
 BLACK_TEXT_MIN_LUMINANCE = 0.179

@@ -16,12 +16,12 @@ from prune_gui.audit.view_data.legend_text import SEPARATOR, counted, unbroken
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, join_items, tr
 from prune_gui.raster.colours import Colours, mixed
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 if TYPE_CHECKING:
     from prune_gui.comparison.mask_overlap import Obstacle, Overlap
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 OBSTACLES: Final[dict[Obstacle, str]] = {
     "shape": deferred("{count:,} of another shape"),

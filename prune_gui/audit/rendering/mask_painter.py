@@ -14,7 +14,7 @@ from prune_gui.audit.view_data.subject import Subject
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.raster.cell_statistics import Profiles
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MaskPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
-        from prune_gui.raster.layouts import flat_span  # torch: slow to import
+        from prune_gui.raster.parameter_layouts import flat_span  # torch: slow to import
         from prune_gui.statistics.element_values import weights
 
         subject = self.subject

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.raster.layouts import ParameterLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout
 
 MAX_PIXELS = 2_000_000
 MIN_SHADE = 0.22

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prune_gui.audit.rendering.mask_levels import Table, coloured, mask_levels, step_table
 from prune_gui.raster.colours import rgb
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject

@@ -11,7 +11,7 @@ from prune_gui.audit.view_data.subject import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 MAX_OVERVIEW_CELLS = 700
 """Maximum number of cells of the overview along each side."""

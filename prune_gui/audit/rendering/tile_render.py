@@ -22,7 +22,7 @@ from prune_gui.errors import Cancelled, PruneGuiError
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
 class Painter(Protocol):

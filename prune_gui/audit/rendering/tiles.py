@@ -13,7 +13,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from prune_gui.audit.rendering.mask_picture import Frame
-from prune_gui.raster.layouts import ParameterLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout
 
 TILE_CELLS = 128
 """Cells along each side of a tile."""

@@ -23,7 +23,7 @@ from prune_gui.raster.colours import Colours, rgb
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.raster.cell_statistics import Profiles
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
     from prune_gui.statistics.element_values import Measure
 
@@ -204,7 +204,7 @@ class WeightsPainter:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
         from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
         from prune_gui.raster.cell_statistics import cell_statistics
-        from prune_gui.raster.layouts import flat_span
+        from prune_gui.raster.parameter_layouts import flat_span
 
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
@@ -218,7 +218,7 @@ class WeightsPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the numbers as texts."""
-        from prune_gui.raster.layouts import flat_span
+        from prune_gui.raster.parameter_layouts import flat_span
 
         measure = self._measure(flat_span(layout, rows, columns))
         return texts(measure, layout, rows, columns)

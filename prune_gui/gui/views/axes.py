@@ -1,22 +1,24 @@
 """Labels and tick texts of the axes of a plot."""
 
 from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Final
-
+from typing import TYPE_CHECKING
+from typing import Final
 import pyqtgraph as pg
-
 from prune_gui.architecture.weight_layouts import weight_layout
-from prune_gui.language import deferred, format_number, tr
+from prune_gui.language import deferred
+from prune_gui.language import format_number
+from prune_gui.language import tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
-from prune_gui.pruning.layouts import USUAL, WeightLayout
-from prune_gui.raster.layouts import KernelLayout
+from prune_gui.pruning.layouts import USUAL
+from prune_gui.pruning.layouts import WeightLayout
+from prune_gui.raster.parameter_layouts import KernelLayout
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
+
 
 LABEL_OVERHANG_PX: Final = 8
 """Pixels by which a tick text may extend beyond the ends of its axis: half a "0" under index 0."""

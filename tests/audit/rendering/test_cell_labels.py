@@ -7,7 +7,7 @@ from prune_gui.audit.rendering import cell_labels
 from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS, is_bright, short, texts
 from prune_gui.audit.rendering.ramps import ramp
 from prune_gui.raster.colours import DARK, LIGHT, rgb
-from prune_gui.raster.layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
 
 @given(st.floats(-1e9, 1e9))

@@ -11,7 +11,7 @@ from prune_gui.audit.rendering.tiles import TileRegion
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.statistics.file_zeros import FileZeros
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])

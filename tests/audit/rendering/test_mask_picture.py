@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.rendering.mask_picture import MAX_PIXELS, frame, grid_lines
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 ROUNDING = 1e-9
 """Of coordinates, in elements: far less than a pixel."""

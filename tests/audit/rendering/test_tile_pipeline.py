@@ -10,7 +10,7 @@ from prune_gui.audit.rendering.tile_pipeline import TilePipeline
 from prune_gui.audit.rendering.tiles import TILE_CELLS, RasterBlock, TileGrid
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 LAYOUT = SliceLayout.flattened((3 * TILE_CELLS, TILE_CELLS))
 WHOLE = TileGrid(LAYOUT, (1, 1), range(3), range(1))

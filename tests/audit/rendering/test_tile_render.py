@@ -10,7 +10,7 @@ from prune_gui.audit.rendering.tile_render import render_tiles
 from prune_gui.audit.rendering.tiles import TILE_CELLS, RasterBlock, TileCache, TileGrid
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 
 @dataclass

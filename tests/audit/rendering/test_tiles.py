@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from prune_gui.audit.rendering import tiles as tiles_module
 from prune_gui.audit.rendering.mask_picture import frame
 from prune_gui.audit.rendering.tiles import TILE_CELLS, RasterBlock, Tile, TileCache, TileGrid
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 RANGES = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
 

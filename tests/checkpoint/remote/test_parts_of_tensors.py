@@ -17,7 +17,7 @@ from prune_gui.audit.view_data.subject import Subject
 from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.statistics.element_values import element_at
 

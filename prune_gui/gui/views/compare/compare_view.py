@@ -43,7 +43,7 @@ from prune_gui.session.subjects import ComparedState, frame_title
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.session.changes import Changes
     from prune_gui.statistics.element_values import Element
     from prune_gui.table import Table

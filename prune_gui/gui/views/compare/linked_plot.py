@@ -11,7 +11,7 @@ from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import SETTLE_MS
-from prune_gui.raster.layouts import ParameterLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
 class LinkedPlot(MapCanvas):

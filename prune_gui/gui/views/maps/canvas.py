@@ -28,7 +28,7 @@ from prune_gui.raster.colours import Colours
 if TYPE_CHECKING:
     from prune_gui.audit.rendering.tiles import CellCentres, Pixels
     from prune_gui.raster.cell_statistics import Profiles
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 MIN_GRID_CELL_PX = 12
 """Minimum cell size of one element for grid lines between elements."""

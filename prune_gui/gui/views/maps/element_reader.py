@@ -16,7 +16,7 @@ from prune_gui.gui.views.maps.viewport import Viewport
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.recipe.outcome import Explanation
     from prune_gui.statistics.element_values import Element
 

@@ -15,11 +15,11 @@ from prune_gui.gui.views.maps.heads_box import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
-from prune_gui.raster.layouts import HeadBands, head_bands
+from prune_gui.raster.parameter_layouts import HeadBands, head_bands
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
 class HeadReader:

@@ -20,7 +20,7 @@ from prune_gui.raster.colours import Colours
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.raster.cell_statistics import Profiles
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
 class Profiler(TextPainter, Protocol):

@@ -32,7 +32,7 @@ from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.session.changes import Changes
 
 BACKGROUND_DELAY_MS = 200

@@ -11,7 +11,7 @@ from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
 from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import deferred, tr
-from prune_gui.raster.layouts import KernelLayout, ParameterLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout, SliceLayout
 
 FLAT = deferred("flattened")
 KERNEL_GRID = deferred("grid of kernels")

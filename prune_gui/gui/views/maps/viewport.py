@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from prune_gui.raster.layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.session import Settings
 
 if TYPE_CHECKING:
-    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
 """A layout without further choices, the dimensions of a section, or None for the flattened layout.

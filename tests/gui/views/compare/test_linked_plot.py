@@ -7,7 +7,7 @@ from prune_gui.audit.rendering.tiles import Tile, TileGrid
 from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 PLANE = SliceLayout.flattened((8, 6))
 

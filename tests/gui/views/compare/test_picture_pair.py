@@ -8,7 +8,7 @@ from prune_gui.audit.rendering.tiles import Tile, TileGrid
 from prune_gui.gui.views.compare.picture_pair import PicturePair
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import SliceLayout
 
 LAYOUT = SliceLayout.flattened((8, 6))
 RED, BLUE = (200, 0, 0), (0, 0, 200)

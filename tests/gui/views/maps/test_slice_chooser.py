@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QComboBox, QSlider
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.raster.layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
 
 @pytest.fixture

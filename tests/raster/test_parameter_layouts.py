@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prune_gui.architecture.projections import Heads
 from prune_gui.monitor import Monitor
 from prune_gui.raster.density import head_shares
-from prune_gui.raster.layouts import GAP, HeadBands, KernelLayout, SliceLayout, head_bands
+from prune_gui.raster.parameter_layouts import GAP, HeadBands, KernelLayout, SliceLayout, head_bands
 
 SHAPES = st.lists(st.integers(1, 5), max_size=5).map(tuple)
 LABELS = ("0", "1", "2")

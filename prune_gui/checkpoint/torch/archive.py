@@ -112,7 +112,7 @@ class TorchArchive:
     def _write_stored(
         self, records: Sequence[NewRecord], monitor: Monitor
     ) -> Iterator[tuple[NewRecord, int]]:
-        with closing(prefetch(_record_chunks(records))) as prepared:
+        with closing(_prepared(records)) as prepared:
             for record, group in groupby(prepared, itemgetter(0)):
                 chunks = _counted((chunk for _, chunk in group), monitor, len)
                 if record.compressed is not None:
@@ -127,11 +127,11 @@ class TorchArchive:
         from torch import get_num_threads  # slow to import
 
         with (
-            closing(prefetch(_record_chunks(records))) as prepared,
+            closing(_prepared(records)) as prepared,
             closing(deflated_chunks(prepared, get_num_threads())) as deflated,
         ):
             for record, group in groupby(deflated, itemgetter(0)):
-                pairs = ((chunk, blocks) for _, chunk, blocks in group)
+                pairs = ((chunk, blocks) for _, chunk, blocks in group if chunk)
                 counted = _counted(pairs, monitor, lambda pair: len(pair[0]))
                 checksum = self.deflate(record.name, record.nbytes, counted)
                 if checksum is None:  # the bytes were counted
@@ -216,10 +216,19 @@ class TorchArchive:
                 flush(self._file)
 
 
-def _record_chunks(records: Iterable[NewRecord]) -> Iterator[tuple[NewRecord, memoryview]]:
-    """Yield all chunks of all records in order, and an empty chunk before those of each record."""
+def _prepared(records: Sequence[NewRecord]) -> Generator[tuple[NewRecord, memoryview]]:
+    """Yield all chunks of all records in order; large ones are computed in advance."""
+    chunks = _record_chunks(records)
+    # For small records, a thread would cost more time than it saves.
+    is_large = any(record.nbytes > CHUNK_BYTES for record in records)
+    return prefetch(chunks) if is_large else chunks
+
+
+def _record_chunks(records: Iterable[NewRecord]) -> Generator[tuple[NewRecord, memoryview]]:
+    """Yield all chunks of all records in order, and an empty one of an empty record."""
     for record in records:
-        yield record, memoryview(b"")
+        if not record.nbytes:
+            yield record, memoryview(b"")
         for chunk in record.chunks():
             yield record, chunk
 

@@ -28,10 +28,6 @@ class InMemory(Checkpoint):
     def read_key(self, key: str) -> torch.Tensor:
         return self._tensors[key]
 
-    @property
-    def model_files_folder(self) -> Path:
-        return self.path.parent
-
     def check(self) -> None:
         pass
 

@@ -255,9 +255,10 @@ def energy_colours(colours: Colours) -> tuple[str, str]:
 
 def energy_legend(colours: Colours) -> str:
     """Return the meaning of the curves of the kept energy as rich text; each line is an item."""
+    titles = [tr(title) for _, title in ENERGIES]
     return "<br>".join(
-        f'<span style="color: {colour}">■</span>&nbsp;{tr(title)}'
-        for (_, title), colour in zip(ENERGIES, energy_colours(colours), strict=True)
+        f'<span style="color: {colour}">■</span>&nbsp;{title}'
+        for title, colour in zip(titles, energy_colours(colours), strict=True)
     )
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.redaction import redacted
 
 MAX_MESSAGE_CHARS: Final = 590
@@ -62,7 +62,7 @@ class StepError(RecipeError):
     """
 
     def __init__(self, step: int, reason: str) -> None:
-        super().__init__(tr("Step {number}: {reason}", number=step, reason=reason))
+        super().__init__(deferred("Step {number}: {reason}", number=step, reason=reason))
         self.step = step
         self.reason = one_line(reason)
 
@@ -95,7 +95,7 @@ class Cancelled(PruneGuiError):  # noqa: N818 - an outcome, not an error
     """The user cancelled the work; nothing was changed."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Cancelled; nothing was changed."))
+        super().__init__(deferred("Cancelled; nothing was changed."))
 
 
 def one_line(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:

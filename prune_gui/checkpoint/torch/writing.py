@@ -160,11 +160,7 @@ def _contents(
         root, content = template.root, with_state(template.content, template.root, state)
     pickle, storages = pickled(content, blanks.values())
     owners = {identity(blank.untyped_storage()): tensors[name] for name, blank in blanks.items()}
-    small = {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode(), VERSION_RECORD: VERSION}
-    records = [
-        NewRecord(name, len(octets), partial(_one_chunk, octets), has_values=False)
-        for name, octets in small.items()
-    ]
+    records = [_small("data.pkl", pickle), _small(BYTE_ORDER, sys.byteorder.encode())]
     for number, storage in enumerate(storages):
         name, tensor = f"{VALUES_FOLDER}{number}", owners.get(identity(storage))
         if tensor is not None:
@@ -174,7 +170,12 @@ def _contents(
             chunks = partial(_storage_chunks, storage, template)
             record = NewRecord(name, storage.nbytes(), chunks, is_kept=True)
         records.append(record)
+    records.append(_small(VERSION_RECORD, VERSION))
     return _Contents(root, records, {})
+
+
+def _small(name: str, octets: bytes) -> NewRecord:
+    return NewRecord(name, len(octets), partial(_one_chunk, octets), has_values=False)
 
 
 def _by_key(names: Mapping[str, str], checksums: Mapping[str, int]) -> dict[str, int]:

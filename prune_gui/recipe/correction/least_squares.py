@@ -199,7 +199,7 @@ def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tup
 def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:
     """Return a view or a copy of a weight as (groups, rows, columns).
 
-    The columns are those of `prune_gui.evaluation.calibration.input_rows.second_moments`.
+    The columns are those of `prune_gui.evaluation.calibration.layer_inputs.second_moments`.
 
     Args:
         weight: (rows, columns, ...) of `Linear` or `Conv`; (columns, rows) if transposed.

@@ -1,21 +1,26 @@
 """Steps with units of a coupled group that the user selected by hand."""
 
+from __future__ import annotations
 import pytest
 import torch
 from safetensors.torch import save_file
 from small_bert import write_bert
-
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.architecture.tables import own_tables
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.pruning.layouts import CoupledGroup, Member
-from prune_gui.recipe import Recipe, Step, resolve
-from prune_gui.session.draft_request import (
-    dead_units,
-    drafted_units,
-    listed_units,
-    why_not_listed,
-)
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.pruning.layouts import Member
+from prune_gui.recipe import Recipe
+from prune_gui.recipe import Step
+from prune_gui.recipe import resolve
+from prune_gui.session.draft_request import dead_units
+from prune_gui.session.draft_request import drafted_units
+from prune_gui.session.draft_request import listed_units
+from prune_gui.session.draft_request import why_not_listed
+from prune_gui.pruning.methods import METHODS
+from prune_gui.session.draft_request import drafted_channels
+from prune_gui.session.draft_request import listed
+
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 
@@ -125,3 +130,40 @@ def test_layers_of_two_stacks_are_listed_for_theirs(tmp_path, stack):
         assert {name for name, (pruned, _) in counts.items() if pruned} == {
             name for name in shapes if name.startswith(f"{stack}.block.1.")
         }
+
+
+@pytest.fixture
+def pair(tmp_path):
+    weights = torch.arange(1.0, 13.0).reshape(3, 4)
+    save_file({"a": weights, "b": weights.clone()}, tmp_path / "w.safetensors")
+    with open_checkpoint(tmp_path / "w.safetensors") as opened:
+        yield opened
+
+
+def step_of(method, target, **parameters):
+    return Step(method=METHODS[method](**parameters), targets=(target,))
+
+
+def drafted(pair, step, dim=0, name="a"):
+    outcome = resolve(Recipe(steps=[step]), pair).outcomes[0]
+    return drafted_channels(step, outcome, dim, name, pair)
+
+
+def test_listed_channels_are_those_of_the_draft_before_it_is_resolved(pair):
+    step = listed(frozenset({2, 0}), 1, "a", pair)
+    assert step.targets == ("a",)
+    assert drafted_channels(step, None, 1, "a", pair) == {0, 2}
+    assert drafted_channels(step, None, 0, "a", pair) is None
+    assert drafted_channels(step, None, 1, "b", pair) is None
+
+
+def test_ranked_channels_are_those_of_the_outcome(pair):
+    step = step_of("ln_structured", "a", amount=2, dim=0)
+    assert drafted(pair, step) == {0, 1}
+    assert drafted_channels(step, None, 0, "a", pair) is None
+    assert drafted(pair, step, dim=1) is None
+    assert drafted(pair, step_of("ln_structured", "*", amount=2)) is None
+
+
+def test_other_methods_have_no_channels(pair):
+    assert drafted(pair, step_of("l1_unstructured", "a", amount=2)) is None

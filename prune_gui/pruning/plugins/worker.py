@@ -43,7 +43,7 @@ MAX_DOC_LENGTH: Final = 20_000
 
 def serve(connection: socket.socket) -> NoReturn:
     """Answer requests of the program until it closes the connection."""
-    worker = _Worker()
+    classes = _PluginClasses()
     while True:
         try:
             request, descriptors = receive(connection)
@@ -51,7 +51,7 @@ def serve(connection: socket.socket) -> NoReturn:
             os._exit(0)
         try:
             _limit_memory()
-            reply = worker.answer(request, descriptors)
+            reply = classes.answer(request, descriptors)
         except Fault as fault:
             reply = _report(fault)
         except BaseException as error:  # noqa: BLE001 - caused by the plug-in
@@ -61,7 +61,7 @@ def serve(connection: socket.socket) -> NoReturn:
         send(connection, reply)
 
 
-class _Worker:
+class _PluginClasses:
     """The classes of one plug-in."""
 
     def __init__(self) -> None:

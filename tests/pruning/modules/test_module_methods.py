@@ -25,19 +25,6 @@ def test_non_finite_values_rank_as_the_largest():
     assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
 
 
-def test_scores_rank_by_absolute_value():
-    layer, scores = layer_of(torch.ones(1, 3)), torch.tensor([[-5.0, 1.0, 3.0]])
-    pruning.l1_unstructured(layer, "weight", 1, importance_scores=scores)
-    assert layer.weight_mask.tolist() == [[1, 0, 1]]
-
-
-def test_pruning_half_twice_leaves_a_quarter():
-    layer = nn.Linear(16, 8)
-    for _ in range(2):
-        pruning.l1_unstructured(layer, "weight", 0.5)
-    assert zeros(layer.weight_mask) == 96
-
-
 @pytest.mark.parametrize("dtype", DTYPES + FLOAT8)
 def test_every_float_dtype_can_be_pruned_and_is_kept(dtype):
     layer = layer_of(torch.randn(8, 16).to(dtype))
@@ -70,21 +57,6 @@ def test_a_seed_gives_the_mask_and_the_generator_state_of_torch(dtype, amount):
         after.append(torch.rand(1))
     assert torch.equal(ours.weight_mask, theirs.weight_mask)
     assert after[0] == after[1]
-
-
-def test_more_than_remain_are_an_error_with_both_numbers():
-    layer = pruning.l1_unstructured(nn.Linear(5, 2), "weight", 4)
-    with pytest.raises(ValueError, match=r"7.*6"):
-        pruning.l1_unstructured(layer, "weight", 7)
-    with pytest.raises(ValueError, match=r"7.*6"):
-        pruning.random_unstructured(layer, "weight", 7)
-
-
-def test_identity_keeps_everything():
-    layer = nn.Linear(5, 2)
-    bias = layer.bias.detach().clone()
-    assert pruning.identity(layer, "bias").bias_mask.tolist() == [1, 1]
-    assert torch.equal(layer.bias, bias)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32, torch.bfloat16])

@@ -1,4 +1,4 @@
-"""Compiled loops over many small concatenated tensors.
+"""Compiled loops over many small concatenated tensors, and of LAMP scores.
 
 ``bounds`` is the start of each tensor and the end of the last one; see `kernels.keys` for the rest.
 """

@@ -1,4 +1,4 @@
-"""The keys that an unstructured step ranks: one unsigned integer per element, read by span."""
+"""Keys that a step ranks, one unsigned integer per element, and the spans in which they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Groups of keys with equal leading bits in one tensor, and the bounds of their LAMP scores."""
+"""Groups of elements, and the bounds of their LAMP scores: of one tensor, or of many small ones.
+
+Those of one tensor have keys with equal leading bits. In a batch of small tensors, the keys of each
+tensor are sorted on every pass, which gives the score of each element.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scores that a step ranks, read span by span without a copy of the whole."""
+"""The scores that a step ranks, read span by span, and their standard deviation."""
 
 from __future__ import annotations
 

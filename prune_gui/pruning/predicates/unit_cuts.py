@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
-from prune_gui.pruning.kernels import groups as group_kernels
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import group_loops as group_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate

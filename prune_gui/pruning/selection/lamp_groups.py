@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import batched as batched_kernels
-from prune_gui.pruning.kernels import batched as lamp_kernels
+from prune_gui.pruning.kernels import batch_loops as batched_kernels
+from prune_gui.pruning.kernels import batch_loops as lamp_kernels
 from prune_gui.pruning.selection.batched import SortedKeys, concatenate, prunable_counts
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
 from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys

@@ -204,7 +204,7 @@ def add_to_window() -> list[str]:
     layer_columns.LAYER_COLUMNS = (*layer_columns.LAYER_COLUMNS, length)
     action = ActionSpec("greet", "Greet", "Greet", lambda _: greetings.append("Good day."))
     menus.TABLE = (*menus.TABLE, action)
-    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], "greet")
+    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], action)
     return greetings
 
 

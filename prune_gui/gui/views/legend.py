@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
 from prune_gui.audit.view_data.legend_text import HasCounts, legend
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 

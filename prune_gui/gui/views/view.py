@@ -14,8 +14,7 @@ from shiboken6 import isValid
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
 from prune_gui.gui.views.legend import Legend
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
-from prune_gui.gui.widgets.theme import colours
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours

@@ -6,7 +6,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 
 from prune_gui.audit.view_data.channel_data import ScoreOf
-from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 

@@ -3,7 +3,7 @@ from small_bert import write_bert
 
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 
 
 @pytest.mark.parametrize("spec", VIEWS, ids=lambda spec: spec.key)

@@ -5,7 +5,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
 
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views import ViewTabs, registry, tabs
 from prune_gui.gui.views.registry import VIEWS, ViewSpec
 from prune_gui.gui.views.view import View

@@ -34,9 +34,9 @@ from prune_gui.gui.views.maps.map_navigation import zoom_buttons
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.frames import FitScrollArea
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState, frame_title
 

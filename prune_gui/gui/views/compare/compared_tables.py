@@ -13,7 +13,7 @@ from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.compare.summary_table import SummaryTable
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.compared_side import ComparedState
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.language import deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.compared_side import OtherCheckpoint, Side, Which, file_text

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 from prune_gui.gui.views.compare.side_picker import SidePicker
 from prune_gui.gui.views.compare.summary_table import SummaryTable
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.compared_side import Which
 

@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from prune_gui.audit.view_data.summary_text import summary_rows, worst_names
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:

@@ -45,8 +45,7 @@ from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.overflow_mark import OverflowMark
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.session.draft_request import CutRequest
 

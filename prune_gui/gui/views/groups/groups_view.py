@@ -39,8 +39,7 @@ from prune_gui.gui.views.norms.channel_plot import (
     selected_positions,
 )
 from prune_gui.gui.views.view import SETTLE_MS, View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.draft_request import CutRequest, StepRequest, UnitRequest
 from prune_gui.session.manual_units import dead_units, why_not_listed

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
-from prune_gui.gui.panels.draft.number_box import PERCENT_DECIMALS, NumberBox
-from prune_gui.gui.widgets.spacing import GAP_PX
+from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
 from prune_gui.recipe.target_amounts import amount_of_target, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest, SharesRequest

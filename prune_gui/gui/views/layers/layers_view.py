@@ -24,11 +24,9 @@ from prune_gui.gui.views.layers.amount_editor import AmountEditor
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.spacing import GAP_PX
-from prune_gui.gui.widgets.table_model import SortableModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
+from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, takes_own_amount

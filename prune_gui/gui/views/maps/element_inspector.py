@@ -17,11 +17,9 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.audit.view_data.element_text import ElementText, StepRow
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.fonts import bold
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
-from prune_gui.gui.widgets.table_model import RecordModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import deferred, tr
 from prune_gui.table import Column, record_column
 

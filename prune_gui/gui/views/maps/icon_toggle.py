@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QToolButton
 
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.theme import icon
 
 
 class IconToggle(QToolButton):

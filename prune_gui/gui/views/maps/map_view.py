@@ -27,7 +27,7 @@ from prune_gui.gui.views.maps.profile_margins import ProfileMargins
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import SETTLE_MS, View
-from prune_gui.gui.widgets.spacing import TIGHT_PX
+from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import tr
 
 if TYPE_CHECKING:

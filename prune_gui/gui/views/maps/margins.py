@@ -11,7 +11,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 
 from prune_gui.audit.rendering.axis_limits import drawable, span
-from prune_gui.gui.widgets.fonts import SMALL, scaled
+from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
 

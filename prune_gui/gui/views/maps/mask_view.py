@@ -23,8 +23,7 @@ from prune_gui.gui.views.maps.map_content import MapContent
 from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 

@@ -8,8 +8,8 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
 from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.spacing import GAP_PX
+from prune_gui.gui.widgets.eliding import ElidedComboBox
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import deferred, tr
 from prune_gui.raster.layouts import KernelLayout, ParameterLayout, SliceLayout
 

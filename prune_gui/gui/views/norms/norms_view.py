@@ -42,8 +42,7 @@ from prune_gui.gui.views.norms.channel_selection import ChannelSelection
 from prune_gui.gui.views.norms.norm_box import NormBox
 from prune_gui.gui.views.norms.selection_bar import SelectionBar
 from prune_gui.gui.views.view import SETTLE_MS, View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 

@@ -17,8 +17,7 @@ from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.enlarged import Enlarged
 from prune_gui.gui.views.overview.thumbnail_grid import ThumbnailGrid
 from prune_gui.gui.views.view import SETTLE_MS, View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import percent
 from prune_gui.session.draft_request import StepRequest

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 from prune_gui.audit.rendering.thumbnail import proportions
 from prune_gui.audit.view_data.overview_layout import PADDING_PX, OverviewLayout, Position
 from prune_gui.errors import one_line
-from prune_gui.gui.widgets.fonts import SMALL, bold, scaled
+from prune_gui.gui.widgets.theme import SMALL, bold, scaled
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 

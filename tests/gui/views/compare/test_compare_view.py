@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QLabel
 from safetensors.torch import load_file, save_file
 
 from prune_gui.audit.rendering.compare_picture import ComparePainter, Shades
-from prune_gui.gui.export.page import Page, svg_of
+from prune_gui.gui.export import Page, svg_of
 from prune_gui.gui.views.compare.compare_view import CompareView
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport

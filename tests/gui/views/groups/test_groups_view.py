@@ -13,7 +13,7 @@ from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
 from waiting import change
 
 from prune_gui.audit.view_data.channel_data import ScoreOf
-from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views.groups import groups_view
 from prune_gui.gui.views.groups.groups_view import GroupsView
 from prune_gui.gui.widgets.theme import Theme

@@ -11,7 +11,7 @@ import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods.custom_mask import CustomFromMask
+from prune_gui.pruning.methods.custom_mask import CustomFromMaskMethod
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask
 from prune_gui.pruning.selection.scores import Scores
@@ -90,4 +90,4 @@ def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | No
     if not names:
         return None
     targets = patterns_for(names, checkpoint.tensors.values())
-    return Step(method=CustomFromMask(mask=str(path.absolute())), targets=targets)
+    return Step(method=CustomFromMaskMethod(mask=str(path.absolute())), targets=targets)

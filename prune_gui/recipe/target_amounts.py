@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods import Method, ScoredMethod
 from prune_gui.pruning.methods.base import SHARED_RANKINGS, AllocatedMethod, UnitCounts
-from prune_gui.pruning.methods.unstructured import L1Unstructured
+from prune_gui.pruning.methods.unstructured import L1UnstructuredMethod
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.patterns import exact_pattern, patterns_for
 from prune_gui.recipe.recipe import Step
@@ -64,7 +64,7 @@ def allocated(method: Method) -> AllocatedMethod:
     if isinstance(method, AllocatedMethod):
         return method
     fields = ScoredMethod.model_fields if isinstance(method, ScoredMethod) else ()
-    return L1Unstructured.model_validate({name: getattr(method, name) for name in fields})
+    return L1UnstructuredMethod.model_validate({name: getattr(method, name) for name in fields})
 
 
 def remaining_before(resolution: Resolution, number: int, name: str) -> int:

@@ -4,35 +4,28 @@ After the cut of the last step moved, at most one bin is counted again.
 """
 
 from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
-from prune_gui.pruning.selection.keys import Ranking
-from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.pruning.selection.keys import chunk_spans
+from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, chunk_spans
 from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.recipe import Resolution
-from prune_gui.recipe import stack
+from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.recipe.recipe import KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.recipe.stack import AppliedStep
-from prune_gui.statistics import kernels
-from prune_gui.statistics import weight_values
+from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
-from prune_gui.statistics.element_scores import StepCut
-from prune_gui.statistics.element_scores import weight_cuts
-from prune_gui.pruning.selection.keys import RemainingMask
+from prune_gui.statistics.element_scores import StepCut, weight_cuts
 
 
 @dataclass(frozen=True, slots=True)

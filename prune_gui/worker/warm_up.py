@@ -95,7 +95,7 @@ def loops() -> Iterator[Callable[[], object]]:
     import numpy as np  # slow to import
     import torch  # slow to import
 
-    from prune_gui.pruning.kernels.keys import group_digits
+    from prune_gui.pruning.kernels.key_loops import group_digits
     from prune_gui.pruning.norms.unit_norms import channel_norms
     from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS, smallest
     from prune_gui.raster import cell_kernels

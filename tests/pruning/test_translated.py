@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 import translate
 from foreign import foreign, untranslated
+from targets import decide, target
 
 from prune_gui.errors import PluginError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import l1_unstructured
-from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.methods import METHODS, summary_of
 from prune_gui.pruning.plugins import load_methods
-from prune_gui.pruning.selection.scores import TensorScores
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
-
-
-def target(tensor: torch.Tensor, other: torch.Tensor | None = None, gone: int = 0) -> Target:
-    remaining = np.arange(tensor.numel()) >= gone
-    return Target(
-        name="w",
-        shape=tuple(tensor.shape),
-        remaining=int(remaining.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(other),
-        remaining_mask=(lambda start, stop: remaining[start:stop]) if gone else None,
-    )
-
-
-def decide(method: str, *targets: Target, **parameters: object) -> list[Decision]:
-    return METHODS[method].model_validate(parameters).decide(targets, Monitor())
 
 
 def test_all_texts_of_methods_are_translatable():
@@ -67,22 +49,21 @@ def test_all_texts_of_methods_are_translatable():
         ("block", (7, 2), {}),
         ("block", (8, 8), {"amount": 5}),
         ("threshold", (1,), {"value": 1, "relative_to": "std"}),
-        ("custom_from_mask", (2,), {"mask": "masks.pt"}),
+        ("custom_from_mask", (2,), {"mask": "masks"}),
     ],
 )
 def test_errors_of_methods_are_translated(method, shape, parameters):
-    given = target(torch.ones(shape), torch.full(shape, 0.5))
+    given = target(torch.ones(shape), masks=torch.full(shape, 0.5))
     with pytest.raises(RecipeError) as caught:
         decide(method, given, **parameters)
-    assert untranslated(str(caught.value), "w", "masks.pt") == []
+    assert untranslated(str(caught.value), "w", "masks") == []
 
 
 def test_the_memory_error_of_a_norm_is_translated(free_memory):
     free_memory(1)
+    given = target(torch.ones(3, 2, 2), remaining_mask=np.arange(12) > 0)
     with pytest.raises(RecipeError) as caught:
-        decide("ln_structured", target(torch.ones(3, 2, 2), gone=1), n="nuc", dim=0, amount=1)[
-            0
-        ].predicate.prunes(0, 1)
+        decide("ln_structured", given, n="nuc", dim=0, amount=1)[0].predicate.prunes(0, 1)
     assert untranslated(str(caught.value), "w") == []
 
 
@@ -183,7 +164,7 @@ def test_default_descriptions_of_a_plug_in_are_translated(plugin_file):
 
 @pytest.mark.parametrize("name", ["{0}", "{w}", "{", "}", "{w!r:>9}", "%(w)s"])
 def test_names_with_special_characters_are_shown_unchanged(name):
-    odd = replace(target(torch.ones(3)), name=name)
+    odd = target(torch.ones(3), name)
     with pytest.raises(RecipeError) as caught:
         decide("l1_unstructured", odd, amount=4)
     told = foreign("{}: Cannot prune {} units: only {} remain.")

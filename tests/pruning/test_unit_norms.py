@@ -124,15 +124,6 @@ def test_every_dtype_and_shape_has_float32_accuracy(dtype, shape):
             torch.testing.assert_close(found, reference(t, n, dim), rtol=rtol, atol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("n", [2, 3])
-def test_powers_that_overflow_float32_are_summed(dtype, n):
-    t = torch.full((3, 1000), 1e30).to(dtype)
-    assert torch.linalg.vector_norm(t.float(), n, dim=1).isinf().all()
-    for dim in (0, 1):
-        torch.testing.assert_close(channel_norms(t, n, dim), reference(t, n, dim).float())
-
-
 def test_the_root_of_every_bfloat16_magnitude_has_float32_accuracy():
     every = torch.arange(-(1 << 15), 0, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
     rows = every[:, None].expand(-1, 512).contiguous()  # long enough for every loop
@@ -154,12 +145,6 @@ def test_transposed_and_channels_last_tensors_have_the_same_norms(dim):
     torch.testing.assert_close(channel_norms(last, 2, dim), channel_norms(t, 2, dim))
     swapped = t.transpose(0, dim)
     torch.testing.assert_close(channel_norms(swapped, 1, 0), channel_norms(t, 1, dim))
-
-
-def test_long_adjacent_channels():
-    t = torch.randn(3, 5, 1000)
-    for dim in range(3):
-        torch.testing.assert_close(channel_norms(t, 2, dim), reference(t, 2, dim).float())
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])

@@ -1,26 +1,26 @@
 """Steps with units of a coupled group that the user selected by hand."""
 
 from __future__ import annotations
+
 import pytest
 import torch
 from safetensors.torch import save_file
 from small_bert import write_bert
+
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.architecture.tables import own_tables
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.pruning.layouts import CoupledGroup
-from prune_gui.pruning.layouts import Member
-from prune_gui.recipe import Recipe
-from prune_gui.recipe import Step
-from prune_gui.recipe import resolve
-from prune_gui.session.draft_request import dead_units
-from prune_gui.session.draft_request import drafted_units
-from prune_gui.session.draft_request import listed_units
-from prune_gui.session.draft_request import why_not_listed
+from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods import METHODS
-from prune_gui.session.draft_request import drafted_channels
-from prune_gui.session.draft_request import listed
-
+from prune_gui.recipe import Recipe, Step, resolve
+from prune_gui.session.draft_request import (
+    dead_units,
+    drafted_channels,
+    drafted_units,
+    listed,
+    listed_units,
+    why_not_listed,
+)
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 

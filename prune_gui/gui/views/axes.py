@@ -1,17 +1,16 @@
 """Labels and tick texts of the axes of a plot."""
 
 from __future__ import annotations
+
 import math
-from typing import TYPE_CHECKING
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
 import pyqtgraph as pg
+
 from prune_gui.architecture.weight_layouts import weight_layout
-from prune_gui.language import deferred
-from prune_gui.language import format_number
-from prune_gui.language import tr
+from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
-from prune_gui.pruning.layouts import USUAL
-from prune_gui.pruning.layouts import WeightLayout
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.raster.parameter_layouts import KernelLayout
 
 if TYPE_CHECKING:

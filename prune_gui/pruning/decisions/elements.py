@@ -1,4 +1,4 @@
-"""Cuts through the ranked elements of a row, of a target, or of all targets together."""
+"""Cuts through the ranked elements of a row, a target, or all targets, and what they rank by."""
 
 from __future__ import annotations
 

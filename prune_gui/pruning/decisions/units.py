@@ -1,4 +1,4 @@
-"""Selection of the lowest-ranked units: channels or blocks, which are pruned as a whole."""
+"""Selection of the lowest-ranked units, such as channels or blocks, which are pruned as a whole."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from prune_gui.pruning.kernels.loop import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prune_gui.pruning.kernels.keys import RemainingMask
+    from prune_gui.pruning.kernels.key_loops import RemainingMask
 
     Floats = NDArray[np.floating[Any]]
 

@@ -17,14 +17,14 @@ from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.correction import BatchNormStatistics, BiasCorrection, Refit
 from prune_gui.pruning.methods.coupled import Coupled
-from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
+from prune_gui.pruning.methods.custom_mask import CustomFromMaskMethod, IdentityMethod
 from prune_gui.pruning.methods.dead_units import DeadUnits
 from prune_gui.pruning.methods.layer_adaptive import Balanced, Erk, Lamp
 from prune_gui.pruning.methods.listed_units import Experts, Layers, ListedUnits, Tokens
 from prune_gui.pruning.methods.n_m import NM
-from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
+from prune_gui.pruning.methods.structured import LnStructuredMethod, RandomStructuredMethod
 from prune_gui.pruning.methods.threshold import Threshold
-from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
+from prune_gui.pruning.methods.unstructured import L1UnstructuredMethod, RandomUnstructuredMethod
 
 __all__ = [
     "LAMP_KINDS",
@@ -40,8 +40,8 @@ __all__ = [
 _methods: dict[str, type[Method]] = {
     method.name: method
     for method in (
-        L1Unstructured,
-        LnStructured,
+        L1UnstructuredMethod,
+        LnStructuredMethod,
         Lamp,
         Balanced,
         Erk,
@@ -55,10 +55,10 @@ _methods: dict[str, type[Method]] = {
         ListedUnits,
         Tokens,
         DeadUnits,
-        RandomUnstructured,
-        RandomStructured,
-        CustomFromMask,
-        Identity,
+        RandomUnstructuredMethod,
+        RandomStructuredMethod,
+        CustomFromMaskMethod,
+        IdentityMethod,
         Refit,
         BiasCorrection,
         BatchNormStatistics,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.decisions.target import Decision, Target
 
 
-class Identity(Method):
+class IdentityMethod(Method):
     """Prune nothing, but mark the parameter as pruned with a mask of ones."""
 
     name: ClassVar[str] = "identity"
@@ -36,7 +36,7 @@ class Identity(Method):
         return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
 
 
-class CustomFromMask(Method):
+class CustomFromMaskMethod(Method):
     """Prune where a mask from a file, or another checkpoint, is 0.
 
     The new mask is the old one times the one given.

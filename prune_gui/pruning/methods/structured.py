@@ -53,7 +53,7 @@ class ChannelMethod(AllocatedMethod):
         return decisions.dimension(target, self.dim, min_dims=2, flat=FLAT)
 
 
-class LnStructured(ScoredMethod, ChannelMethod):
+class LnStructuredMethod(ScoredMethod, ChannelMethod):
     """Prune the channels with the smallest p-norm, computed over all other dimensions.
 
     Entries that an earlier step pruned count as zeros. Channels of equal norm go lowest index
@@ -116,7 +116,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
         return [f"for name in {names}:", f"    {call}"]
 
 
-class RandomStructured(ChannelMethod):
+class RandomStructuredMethod(ChannelMethod):
     """Prune channels at random, with equal probability."""
 
     name: ClassVar[str] = "random_structured"

@@ -37,7 +37,7 @@ class OverallMethod(Method):
         return "global"
 
 
-class L1Unstructured(ScoredMethod, RankedMethod):
+class L1UnstructuredMethod(ScoredMethod, RankedMethod):
     """Prune the weights with the smallest absolute value (or absolute score, if scores are given).
 
     Of equal scores the lowest flat index goes first, an earlier target before a later one.
@@ -67,7 +67,7 @@ class L1Unstructured(ScoredMethod, RankedMethod):
         ]
 
 
-class RandomUnstructured(RankedMethod):
+class RandomUnstructuredMethod(RankedMethod):
     """Prune weights at random, with equal probability."""
 
     name: ClassVar[str] = "random_unstructured"

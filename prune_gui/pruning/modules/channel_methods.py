@@ -1,4 +1,4 @@
-"""Methods that prune whole channels along one dimension."""
+"""Methods of live modules that prune whole channels along one dimension."""
 
 from __future__ import annotations
 

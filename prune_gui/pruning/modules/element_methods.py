@@ -1,4 +1,4 @@
-"""Methods that prune single elements."""
+"""Methods of live modules that prune single elements, and how these are ranked."""
 
 from __future__ import annotations
 

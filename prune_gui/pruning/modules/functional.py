@@ -1,4 +1,4 @@
-"""Functions that prune one parameter of a module, in place, and return the module.
+"""Functions that prune parameters of modules in place: one, or several in a global step.
 
 Each replaces the parameter `<name>` by the parameter `<name>_orig` and the buffer `<name>_mask`.
 `<name>` becomes an attribute that is computed from the two whenever it is read, so that it is never

@@ -236,7 +236,7 @@ def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:
     return isinstance(candidate, reference.BasePruningMethod)
 
 
-class Method(Protocol):
+class MaskMethod(Protocol):
     """What `mask_on_top` needs of a pruning method, of this package or of torch."""
 
     PRUNING_TYPE: str
@@ -245,7 +245,7 @@ class Method(Protocol):
         """See `BasePruningMethod.compute_mask`."""
 
 
-def mask_on_top(method: Method, t: Tensor, default_mask: Tensor) -> Tensor:
+def mask_on_top(method: MaskMethod, t: Tensor, default_mask: Tensor) -> Tensor:
     """Compute the mask of a method on top of the mask of earlier methods."""
     index = _prunable_index(method, default_mask)
     prunable = t[index]
@@ -262,7 +262,7 @@ def mask_on_top(method: Method, t: Tensor, default_mask: Tensor) -> Tensor:
     return mask
 
 
-def _prunable_index(method: Method, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
+def _prunable_index(method: MaskMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
     """Return an index that selects the elements a method gets, given the mask of earlier ones."""
     if method.PRUNING_TYPE == "unstructured":
         return mask != 0
@@ -285,7 +285,7 @@ def _prunable_index(method: Method, mask: Tensor) -> Tensor | tuple[slice | Tens
     return tuple(index)
 
 
-def _dimension(method: Method, dims: int) -> int:
+def _dimension(method: MaskMethod, dims: int) -> int:
     """Return the dimension of a structured method, counted from the front."""
     dim = getattr(method, "dim", None)
     if dim is None:

@@ -2,6 +2,12 @@
 
 The parameter `X` becomes the parameter `X_orig` and the buffer `X_mask`; `X` itself becomes an
 attribute that is computed from the two whenever it is read, by the hook that pruned it.
+
+torch computes it in a hook before the forward pass of its module. Programs that read the attribute
+without calling the module, as `nn.MultiheadAttention` reads `out_proj.weight` and a tied output
+layer the weight of an embedding, then get the tensor of an earlier pass: old weights, whose graph a
+backward pass has already freed. As in `torch.nn.utils.parametrize`, the class of a pruned module is
+therefore a subclass of its own, with a property of the name of the parameter.
 """
 
 from __future__ import annotations

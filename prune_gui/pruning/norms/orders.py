@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prune_gui.language import tr
-from prune_gui.pruning.kernels import norms as kernels
+from prune_gui.pruning.kernels import norm_loops as kernels
 from prune_gui.pruning.kernels import powers
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype

@@ -1,4 +1,4 @@
-"""The p-norm of each channel of a tensor, in one pass and without a copy of the tensor."""
+"""The p-norm of each channel or block of a tensor, in one pass and without a copy of the tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicates that prune the single elements below a cut."""
+"""Predicates that prune the single elements below a cut, or the lowest ones of each group."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.kernels import groups as group_kernels
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import group_loops as group_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
@@ -39,21 +39,16 @@ class ElementCut(Predicate):
     cut: Lazy[Cut]
 
     @property
-    def note(self) -> str:
-        """The number of non-finite scores, in words."""
-        non_finite = self.cut().non_finite if self.cut.is_computed else 0
-        if not non_finite:
-            return ""
+    def lazy(self) -> Lazy[Cut]:
+        """The value that `note` depends on."""
+        return self.cut
+
+    def _note(self, non_finite: int) -> str:
         return trn(
             "{count:,} NaN or infinite score ranks as the largest",
             "{count:,} NaN or infinite scores rank as the largest",
             non_finite,
         )
-
-    @property
-    def lazy(self) -> Lazy[Cut]:
-        """The value that `note` depends on."""
-        return self.cut
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""

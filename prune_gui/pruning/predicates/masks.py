@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.keys import RemainingMask

@@ -50,14 +50,19 @@ class Predicate(ABC):
     __slots__ = ()
 
     @property
-    def note(self) -> str:
-        """A message for the user about the scores computed so far; "" for none."""
-        return ""
-
-    @property
     def lazy(self) -> Lazy[Any] | None:
         """The value that `note` depends on, computed on first use; None if `note` is constant."""
         return None
+
+    @property
+    def note(self) -> str:
+        """A message for the user about the scores computed so far; "" for none."""
+        count = self.lazy().non_finite if self.lazy is not None and self.lazy.is_computed else 0
+        return self._note(count) if count else ""
+
+    def _note(self, non_finite: int) -> str:
+        """Return a message on a number of non-finite scores."""
+        raise NotImplementedError
 
     @abstractmethod
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:

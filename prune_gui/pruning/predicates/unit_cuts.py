@@ -1,4 +1,4 @@
-"""Predicates that prune whole channels along one dimension, and the result for any whole units."""
+"""Predicates that prune whole channels, units of coupled groups, or blocks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
-from prune_gui.pruning.kernels import groups as group_kernels
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import group_loops as group_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
@@ -75,21 +75,16 @@ class ChannelCut(Predicate):
     chosen: Lazy[PrunedUnits]
 
     @property
-    def note(self) -> str:
-        """The number of non-finite norms, in words."""
-        non_finite = self.chosen().non_finite if self.chosen.is_computed else 0
-        if not non_finite:
-            return ""
+    def lazy(self) -> Lazy[PrunedUnits]:
+        """The value that `note` depends on."""
+        return self.chosen
+
+    def _note(self, non_finite: int) -> str:
         return trn(
             "{count:,} channel of NaN or infinite norm ranks as the largest",
             "{count:,} channels of NaN or infinite norm rank as the largest",
             non_finite,
         )
-
-    @property
-    def lazy(self) -> Lazy[PrunedUnits]:
-        """The value that `note` depends on."""
-        return self.chosen
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
@@ -258,21 +253,16 @@ class BlockCut(Predicate):
     chosen: Lazy[PrunedUnits]
 
     @property
-    def note(self) -> str:
-        """The number of non-finite norms, in words."""
-        non_finite = self.chosen().non_finite if self.chosen.is_computed else 0
-        if not non_finite:
-            return ""
+    def lazy(self) -> Lazy[PrunedUnits]:
+        """The value that `note` depends on."""
+        return self.chosen
+
+    def _note(self, non_finite: int) -> str:
         return trn(
             "{count:,} block of NaN or infinite norm ranks as the largest",
             "{count:,} blocks of NaN or infinite norm rank as the largest",
             non_finite,
         )
-
-    @property
-    def lazy(self) -> Lazy[PrunedUnits]:
-        """The value that `note` depends on."""
-        return self.chosen
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""

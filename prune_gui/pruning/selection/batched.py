@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import batched as batched_kernels
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import batch_loops as batched_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.keys import (
     Bits,
     KeysLike,

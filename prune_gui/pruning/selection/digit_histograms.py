@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import (
     EMPTY_HISTOGRAM,
     MAX_GROUPED_BYTES,

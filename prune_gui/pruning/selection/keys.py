@@ -1,4 +1,4 @@
-"""The keys that an unstructured step ranks: one unsigned integer per element, read by span."""
+"""Keys that a step ranks: one unsigned integer per element, and in which spans they are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.scores import Scores, TensorScores, read_batched
 

@@ -1,4 +1,8 @@
-"""Groups of keys with equal leading bits in one tensor, and the bounds of their LAMP scores."""
+"""Groups of elements, and the bounds of their LAMP scores: of one tensor, or of many small ones.
+
+Those of one tensor have keys with equal leading bits. In a batch of small tensors, the keys of each
+tensor are sorted on every pass, which gives the score of each element.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import batched as batched_kernels
-from prune_gui.pruning.kernels import batched as lamp_kernels
+from prune_gui.pruning.kernels import batch_loops as batched_kernels
+from prune_gui.pruning.kernels import batch_loops as lamp_kernels
 from prune_gui.pruning.selection.batched import SortedKeys, concatenate, prunable_counts
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
 from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys

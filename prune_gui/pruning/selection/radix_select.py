@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import (
     DigitHistogram,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.keys import Bits, Ranking, with_equal_nans
 
 RowKeys = tuple[Bits, "NDArray[np.bool_] | None"]

@@ -1,4 +1,4 @@
-"""The scores that a step ranks, read span by span without a copy of the whole."""
+"""The scores that a step ranks, read span by span, and their standard deviation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.kernels import groups as group_kernels
+from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.parallel import chunks, spread
 
 

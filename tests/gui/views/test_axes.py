@@ -1,16 +1,18 @@
 import pytest
+
 from prune_gui import language
-from prune_gui.gui.views.axes import SHAPE_SEPARATOR
-from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.axes import ValueAxis
-from prune_gui.gui.views.axes import axis_scales
-from prune_gui.gui.views.axes import dim_labels
-from prune_gui.gui.views.axes import dim_names
-from prune_gui.gui.views.axes import layout_labels
+from prune_gui.gui.views.axes import (
+    SHAPE_SEPARATOR,
+    CountAxis,
+    IndexAxis,
+    ValueAxis,
+    axis_scales,
+    dim_labels,
+    dim_names,
+    layout_labels,
+)
 from prune_gui.pruning.layouts import WeightLayout
-from prune_gui.raster.parameter_layouts import KernelLayout
-from prune_gui.raster.parameter_layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.kernels import key_loops as key_kernels
 
 SIZES = st.sampled_from([0, 1, 7, 8, 9, *(key_kernels.BLOCK + i for i in (-1, 0, 1, 9, 5000))])
 TYPES = st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64])

@@ -36,19 +36,6 @@ def prune(parameters, amount, **kwargs):
     pruning.global_unstructured(parameters, pruning.L1Unstructured, amount=amount, **kwargs)
 
 
-def test_exactly_k_elements_are_pruned_despite_ties_between_parameters():
-    both = layers([[1.0, 2.0], [1.0, 1.0]], [[1.0, 1.0]])
-    prune(weights(both), 4)
-    assert masks(both) == [[[0, 1], [0, 0]], [[0, 1]]]
-
-
-def test_a_share_refers_to_all_remaining_elements():
-    both = layers([[1.0, 2.0, 3.0, 4.0]], [[5.0, 6.0, 7.0, 8.0]])
-    prune(weights(both), 0.5)
-    prune(weights(both), 0.5)
-    assert masks(both) == [[[0, 0, 0, 0]], [[0, 0, 1, 1]]]
-
-
 def test_a_generator_of_parameters_is_accepted_unlike_in_torch():
     both = layers([[1.0, 2.0]], [[3.0, 4.0]])
     prune((pair for pair in weights(both)), 3)
@@ -303,17 +290,6 @@ def test_one_search_gives_the_result_of_torch_where_values_are_distinct(sizes, a
         assert masks_by_package[0] == masks_by_package[1]
 
 
-def test_every_function_returns_its_module():
-    layer = nn.Linear(6, 5)
-    assert pruning.identity(layer, "weight") is layer
-    assert pruning.random_unstructured(layer, "weight", 1) is layer
-    assert pruning.l1_unstructured(layer, "weight", 1) is layer
-    assert pruning.random_structured(layer, "weight", 1, 0) is layer
-    assert pruning.ln_structured(layer, "weight", 1, 2, 0) is layer
-    assert pruning.custom_from_mask(layer, "weight", torch.ones(5, 6)) is layer
-    assert pruning.remove(layer, "weight") is layer
-
-
 def test_remove_restores_the_same_parameter_object():
     layer = nn.Linear(4, 3)
     weight, before = layer.weight, layer.weight.detach().clone()
@@ -396,3 +372,14 @@ def test_a_recurrent_module_works_while_pruned_and_after_remove():
     pruning.remove(lstm, "weight_ih_l0")
     assert torch.equal(lstm(x)[0], pruned)
     assert all(isinstance(weight, nn.Parameter) for weight in lstm._flat_weights)
+
+
+def test_every_function_returns_its_module():
+    layer = nn.Linear(6, 5)
+    assert pruning.identity(layer, "weight") is layer
+    assert pruning.random_unstructured(layer, "weight", 1) is layer
+    assert pruning.l1_unstructured(layer, "weight", 1) is layer
+    assert pruning.random_structured(layer, "weight", 1, 0) is layer
+    assert pruning.ln_structured(layer, "weight", 1, 2, 0) is layer
+    assert pruning.custom_from_mask(layer, "weight", torch.ones(5, 6)) is layer
+    assert pruning.remove(layer, "weight") is layer

@@ -192,19 +192,6 @@ def test_removing_gives_the_module_its_class_and_parameter_back(network, package
             assert weight is getattr(module, name)
 
 
-def test_the_class_of_a_pruned_module_looks_like_its_own():
-    layer = nn.Linear(4, 3)
-    text = repr(layer)
-    pruning.l1_unstructured(layer, "weight", 0.5)
-    pruning.l1_unstructured(layer, "bias", 1)
-    assert isinstance(layer, nn.Linear)
-    assert repr(layer) == text
-    assert type(layer).__mro__[1] is nn.Linear
-    pruning.remove(layer, "weight")
-    assert isinstance(layer.weight, nn.Parameter)
-    assert layer.bias is not layer.bias_orig
-
-
 def test_torch_prunes_what_was_pruned_here():
     layer = nn.Linear(4, 4)
     pruning.l1_unstructured(layer, "weight", 0.5)
@@ -343,3 +330,16 @@ def test_loaded_tensors_take_the_place_of_those_on_meta(prune):
 def test_the_values_of_a_mask_are_not_lost_on_meta():
     with pytest.raises(ValueError, match="parameter on meta has none"):
         pruning.custom_from_mask(nn.Linear(2, 3, device="meta"), "weight", SCORES > 2)
+
+
+def test_the_class_of_a_pruned_module_looks_like_its_own():
+    layer = nn.Linear(4, 3)
+    text = repr(layer)
+    pruning.l1_unstructured(layer, "weight", 0.5)
+    pruning.l1_unstructured(layer, "bias", 1)
+    assert isinstance(layer, nn.Linear)
+    assert repr(layer) == text
+    assert type(layer).__mro__[1] is nn.Linear
+    pruning.remove(layer, "weight")
+    assert isinstance(layer.weight, nn.Parameter)
+    assert layer.bias is not layer.bias_orig

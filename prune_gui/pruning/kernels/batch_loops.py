@@ -1,4 +1,4 @@
-"""Compiled loops over many small concatenated tensors.
+"""Compiled loops over many small concatenated tensors, and of LAMP scores.
 
 ``bounds`` is the start of each tensor and the end of the last one; see `kernels.keys` for the rest.
 """
@@ -14,7 +14,7 @@ from prune_gui.pruning.kernels.loop import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prune_gui.pruning.kernels.keys import Bits, RemainingMask
+    from prune_gui.pruning.kernels.key_loops import Bits, RemainingMask
 
 
 @compiled

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prune_gui.pruning.kernels.keys import Bits
+    from prune_gui.pruning.kernels.key_loops import Bits
 
     Elements = NDArray[np.floating[Any]] | NDArray[np.uint16]
     """Floating-point numbers, or the bits of bfloat16 numbers, a type that numpy does not have."""

@@ -12,7 +12,7 @@ from prune_gui.pruning.kernels.loop import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prune_gui.pruning.kernels.keys import Bits, RemainingMask
+    from prune_gui.pruning.kernels.key_loops import Bits, RemainingMask
 
 GROUPS_PER_BATCH = 256
 """Groups ranked at once: one vector instruction compares the members of several."""

@@ -21,7 +21,7 @@ from window import PauseMeter, is_resolved
 
 from prune_gui.gui import app as application
 from prune_gui.gui.runtime.gc_timer import GcTimer
-from prune_gui.gui.views.layers.layers_view import LayersView
+from prune_gui.gui.views.layers.view import LayersView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS

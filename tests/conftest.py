@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType, SimpleNamespace
@@ -26,6 +26,10 @@ from prune_gui.pruning.kernels.loop import interpret_up_to
 
 if TYPE_CHECKING:
     import psutil
+    import torch
+
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.recipe import Resolution
 
 interpret_up_to(0)  # the tests are about compiled loops
 
@@ -93,6 +97,22 @@ def demo_checkpoint() -> Path:
     from prune_gui.resources import resource
 
     return resource("demo", "digits_cnn.safetensors")
+
+
+@pytest.fixture(scope="session")
+def in_memory() -> Callable[[Mapping[str, torch.Tensor]], Checkpoint]:
+    """Return a function from named tensors to a checkpoint."""
+    from in_memory import InMemory
+
+    return InMemory
+
+
+@pytest.fixture(scope="session")
+def resolved() -> Callable[..., Resolution]:
+    """Return a function from steps (as in a recipe file) and named tensors to a resolution."""
+    from in_memory import resolved
+
+    return resolved
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import one_line
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
+from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo

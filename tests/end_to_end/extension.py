@@ -174,10 +174,10 @@ def add_to_window() -> list[str]:
     from PySide6.QtWidgets import QLabel
 
     from prune_gui.audit.column import Column
-    from prune_gui.audit.view_data import layer_columns
     from prune_gui.gui.actions import menus
     from prune_gui.gui.actions.action_spec import ActionSpec
     from prune_gui.gui.views import registry, tabs
+    from prune_gui.gui.views.layers import columns
     from prune_gui.gui.views.view import View
 
     class NameView(View):
@@ -203,7 +203,7 @@ def add_to_window() -> list[str]:
         values=lambda rows: [len(name) for name in rows.names],
         text=lambda rows, row: str(len(rows.names[row])),
     )
-    layer_columns.LAYER_COLUMNS = (*layer_columns.LAYER_COLUMNS, length)
+    columns.LAYER_COLUMNS = (*columns.LAYER_COLUMNS, length)
     action = ActionSpec("greet", "Greet", "Greet", lambda _: greetings.append("Good day."))
     menus.TABLE = (*menus.TABLE, action)
     menus.MENUS["&Help"] = (*menus.MENUS["&Help"], "greet")

@@ -156,7 +156,7 @@ def test_all_is_fetched_on_demand_and_then_zeros_are_counted(
 
 
 def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, monkeypatch):
-    monkeypatch.setattr("prune_gui.audit.rendering.weights_picture.UNASKED_FETCH_BYTES", 4_000_000)
+    monkeypatch.setattr("prune_gui.gui.views.weights.data.UNASKED_FETCH_BYTES", 4_000_000)
     mask, weights = (remote.views.view(name) for name in ("mask", "weights"))
 
     def show(view, first_row=None):

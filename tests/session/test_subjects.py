@@ -11,7 +11,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 from prune_gui.session import Session
-from prune_gui.session.subjects import model_subject_of, subject_of
+from prune_gui.session.subjects import Subject, model_subject_of, subject_of
 
 
 @pytest.fixture
@@ -66,3 +66,24 @@ def test_a_mask_beside_weights_is_a_subject_without_steps(tmp_path):
         assert subject_of(session, shown, "weight", None, masks).resolution is shown
         message = subject_of(session, shown, "codes", None, masks)
         assert message == "codes cannot be pruned: integer."
+
+
+def test_counts_separate_steps_and_draft(resolved):
+    weight = torch.arange(1.0, 49).view(8, 6)
+    steps = [
+        {"method": "l1_unstructured", "amount": 12},
+        {"method": "l1_unstructured", "amount": 1, "enabled": False},
+        {"method": "l1_unstructured", "amount": 6},
+    ]
+    resolution = resolved(*steps, fc=weight)
+    subject = Subject(resolution, resolution.checkpoint.tensors["fc"], 3)
+    assert subject.counts() == {KEPT: 30, 1: 12, 3: 6}
+    assert subject.title(1) == "step 1: L1 unstructured"
+    assert subject.title(3) == "the draft: L1 unstructured"
+
+
+def test_zeros_in_the_file_are_counted_separately(resolved):
+    resolution = resolved(start="zeros", bias=torch.arange(8.0) - 3)
+    subject = Subject(resolution, resolution.checkpoint.tensors["bias"], None)
+    assert subject.counts() == {KEPT: 7, IN_FILE: 1}
+    assert subject.title(IN_FILE) == "pruned in the file"

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from prune_gui.audit.rendering.axis_limits import inner_limit
+from prune_gui.audit.statistics.axis_limits import inner_limit
 from prune_gui.audit.statistics.element_values import Measure
 from prune_gui.monitor import Monitor
 

@@ -23,9 +23,9 @@ from prune_gui.audit.statistics import layers as layer_statistics
 from prune_gui.audit.statistics.layer_rows import Rows, grouping, rows_of
 from prune_gui.audit.statistics.pattern_scan import PatternChunk, PatternScan
 from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
-from prune_gui.audit.view_data import layer_columns
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.formats import format_named
+from prune_gui.gui.views.layers import columns as layer_columns
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run

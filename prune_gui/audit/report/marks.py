@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Final
 
-from prune_gui.audit.rendering.colours import DARK, LIGHT, Colours
-from prune_gui.audit.rendering.ramps import rgb
+from prune_gui.colours import DARK, LIGHT, Colours, rgb
 from prune_gui.errors import one_line
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 

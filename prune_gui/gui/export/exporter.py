@@ -10,13 +10,13 @@ from PySide6.QtCore import QMimeData, QObject, SignalInstance
 from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint.write.documents import (
     PICTURE_SUFFIXES,
     TABLE_SUFFIXES,
     document_path,
     write_documents,
 )
+from prune_gui.colours import LIGHT
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage, QPainter, QRegion, QTextDocument
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.colours import Colours
 from prune_gui.errors import one_line
 
 MARGIN: Final = 16

@@ -15,8 +15,8 @@ from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
-    from prune_gui.audit.view_data.subject import Subject
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.session.subjects import Subject
 
 LABEL_OVERHANG_PX: Final = 8
 """Pixels by which a tick text may extend beyond the ends of its axis: half a "0" under index 0."""

@@ -8,8 +8,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
-from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.view_data.legend_text import HasCounts, legend
+from prune_gui.colours import Colours
+from prune_gui.gui.views.legend_text import HasCounts, legend
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import pyqtgraph as pg
 
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import Plot
 from prune_gui.language import join_clauses, tr
 

@@ -9,7 +9,6 @@ from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
-from prune_gui.audit.view_data.subject import Subject, bare_facts
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.pane_navigation import order_tabs
 from prune_gui.gui.runtime.qt_classes import make_classes
@@ -20,6 +19,7 @@ from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.fonts import bold
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
+from prune_gui.session.subjects import Subject, bare_facts
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench

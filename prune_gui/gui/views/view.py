@@ -11,7 +11,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.colours import Colours
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
 from prune_gui.gui.views.legend import Legend

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QImage
 
-from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.export.page import MARGIN, Page, image_of, png_of, svg_of
 from prune_gui.gui.views.plot import Plot
 

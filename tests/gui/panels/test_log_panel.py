@@ -9,7 +9,7 @@ from PySide6.QtCore import QItemSelectionModel, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.colours import LIGHT
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import Theme

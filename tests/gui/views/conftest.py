@@ -13,9 +13,12 @@ from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
 from pytestqt.qtbot import QtBot
 from safetensors.torch import save_file
 
-from prune_gui.audit.view_data.subject import Subject
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.mask.view import mask_view
 from prune_gui.gui.workbench import Workbench
-from prune_gui.recipe import Step
+from prune_gui.recipe import Recipe, Step, resolve
+from prune_gui.session.subjects import Subject
 
 LONG_NAME = "encoder.layer.11." * 8 + "LayerNorm.bias"
 LEFT, NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
@@ -159,3 +162,38 @@ def share_of() -> Callable[[QWidget, str], float]:
         return float((pixels == QColor(colour).rgb() - (1 << 32)).double().mean())
 
     return measure
+
+
+@pytest.fixture
+def mask(bench, checkpoint, shown):
+    view = shown(mask_view(bench, Viewport()))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return view
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A parameter that is larger than its picture."""
+    path = tmp_path / "large.safetensors"
+    weights = torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0))
+    save_file({"fc.weight": weights}, path)
+    return path
+
+
+@pytest.fixture
+def subject_after(tmp_path: Path) -> Iterator[Callable[..., Subject]]:
+    """Return a function of steps and keyword fields of the recipe; `draft` numbers the draft."""
+    generator = torch.Generator().manual_seed(0)
+    path = tmp_path / "small.safetensors"
+    tensors = {
+        "fc.weight": torch.randn(8, 6, generator=generator),
+        "fc.bias": torch.arange(8.0) - 3,
+    }
+    save_file(tensors, path)
+    with open_checkpoint(path) as checkpoint:
+
+        def subject(*steps, name="fc.weight", draft=None, **fields):
+            recipe = Recipe(steps=[{"targets": ["fc.weight"], **step} for step in steps], **fields)
+            return Subject(resolve(recipe, checkpoint), checkpoint.tensors[name], draft)
+
+        yield subject

@@ -5,9 +5,9 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 
-from prune_gui.audit.view_data.channel_data import ScoreOf
 from prune_gui.gui.panels.draft.panel import DraftPanel
-from prune_gui.gui.views.norms.norms_view import NormsView
+from prune_gui.gui.views.norms.data import ScoreOf
+from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier

@@ -4,12 +4,12 @@ import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
 
-from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.views import ViewTabs, registry, tabs
 from prune_gui.gui.views.registry import VIEWS, ViewSpec
 from prune_gui.gui.views.view import View
 from prune_gui.session.draft_request import ChannelRequest
+from prune_gui.session.subjects import Subject
 
 
 class NameView(View[Subject]):

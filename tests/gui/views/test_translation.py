@@ -8,16 +8,16 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
 from shown import names_in, texts_in
 
 from prune_gui.audit.statistics import element_values
-from prune_gui.audit.view_data.legend_text import unbroken
 from prune_gui.errors import RecipeError
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.compare import compare_view
+from prune_gui.gui.views.compare import view as compare_view
 from prune_gui.gui.views.compare.modes import MODES
 from prune_gui.gui.views.layers import treemap_picture
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
-from prune_gui.gui.views.maps import weights_view
+from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.views.weights import view as weights_view
 from prune_gui.language import tr
 
 pytestmark = pytest.mark.usefixtures("foreign_language")

@@ -4,13 +4,13 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu, QTableView
 from shiboken6 import delete
 
-from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.colours import DARK, LIGHT
 from prune_gui.errors import CheckpointError
-from prune_gui.gui.views.distribution.distribution_view import DistributionView
-from prune_gui.gui.views.maps import mask_view as mask_module
-from prune_gui.gui.views.maps import weights_view as weights_module
+from prune_gui.gui.views.distribution.view import DistributionView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.norms.norms_view import NormsView
+from prune_gui.gui.views.mask import view as mask_module
+from prune_gui.gui.views.norms.view import NormsView
+from prune_gui.gui.views.weights import view as weights_module
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
 from prune_gui.worker import Job

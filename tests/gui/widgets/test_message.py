@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
-from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.colours import LIGHT
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import Theme
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QWidget
 
 from prune_gui.audit.column import Column, record_column
-from prune_gui.audit.rendering.colours import LIGHT, Colours
+from prune_gui.colours import LIGHT, Colours
 from prune_gui.gui.panels.evaluate.texts import amount_text, value_text
 from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.table_view import TableView

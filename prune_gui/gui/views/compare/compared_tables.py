@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QLabel
 
-from prune_gui.audit.rendering.compare_picture import total_text
-from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.audit.statistics.read_budget import read_budget
-from prune_gui.audit.view_data.subject import Subject
+from prune_gui.gui.views.compare.data import total_text
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.compare.summary_table import SummaryTable
+from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.compared_side import ComparedState
+from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.audit.diff.comparison import Overlap

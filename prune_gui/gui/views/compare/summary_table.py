@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
-from prune_gui.audit.view_data.summary_text import summary_rows, worst_names
+from prune_gui.gui.views.compare.text import summary_rows, worst_names
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr

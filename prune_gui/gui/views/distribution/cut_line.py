@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.audit.rendering.axis_limits import MAX_MAGNITUDE
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.statistics.axis_limits import MAX_MAGNITUDE
+from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 

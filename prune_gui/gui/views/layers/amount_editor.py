@@ -14,7 +14,7 @@ from prune_gui.recipe.target_amounts import amount_of_target, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 
 if TYPE_CHECKING:
-    from prune_gui.audit.view_data.model_subject import ModelSubject
+    from prune_gui.session.subjects import ModelSubject
 
 
 class AmountEditor(QWidget):

@@ -13,7 +13,7 @@ from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QHideEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.colours import Colours
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.layers.segment_box import Segment, SegmentBox
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-from prune_gui.audit.rendering.cell_labels import Texts, is_bright
-from prune_gui.audit.rendering.tile_pipeline import RunJob
-from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
-from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.canvas_items import CellTexts
+from prune_gui.gui.views.maps.cell_labels import Texts, is_bright
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView, RunJob, TextPainter
+from prune_gui.gui.views.maps.tiles import Pixels
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.audit.column import Column, record_column
-from prune_gui.audit.view_data.element_text import ElementText, StepRow
+from prune_gui.gui.views.maps.text import ElementText, StepRow
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.fonts import bold
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QTimer
 
-from prune_gui.audit.rendering.tile_pipeline import RunJob
-from prune_gui.audit.view_data.element_text import describe, describe_ranks
-from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.element_inspector import ElementInspector
+from prune_gui.gui.views.maps.text import describe, describe_ranks
+from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout

@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from prune_gui.audit.raster.head_bands import HeadBands
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import pen
 from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import tr

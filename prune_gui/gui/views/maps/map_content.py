@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
-from prune_gui.audit.rendering.tiles import Pixels
-from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.views.maps.density_bar import DensityBar
+from prune_gui.colours import Colours
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.ramp_bar import RampBar
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView, TextPainter
+from prune_gui.gui.views.maps.tiles import Pixels
+from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.profiles import Profiles
@@ -36,6 +34,14 @@ class Profiler(TextPainter, Protocol):
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the profiles of a whole layout."""
+
+
+class ColourBar(Protocol):
+    """The colours of a picture and their numbers, below it."""
+
+    @property
+    def html(self) -> str:
+        """The bar as rich text; "" if the picture does not have its colours."""
 
 
 class MapContent(QObject):
@@ -60,7 +66,7 @@ class MapContent(QObject):
     picture_name: str
     profiles_tip: str
     controls: Sequence[QWidget]
-    bar: RampBar | DensityBar
+    bar: ColourBar
     scale: Sequence[QWidget]
     changed = Signal()
     recoloured = Signal()

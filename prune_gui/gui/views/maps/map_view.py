@@ -10,12 +10,8 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.audit.rendering.tile_pipeline import TilePipeline
-from prune_gui.audit.rendering.tile_render import RenderedView
-from prune_gui.audit.rendering.tiles import Pixels, TileGrid
-from prune_gui.audit.view_data.legend_text import SEPARATOR
-from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names_of, layout_labels
+from prune_gui.gui.views.legend_text import SEPARATOR
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent
 from prune_gui.gui.views.maps.cell_texts import CellTextWriter
 from prune_gui.gui.views.maps.element_reader import ElementReader
@@ -25,10 +21,13 @@ from prune_gui.gui.views.maps.map_content import MapContent, Profiler
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts, zoom_buttons
 from prune_gui.gui.views.maps.profile_margins import ProfileMargins
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView, TilePipeline
+from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.spacing import TIGHT_PX
 from prune_gui.language import tr
+from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout

@@ -10,8 +10,8 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 
-from prune_gui.audit.rendering.axis_limits import drawable, span
-from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.statistics.axis_limits import drawable, span
+from prune_gui.colours import Colours
 from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import format_number, tr
 

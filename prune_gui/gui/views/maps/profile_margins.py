@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.icon_toggle import IconToggle
 from prune_gui.gui.views.maps.map_content import Profiler
 from prune_gui.gui.views.maps.margins import Titles
+from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.language import tr
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
-from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.stacked_bars import ChannelBars
-from prune_gui.audit.view_data.channel_data import ChannelData, ScoreOf
+from prune_gui.colours import Colours
 from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
+from prune_gui.gui.views.norms.data import ChannelData, ScoreOf
 from prune_gui.gui.views.overflow_mark import OverflowMark
 from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.stacked_bars import ChannelBars
 from prune_gui.language import tr
 from prune_gui.recipe.pruned_by_codes import KEPT
 

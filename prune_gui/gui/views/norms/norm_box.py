@@ -9,7 +9,7 @@ from typing import Final
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from prune_gui.audit.view_data.channel_data import NormOrScore, ScoreOf
+from prune_gui.gui.views.norms.data import NormOrScore, ScoreOf
 from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 

@@ -9,14 +9,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
 from prune_gui.errors import one_line
+from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
-    from prune_gui.audit.rendering.colours import Colours
-    from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
+    from prune_gui.colours import Colours
+    from prune_gui.gui.views.overview.text import Card, CardList, CardRow
 
 WIDTH_PX: Final = 252
 """Width of the card beside the thumbnails."""

@@ -8,11 +8,11 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
-from prune_gui.audit.rendering.thumbnail import proportions
+from prune_gui.gui.views.overview.thumbnail import proportions
 from prune_gui.gui.views.overview.thumbnail_grid import image_of
 
 if TYPE_CHECKING:
-    from prune_gui.audit.view_data.overview import Picture
+    from prune_gui.gui.views.overview.data import Picture
 
 SIDE_PX: Final = 240
 GAP_PX: Final = 12

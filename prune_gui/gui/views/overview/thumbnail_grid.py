@@ -20,9 +20,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
-from prune_gui.audit.rendering.thumbnail import proportions
-from prune_gui.audit.view_data.overview_layout import PADDING_PX, OverviewLayout, Position
 from prune_gui.errors import one_line
+from prune_gui.gui.views.overview.layout import PADDING_PX, OverviewLayout, Position
+from prune_gui.gui.views.overview.thumbnail import proportions
 from prune_gui.gui.widgets.fonts import SMALL, bold, scaled
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prune_gui.architecture.blocks import Section
-    from prune_gui.audit.rendering.colours import Colours
-    from prune_gui.audit.view_data.overview import OverviewData
+    from prune_gui.colours import Colours
+    from prune_gui.gui.views.overview.data import OverviewData
 
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8

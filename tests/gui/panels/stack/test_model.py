@@ -3,7 +3,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QListView
 
-from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.colours import LIGHT
 from prune_gui.gui.panels.stack.model import StackModel, StepRole
 from prune_gui.gui.panels.stack.step_delegate import StepDelegate
 from prune_gui.gui.widgets.theme import Theme

@@ -4,10 +4,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.colours import LIGHT
-from prune_gui.audit.rendering.tile_render import RenderedView
-from prune_gui.audit.rendering.tiles import Tile, TileGrid
+from prune_gui.colours import LIGHT
 from prune_gui.gui.views.compare.picture_pair import PicturePair
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView
+from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 
 LAYOUT = SliceLayout.flattened((8, 6))

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.statistics.step_cuts import StepCut
+from prune_gui.colours import LIGHT
 from prune_gui.gui.views.distribution.cut_line import (
     CutLine,
     Scale,

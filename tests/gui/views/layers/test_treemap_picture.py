@@ -8,8 +8,8 @@ from PySide6.QtCore import QEvent, QPoint, QRectF, Qt
 from PySide6.QtGui import QColor, QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
-from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint import TensorInfo
+from prune_gui.colours import LIGHT
 from prune_gui.gui.views.layers.treemap_picture import PADDING_PX, TreemapPicture, make_treemap
 
 INFOS = [

@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps.heads_box import AUTO, OFF, HeadsBox
-from prune_gui.gui.views.maps.mask_view import mask_view
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
+from prune_gui.gui.views.mask.view import mask_view
 
 QUERY = "layer.0.attention.self.query.weight"
 OUTPUT = "layer.0.attention.output.dense.weight"

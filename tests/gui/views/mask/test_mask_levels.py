@@ -1,0 +1,141 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.audit.raster.density import Density
+from prune_gui.colours import DARK, LIGHT
+from prune_gui.gui.views.mask.data import (
+    ALL,
+    STEP_COLOURS,
+    Contrast,
+    coloured,
+    density_table,
+    local_contrast,
+    mask_levels,
+    step_table,
+)
+
+THEMES = st.sampled_from([LIGHT, DARK])
+RANGES = st.tuples(st.floats(0, 0.9), st.floats(0.05, 1)).map(
+    lambda ends: Contrast(ends[0], min(1.0, ends[0] + ends[1]))
+)
+LONE = st.floats(1e-12, 1e-3)
+MIN_DISTANCE = 12
+"""Minimum difference of a colour channel that is visible."""
+
+
+def _levels(shares, steps, draft=None):
+    shape = np.shape(shares)
+    return mask_levels(
+        Density(range(shape[0]), range(shape[1]), np.float32(shares), np.array(steps, np.uint8)),
+        draft,
+    )
+
+
+def _rgb(text):
+    return [int(text[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def _picture(shares, steps, theme, draft=None):
+    return coloured(_levels(shares, steps, draft), step_table(theme, plain=False))
+
+
+def _density(shares, theme, contrast):
+    steps = np.where(np.array(shares) > 0, 1, 0)
+    return coloured(_levels(shares, steps), density_table(theme, contrast))
+
+
+def _lightness(pixels):
+    """Return the relative luminance of sRGB pixels."""
+    linear = (pixels[..., :3] / 255) ** 2.2
+    return linear @ np.array([0.2126, 0.7152, 0.0722])
+
+
+@given(THEMES, st.integers(1, 255), st.none() | st.integers(1, 255))
+def test_fully_pruned_and_fully_kept_cells_have_exact_colours(theme, code, draft):
+    pixels = _picture([[0.0, 1.0]], [[0, code]], theme, draft)
+    assert pixels.shape == (1, 2, 4)
+    assert pixels[0, 0].tolist() == [*_rgb(theme.kept), 255]
+    assert pixels[0, 1].tolist() == [*_rgb(theme.of(code, draft)), 255]
+
+
+@given(THEMES, st.integers(1, 6), st.floats(1e-12, 1e-3))
+def test_lone_pruned_and_lone_kept_elements_are_visible(theme, code, share):
+    lone_pruned, lone_kept, kept, pruned = _picture(
+        [[share, 1 - max(share, 1e-6), 0, 1]], [[code, code, 0, code]], theme
+    )[0].astype(int)
+    assert np.abs(lone_pruned - kept).max() >= MIN_DISTANCE
+    assert np.abs(lone_kept - pruned).max() >= MIN_DISTANCE
+
+
+@given(THEMES, st.integers(1, 6))
+def test_colours_are_monotonic_in_the_share_pruned(theme, code):
+    shares = np.linspace(0, 1, 500)[None]
+    steps = np.where(shares > 0, code, 0)
+    pixels = _picture(shares, steps, theme)[0].astype(int)
+    towards = np.array([*_rgb(theme.of(code)), 255])
+    distance = np.abs(pixels - towards).sum(1)
+    assert np.all(np.diff(distance) <= 0)
+
+
+def test_the_themes_have_as_many_step_colours_as_levels():
+    assert len(LIGHT.steps) == len(DARK.steps) == STEP_COLOURS
+
+
+def test_all_steps_can_have_one_colour():
+    levels = _levels([[0, 1, 1, 1]], [[0, 1, 2, 255]])
+    pixels = coloured(levels, step_table(LIGHT, plain=True))[0]
+    assert pixels[0].tolist() == [*_rgb(LIGHT.kept), 255]
+    assert {tuple(pixel) for pixel in pixels[1:].tolist()} == {(*_rgb(LIGHT.steps[0]), 255)}
+
+
+@given(THEMES, RANGES, LONE)
+def test_a_density_never_hides_a_lone_pruned_or_kept_element(theme, contrast, share):
+    full, lone_pruned, lone_kept, empty = _density([[0, share, 1 - share, 1]], theme, contrast)[
+        0
+    ].astype(int)
+    assert full.tolist() == [*_rgb(theme.kept), 255]
+    assert np.abs(lone_pruned - full).max() >= MIN_DISTANCE
+    if 1 - np.float32(share) < 1:
+        assert np.abs(lone_kept - empty).max() >= MIN_DISTANCE
+
+
+@given(THEMES, RANGES)
+def test_the_lightness_of_a_density_is_monotonic(theme, contrast):
+    lightness = _lightness(_density(np.linspace(0, 1, 800)[None], theme, contrast)[0])
+    differences = np.diff(lightness) * (1 if theme is DARK else -1)
+    assert np.all(differences >= 0)
+    assert abs(lightness[-1] - lightness[0]) > 0.4
+
+
+@given(THEMES)
+def test_a_narrow_contrast_range_spreads_the_colours_of_its_shares(theme):
+    shares = [[0.45, 0.55]]
+    wide, narrow = (
+        np.ptp(_lightness(_density(shares, theme, contrast)[0]))
+        for contrast in (Contrast(), Contrast(0.45, 0.55))
+    )
+    assert narrow > 3 * wide
+
+
+def test_gaps_are_blank_and_missing_tiles_are_transparent():
+    levels = np.concatenate([_levels([[np.nan]], [[0]]), np.zeros((1, 1), np.uint16)], axis=1)
+    for table in (step_table(LIGHT, plain=False), density_table(LIGHT, Contrast())):
+        gap, missing = coloured(levels, table)[0]
+        assert gap.tolist() == [*_rgb(LIGHT.background), 255]
+        assert missing[3] == 0
+
+
+def test_the_local_range_is_that_of_partly_pruned_cells_without_outliers():
+    shares = np.concatenate([np.full(500, 0.3), np.full(500, 0.6), [0.01], np.zeros(9), np.ones(9)])
+    contrast = local_contrast(_levels(shares[None], (shares > 0)[None]))
+    np.testing.assert_allclose((contrast.low, contrast.high), (0.4, 0.7), atol=1 / ALL)
+
+
+def test_without_partly_pruned_cells_there_is_no_local_range():
+    assert local_contrast(_levels([[0, 1, np.nan]], [[0, 1, 0]])) is None
+
+
+def test_the_local_range_of_equal_shares_is_not_empty():
+    contrast = local_contrast(_levels([[0.5, 0.5]], [[1, 1]]))
+    assert contrast.low < 0.5 < contrast.high

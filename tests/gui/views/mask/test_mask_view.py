@@ -1,0 +1,361 @@
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QPushButton
+
+from prune_gui.colours import LIGHT
+from prune_gui.gui.views.axes import SHAPE_SEPARATOR
+from prune_gui.gui.views.maps import element_reader
+from prune_gui.gui.views.maps.text import PENDING
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.mask.data import Contrast
+
+
+def _sight(mask):
+    (left, right), (top, bottom) = mask._plot.view.viewRange()
+    return left, right, top, bottom
+
+
+def _entry(mask):
+    return mask._elements.inspector.texts
+
+
+def _click(mask, hand, qtbot, x, y):
+    at = hand.point(mask._plot, x, y).toPoint()
+    qtbot.mouseClick(mask._plot.viewport(), Qt.MouseButton.LeftButton, pos=at)
+
+
+def _pinned(mask):
+    texts = mask._elements.inspector.texts
+    return texts if texts[3] == "pinned (Esc)" else None
+
+
+def test_a_new_parameter_is_shown_whole(mask, bench):
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    bench.choose("conv.weight")
+    bench.until_idle()
+    assert _sight(mask)[1] > 7.5
+    assert _sight(mask)[3] > 22.5
+
+
+def test_colour_shares_match_the_mask(mask, bench, share_of):
+    bench.add(bench.step(amount=24))
+    kept, pruned = share_of(mask, LIGHT.kept), share_of(mask, LIGHT.steps[0])
+    assert kept == pytest.approx(pruned, rel=0.1)
+
+
+def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
+    bench.add(bench.step(amount=1.0))
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
+    score, step = f"{abs(value):.6g}", "step 1: L1 unstructured"
+    assert _entry(mask)[:6] == [
+        "[2, 3]",
+        f"{value:.6g}",
+        "pruned by step 1",
+        "click to pin",
+        step,
+        score,
+    ]
+    qtbot.waitUntil(lambda: _entry(mask)[7].endswith(" of 48"))
+    bench.edit(lambda session: session.undo())
+    bench.until_idle()
+    assert _entry(mask)[2:] == ["kept", "click to pin"]
+
+
+def test_outside_the_parameter_nothing_is_described(mask, bench, hand):
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    assert _entry(mask)[0] == "[2, 3]"
+    mask.one_to_one()
+    hand.hover(mask._plot, hand.point(mask._plot, 40, 2))
+    assert _entry(mask) == ["", "point at a weight", "", ""]
+
+
+def test_the_index_has_every_dimension(mask, bench, hand):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    hand.hover(mask._plot, hand.point(mask._plot, 4, 21))
+    bench.until_idle()
+    assert _entry(mask)[0] == "[3, 1, 3, 1]"
+    hand.hover(mask._plot, hand.point(mask._plot, 5, 21))
+    assert _entry(mask)[0] == ""  # between kernels
+    mask.findChild(QComboBox, "layout").setCurrentText("flattened")
+    bench.until_idle()
+    hand.hover(mask._plot, hand.point(mask._plot, 17, 3))
+    bench.until_idle()
+    assert _entry(mask)[0] == "[3, 1, 3, 1]"
+
+
+def test_dragging_pans_the_picture(mask, bench, hand):
+    left, *_ = _sight(mask)
+    hand.drag(mask._plot, hand.point(mask._plot, 1, 1), hand.point(mask._plot, 3, 1))
+    bench.until_idle()
+    assert _sight(mask)[0] == pytest.approx(left - 2, abs=0.1)
+
+
+def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
+    mask._plot.setFocus()
+    whole = _sight(mask)
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Plus)
+    zoomed = _sight(mask)
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Right)
+    assert _sight(mask)[0] > zoomed[0]
+    qtbot.keyClick(mask._plot, Qt.Key.Key_1)
+    left, right, _, _ = _sight(mask)
+    assert right - left == pytest.approx(mask._plot.view.width(), rel=0.01)
+    qtbot.keyClick(mask._plot, Qt.Key.Key_F)
+    assert _sight(mask) == pytest.approx(whole)
+    bench.until_idle()
+
+
+def test_buttons_fit_and_show_an_element_per_pixel(mask, bench, qtbot):
+    whole = _sight(mask)
+    one, fit = (
+        next(b for b in mask.findChildren(QPushButton) if b.text() == text)
+        for text in ("1:1", "Fit")
+    )
+    qtbot.mouseClick(one, Qt.MouseButton.LeftButton)
+    assert _sight(mask) != pytest.approx(whole)
+    qtbot.mouseClick(fit, Qt.MouseButton.LeftButton)
+    assert _sight(mask) == pytest.approx(whole)
+    bench.until_idle()
+
+
+def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
+    bench.open_and_choose(large, "fc.weight")
+    for amount in (1, 1_000_000 - 2):
+        bench.add(bench.step(amount=amount))
+        [place] = mask._plot._marks.points()
+        pruned = ~bench.shown.mask("fc.weight").numpy()
+        row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
+        high, wide = mask._pipeline.shown.tile_grid.cell
+        assert abs(place.pos().y() - row) <= high
+        assert abs(place.pos().x() - column) <= wide
+    mask._plot.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
+    bench.until_idle()
+    assert len(mask._plot._marks.points()) == 0  # the element is large enough to see
+
+
+def test_large_elements_show_their_values(mask, bench):
+    mask._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    bench.until_idle()
+    written = mask._plot._texts._cell_texts
+    values = bench.session.checkpoint.read("fc.weight")
+    assert written.texts.shape == (8, 6)
+    assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
+    mask.one_to_one()
+    bench.until_idle()
+    assert mask._plot._texts._cell_texts is None
+
+
+def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot):
+    bench.add(bench.step(amount=24))
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    explanation = bench.shown.explain("fc.weight", (2, 3))
+    rank = explanation.element_ranks[1].rank
+    assert _pinned(mask)[0] == "[2, 3]"
+    assert _pinned(mask)[6:] == [
+        f"{explanation.element_ranks[1].cut:.6g}",
+        f"{rank + 1} of 48",
+    ]
+    bench.choose("other.weight")
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("other.weight")[2, 3])
+    assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Escape)
+    assert _pinned(mask) is None
+
+
+def test_profiles_are_shown_in_the_margins(mask, bench):
+    bench.add(bench.step("channels", dim=0, channels=[2]))
+    _, heights = mask._plot.margins._columns.getData()
+    assert heights.max() == pytest.approx(1 / 8)
+    widths, _ = mask._plot.margins._rows.getData()
+    assert sorted(set(widths)) == [0, 1]
+    titles = [title.toPlainText() for title in mask._plot.margins._titles]
+    assert titles == [
+        "Share pruned of each column, from 0 to 100 %",
+        "Share pruned of each row, from 0 to 100 %",
+    ]
+    mask._profiles.box.click()
+    bench.until_idle()
+    assert not mask._plot.margins._above.isVisible()
+
+
+def test_all_steps_can_have_one_colour(mask, bench, share_of):
+    bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
+    assert share_of(mask._plot, LIGHT.steps[1]) > 0.01
+    mask.content._colour_by.setCurrentIndex(1)
+    bench.until_idle()
+    assert share_of(mask._plot, LIGHT.steps[1]) == 0
+    assert share_of(mask._plot, LIGHT.steps[0]) > 0.01
+
+
+def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
+    mask.zoom(0.5)
+    bench.until_idle()
+    sight = _sight(mask)
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert _sight(mask) == pytest.approx(sight)
+
+
+def test_grid_lines_are_drawn_only_between_large_elements(mask, bench):
+    assert len(mask._plot._grid.getData()[0]) == 2 * (7 + 9)
+    mask.one_to_one()
+    bench.until_idle()
+    assert len(mask._plot._grid.getData()[0]) == 0
+
+
+def test_a_section_shows_its_two_dimensions(mask, bench):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    combo = mask.findChild(QComboBox, "layout")
+    combo.setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
+    bench.until_idle()
+    assert (mask._plot.layout_shown.rows, mask._plot.layout_shown.columns) == (3, 5)
+    assert mask._plot.plotItem.getAxis("left").labelText == "input channel"
+    assert mask._plot.plotItem.getAxis("bottom").labelText == "kernel row"
+
+
+def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
+    requests = []
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    mask.refresh()
+    assert requests == []
+
+
+def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
+    positions = set()
+    for name in ("fc.weight", "conv.weight", "fc.bias"):
+        bench.choose(name)
+        bench.until_idle()
+        buttons = mask.findChildren(QPushButton)
+        positions.add(tuple(button.geometry().getCoords() for button in buttons))
+    assert len(buttons) == 2
+    assert len(positions) == 1
+
+
+def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
+    def press(key, modifier=Qt.KeyboardModifier.NoModifier):
+        qtbot.keyClick(mask._plot, key, modifier)
+        bench.until_idle()
+
+    shift = Qt.KeyboardModifier.ShiftModifier
+    mask._plot.setRange(xRange=(2.5, 3.5), yRange=(1.5, 2.5), padding=0)
+    bench.until_idle()
+    press(Qt.Key.Key_Right, shift)
+    assert _pinned(mask) is None
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask)[0] == "[2, 3]"
+    press(Qt.Key.Key_Down, shift)
+    press(Qt.Key.Key_Left, shift)
+    assert _pinned(mask)[0] == "[3, 2]"
+    assert mask._plot.sight.contains(2, 3)
+    for _ in range(9):
+        press(Qt.Key.Key_Up, shift)
+    assert _pinned(mask)[0] == "[0, 2]"
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask) is None
+
+
+def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
+    mask, bench, hand, qtbot, monkeypatch
+):
+    monkeypatch.setattr(element_reader, "MAX_RESTED_ELEMENTS", 47)
+    bench.add(bench.step(amount=24))
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    assert _entry(mask)[7] == PENDING
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert _pinned(mask)[7].endswith(" of 48")
+
+
+def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):
+    bench.add(*(bench.step(amount=1) for _ in range(5)))
+    inspector, plot = mask._elements.inspector, mask._plot
+    before = plot.geometry(), inspector.geometry(), _sight(mask)
+    hand.hover(plot, hand.point(plot, 3, 2))
+    bench.until_idle()
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert len(_pinned(mask)) == 4 + 5 * 4
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    hand.hover(plot, hand.point(plot, 4, 4))
+    bench.until_idle()
+    assert _pinned(mask)[0] == "[2, 3]"  # the pinned element stays
+    qtbot.keyClick(plot, Qt.Key.Key_Escape)
+    bench.until_idle()
+    assert _entry(mask)[0] == "[4, 4]"
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+
+
+def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
+    bench.open_and_choose(large, "fc.weight")
+    bench.add(bench.step(amount=0.5))
+    bar = mask.content.bar
+    assert bar.isEnabled()
+    assert share_of(mask._plot, LIGHT.steps[0]) == 0
+    pixels = mask._plot.whole.image
+    mask.content._local.click()
+    assert 0 < bar.contrast.low < 0.5 < bar.contrast.high < 1
+    assert not np.array_equal(mask._plot.whole.image, pixels)
+    mask.content._local.click()
+    np.testing.assert_array_equal(mask._plot.whole.image, pixels)
+    mask.content._colour_by.setCurrentIndex(2)
+    assert not bar.isEnabled()
+    mask.content._colour_by.setCurrentIndex(0)
+    mask._plot.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
+    bench.until_idle()
+    assert not bar.isEnabled()
+    assert share_of(mask._plot, LIGHT.steps[0]) > 0.2
+
+
+def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
+    mask, bench, large, qtbot, monkeypatch
+):
+    bench.open_and_choose(large, "fc.weight")
+    bench.add(bench.step(amount=0.5))
+    pixels, bar = mask._plot.whole.image, mask.content.bar
+    requests = []
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    middle = bar.rect().center()
+    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=bar.rect().topLeft())
+    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=middle)
+    qtbot.mouseClick(bar, Qt.MouseButton.LeftButton, pos=middle)
+    assert bar.contrast != Contrast()
+    assert not np.array_equal(mask._plot.whole.image, pixels)
+    qtbot.keyClick(bar, Qt.Key.Key_Home)
+    assert bar.contrast == Contrast()
+    np.testing.assert_array_equal(mask._plot.whole.image, pixels)
+    assert requests == []
+
+
+def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
+    def pixels_per_cell():
+        left, right, top, bottom = _sight(mask)
+        size = mask._plot.view.rect()
+        return size.width() / (right - left), size.height() / (bottom - top)
+
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    mask._square.click()
+    across, down = pixels_per_cell()
+    assert across == pytest.approx(down, rel=1e-3)
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    assert Viewport().square_cells
+    mask._square.click()
+    assert not Viewport().square_cells
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    bench.until_idle()

@@ -38,14 +38,14 @@ from torch.nn.utils import prune as reference
 
 import prune_gui
 from prune_gui import pruning
-from prune_gui.audit.raster.density import density
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.statistics.histogram import Histogram, bin_edges, histogram, value_range
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.norms.channels import channel_norms
+from prune_gui.raster.density import density
+from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.recipe import Recipe, Resolution, Step
+from prune_gui.statistics.histogram import Histogram, bin_edges, histogram, value_range
 
 SHAPE = (4096, 11008)
 SQUARE = (4096, 4096)

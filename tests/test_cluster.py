@@ -25,10 +25,6 @@ from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui import cluster
-from prune_gui.audit import spreading as spreading_figures
-from prune_gui.audit.statistics import layers, zero_scan
-from prune_gui.audit.statistics.layers import compute, empty_statistics
-from prune_gui.audit.statistics.zero_scan import ZeroScan
 from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
 from prune_gui.checkpoint.sharded import spreading
 from prune_gui.cli.program import cli
@@ -38,6 +34,10 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.norms import channels
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Resolution, export, resolve
+from prune_gui.statistics import layers, zero_scan
+from prune_gui.statistics import spreading as spreading_figures
+from prune_gui.statistics.layers import compute, empty_statistics
+from prune_gui.statistics.zero_scan import ZeroScan
 
 MAX_MESSAGE_BYTES = 16_000
 """About half of a tensor."""

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.colours import DARK, LIGHT, TABLE_SIZE, ramp
+from prune_gui.raster.colours import DARK, LIGHT, TABLE_SIZE, ramp
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK])
 NUMBERS = st.floats(-1e6, 1e6)

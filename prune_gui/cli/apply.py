@@ -33,7 +33,6 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import merged
 
 if TYPE_CHECKING:
-    from prune_gui.audit.pruned_counts import PrunedCounts
     from prune_gui.recipe import Form, Recipe, Resolution
 
 
@@ -168,8 +167,7 @@ def prune_and_save(
     cluster: str | None = None,
 ) -> None:
     """Prune a checkpoint by a recipe, save each form, and print what was pruned."""
-    from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
-    from prune_gui.recipe import OutputPath, export, loader_path, resolve
+    from prune_gui.recipe import OutputPath, export, loader_path, resolve  # torch: slow to import
     from prune_gui.recipe.compaction.plan import CompactOptions
     from prune_gui.recipe.contents_note import contents_note
     from prune_gui.recipe.exporting import loader_script, parts_to_write
@@ -215,7 +213,7 @@ def prune_and_save(
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return
-        for row in _table(pruned_counts(resolution)):
+        for row in _table(resolution):
             print_line(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
             for names, note in merged(outcome.notes):
@@ -278,16 +276,16 @@ def _result_json(
     }
 
 
-def _table(result: PrunedCounts) -> Iterator[str]:
-    shown = [row for row in result.rows if row.pruned] or list(result.rows)
+def _table(resolution: Resolution) -> Iterator[str]:
+    """Yield the lines of a table of what is pruned of the parameters, and in total."""
+    tensors = resolution.checkpoint.tensors
+    rows = [
+        (one_line(name, MAX_NAME_LENGTH), shape_text(tensors[name].shape), pruned, total)
+        for name, (pruned, total) in resolution.counts.items()
+    ]
+    shown = [row for row in rows if row[2]] or rows
     lines = [
-        (
-            one_line(row.name, MAX_NAME_LENGTH),
-            shape_text(row.shape),
-            f"{row.pruned:,}",
-            f"{row.total:,}",
-            f"{row.sparsity:.1%}",
-        )
-        for row in (*shown, result.total)
+        (name, shape, f"{pruned:,}", f"{total:,}", f"{pruned / max(total, 1):.1%}")
+        for name, shape, pruned, total in (*shown, ("total", shape_text(()), *resolution.total))
     ]
     return aligned([("Parameter", "Shape", "Pruned", "Total", "Sparsity"), *lines])

@@ -21,9 +21,9 @@ from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, pr
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.difference import Difference, Differences, State
-    from prune_gui.audit.diff.tensor_diff import Zeros
     from prune_gui.checkpoint import Checkpoint, TensorInfo
+    from prune_gui.comparison.difference import Difference, Differences, State
+    from prune_gui.comparison.tensor_diff import Zeros
 
 HEADINGS: Final = (
     *("Tensor", "Change", "Shape", "Type", "Differing", "Largest change", "Zeros"),
@@ -51,7 +51,7 @@ def diff(a: Path, b: Path, cluster: str | None, *, as_json: bool) -> None:
     Tensors are compared by name and element by element; X_orig and X_mask count as one tensor X.
     The table shows the tensors that differ, --json shows all.
     """
-    from prune_gui.audit.diff.difference import difference  # torch: slow to import
+    from prune_gui.comparison.difference import difference  # torch: slow to import
 
     with opened_checkpoint(a) as checkpoint_a, opened_checkpoint(b) as checkpoint_b:
         with on_cluster(cluster), job("Comparing") as (progress, stop):

@@ -33,8 +33,8 @@ from prune_gui.errors import one_line
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.checkpoint import Checkpoint, ModuleNode, TensorInfo
+    from prune_gui.statistics.file_zeros import FileZeros
 
 MAX_SHOWN_ROLES: Final = 8
 
@@ -46,8 +46,8 @@ MAX_SHOWN_ROLES: Final = 8
 @as_json
 def inspect(checkpoint: Path, state: str | None, cluster: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
-    from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.statistics.zero_scan import ZeroScan  # torch: slow to import
 
     with open_checkpoint(checkpoint, state) as opened:
         with on_cluster(cluster), job("Counting zeros") as (progress, stop):

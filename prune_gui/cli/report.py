@@ -22,8 +22,8 @@ from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, pr
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
-    from prune_gui.audit.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
     from prune_gui.checkpoint import Checkpoint
+    from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 
 
 @click.command()
@@ -57,9 +57,9 @@ def report(
     The page is one HTML file without scripts that needs no network. Several FILEs are shown side
     by side, with the overlap of their zeros.
     """
-    from prune_gui.audit.report.collecting import report_on_files  # torch: slow to import
-    from prune_gui.audit.report.writing import check_targets, write
     from prune_gui.monitor import Monitor
+    from prune_gui.report.collecting import report_on_files  # torch: slow to import
+    from prune_gui.report.writing import check_targets, write
 
     with ExitStack() as stack:
         opened = [stack.enter_context(opened_checkpoint(path, state)) for path in files]

@@ -34,7 +34,6 @@ from prune_gui.worker.jobs import (
 )
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import Counts, FileZeros
     from prune_gui.errors import PluginError
     from prune_gui.gui.cluster import Cluster
     from prune_gui.pruning.coupling import CoupledGroup
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session
     from prune_gui.session.subjects import ModelSubject, Subject
+    from prune_gui.statistics.file_zeros import Counts, FileZeros
 
 PAINT_MS: Final = 60
 """Time in which the window paints a file that was opened."""

@@ -11,8 +11,8 @@ from prune_gui.gui.bridge import Bridge
 from prune_gui.worker.jobs import zeros_job
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.session import Session
+    from prune_gui.statistics.file_zeros import FileZeros
 
 ANNOUNCE_INTERVAL_S: Final = 0.5
 """Minimum time between two announcements, since panels and pictures are updated after each."""

@@ -14,12 +14,12 @@ from prune_gui.pruning.methods.dragged_cut import Setting, UnitCounts
 from prune_gui.recipe.target_amounts import with_own_amount
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.scores import Scored
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.pruning.predicates import Predicate
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session.session import Session
+    from prune_gui.statistics.scores import Scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +101,8 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
 
     None if the draft does not rank channels.
     """
-    from prune_gui.audit.statistics.norms import channels_up_to  # torch: slow to import
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
+    from prune_gui.statistics.norms import channels_up_to  # torch: slow to import
 
     monitor.advance()
     predicates = map(moved.predicate, moved.names)
@@ -119,8 +119,8 @@ def field_for_unit_score(
 
     None if the draft does not rank the units of the group.
     """
-    from prune_gui.audit.statistics.coupled_units import ranked_groups  # torch: slow to import
-    from prune_gui.audit.statistics.norms import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.coupled_units import ranked_groups  # torch: slow to import
+    from prune_gui.statistics.norms import channels_up_to  # torch: slow to import
 
     monitor.advance()
     method, ranked = moved.method, ranked_groups(moved.shown, moved.number)
@@ -229,7 +229,7 @@ class _ElementCounts:
         return standard_deviation(scored.keys.scores, self.monitor)
 
     def _scored(self, name: str) -> Scored | None:
-        from prune_gui.audit.statistics.scores import scores_before  # torch: slow to import
+        from prune_gui.statistics.scores import scores_before  # torch: slow to import
 
         return scores_before(self.moved.shown, name, self.moved.number)
 

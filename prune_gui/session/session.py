@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.architecture.weight_layouts import weight_layouts
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
@@ -21,9 +19,11 @@ from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver
 from prune_gui.session.step_change import describe_change
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.zero_scan import ZeroScan
+    from prune_gui.statistics.zero_scan import ZeroScan
 
 
 class Session:

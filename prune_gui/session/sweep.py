@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.statistics.layer_rows import grouping, rows_of
-from prune_gui.audit.statistics.layers import LayerStatistics, compute, empty_statistics
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.amounts import Amount, with_amount
 from prune_gui.session.resolver import Resolver
+from prune_gui.statistics.layer_rows import grouping, rows_of
+from prune_gui.statistics.layers import LayerStatistics, compute, empty_statistics
 
 
 @dataclass(frozen=True, slots=True)

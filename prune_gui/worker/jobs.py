@@ -23,13 +23,13 @@ from prune_gui.worker.engine import Job
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, OutputPath, Resolution, Step
     from prune_gui.recipe.model_files import Copying
     from prune_gui.recipe.sizes import Sizes
+    from prune_gui.statistics.file_zeros import FileZeros
 
 MAX_PAINT_S: Final = 0.3
 """Limit of the wait until the window has painted the file that it opened."""
@@ -180,7 +180,7 @@ def zeros_job(session: Session) -> Job:
     """
 
     def work(monitor: Monitor) -> FileZeros | None:
-        from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
+        from prune_gui.statistics.zero_scan import ZeroScan  # torch: slow to import
 
         if not session.checkpoint.is_fetched:
             return None

@@ -28,8 +28,8 @@ def report_job(
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
-        from prune_gui.audit.report.collecting import report_on_stack  # torch: slow to import
-        from prune_gui.audit.report.writing import check_targets, write
+        from prune_gui.report.collecting import report_on_stack  # torch: slow to import
+        from prune_gui.report.writing import check_targets, write
 
         paths = check_targets(page, table, overwrite=overwrite)
         resolution = session.resolver.copy().resolve(recipe, monitor)

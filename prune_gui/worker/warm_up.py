@@ -17,8 +17,8 @@ from prune_gui.pruning.lazy import Lazy
 LARGE_LIBRARIES: Final = {"torch": "lib/libtorch_cpu.*", "llvmlite": "binding/libllvmlite.*"}
 """The largest shared library of each package, as a pattern of paths in it."""
 USED_BY_THE_FIRST_PICTURE: Final = (
-    "prune_gui.audit.raster.density",
-    "prune_gui.audit.statistics.element",
+    "prune_gui.raster.density",
+    "prune_gui.raster.element",
     "prune_gui.recipe.resolution",
     "prune_gui.pruning.plugins.loading",
 )
@@ -26,16 +26,16 @@ USED_BY_THE_FIRST_PICTURE: Final = (
 USED_LATER: Final = (
     "prune_gui.pruning.kernels.compilation",
     "psutil",
-    "prune_gui.audit.diff.comparison",
-    "prune_gui.audit.diff.summary",
-    "prune_gui.audit.statistics.cumulative",
-    "prune_gui.audit.statistics.histogram",
-    "prune_gui.audit.statistics.layers",
-    "prune_gui.audit.statistics.norms",
-    "prune_gui.audit.raster.profiles",
-    "prune_gui.audit.raster.cell_statistics",
-    "prune_gui.audit.statistics.scores",
-    "prune_gui.audit.statistics.zero_scan",
+    "prune_gui.comparison.comparison",
+    "prune_gui.comparison.summary",
+    "prune_gui.statistics.cumulative",
+    "prune_gui.statistics.histogram",
+    "prune_gui.statistics.layers",
+    "prune_gui.statistics.norms",
+    "prune_gui.raster.profiles",
+    "prune_gui.raster.cell_statistics",
+    "prune_gui.statistics.scores",
+    "prune_gui.statistics.zero_scan",
     "prune_gui.checkpoint.write.writing",
     "prune_gui.evaluation.evaluator",
     "prune_gui.evaluation.scan",
@@ -75,12 +75,11 @@ def loops() -> Iterator[Callable[[], object]]:
     import numpy as np  # slow to import
     import torch  # slow to import
 
-    from prune_gui.audit import kernels
-    from prune_gui.audit.raster import value_kernels
-    from prune_gui.audit.statistics import score_histogram_kernels
     from prune_gui.pruning.kernels.keys import group_digits
     from prune_gui.pruning.norms.channels import channel_norms
     from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS, smallest
+    from prune_gui.raster import value_kernels
+    from prune_gui.statistics import kernels, score_histogram_kernels
 
     yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1), 1)
     yield kernels.warm_up

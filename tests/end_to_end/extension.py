@@ -173,12 +173,12 @@ def add_to_window() -> list[str]:
     """Add a view, a column of Layers, and an action; return the list that the action fills."""
     from PySide6.QtWidgets import QLabel
 
-    from prune_gui.audit.column import Column
     from prune_gui.gui.actions import menus
     from prune_gui.gui.actions.action_spec import ActionSpec
     from prune_gui.gui.views import registry, tabs
     from prune_gui.gui.views.layers import columns
     from prune_gui.gui.views.view import View
+    from prune_gui.tables import Column
 
     class NameView(View):
         lane = "name"

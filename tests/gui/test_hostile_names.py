@@ -22,7 +22,6 @@ from safetensors.torch import save_file
 from shown import texts_in
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.colours import LIGHT
 from prune_gui.errors import BLANKS
 from prune_gui.gui.dialogs import questions, recovery, save_paths
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
@@ -30,6 +29,7 @@ from prune_gui.gui.export.page import Page, image_of, svg_of
 from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
+from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe import Recipe
 from prune_gui.session.journal import Unsaved
 

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QToolButton
 from safetensors.torch import save_file
 from waiting import change
 
-from prune_gui.audit.statistics.zero_scan import ZeroScan
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cli import program
 from prune_gui.gui.panels.modules.model import TreeColumn
 from prune_gui.gui.panels.zero_notice import ZeroNotice
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.session.changes import Changes
+from prune_gui.statistics.zero_scan import ZeroScan
 
 STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.25}
 

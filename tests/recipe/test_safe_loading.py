@@ -10,8 +10,6 @@ import pytest
 import torch
 
 import prune_gui
-from prune_gui.audit.report.collecting import report_on_files
-from prune_gui.audit.report.page import html_page
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.monitor import Monitor
@@ -20,6 +18,8 @@ from prune_gui.recipe.command import command_line
 from prune_gui.recipe.compaction.loader import compact_loader_text
 from prune_gui.recipe.loader import loader_text
 from prune_gui.recipe.script import python_script
+from prune_gui.report.collecting import report_on_files
+from prune_gui.report.page import html_page
 from prune_gui.resources import resource
 
 LOADS = re.compile(

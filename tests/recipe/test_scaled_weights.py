@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import prune_gui
-from prune_gui.audit.diff.difference import difference
-from prune_gui.audit.raster.cell_statistics import max_weight_magnitude
-from prune_gui.audit.statistics import element_values, values
-from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.audit.statistics.layers import compute, empty_statistics
-from prune_gui.audit.statistics.norms import norms, norms_by_step
-from prune_gui.audit.statistics.score_histogram import score_histogram
-from prune_gui.audit.statistics.scores import weights_of
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.comparison.difference import difference
 from prune_gui.monitor import Monitor
+from prune_gui.raster.cell_statistics import max_weight_magnitude
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.script import python_script
+from prune_gui.statistics import element_values, values
+from prune_gui.statistics.histogram import bin_edges, histogram, value_range
+from prune_gui.statistics.layers import compute, empty_statistics
+from prune_gui.statistics.norms import norms, norms_by_step
+from prune_gui.statistics.score_histogram import score_histogram
+from prune_gui.statistics.scores import weights_of
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 SHAPE = (48, 40)

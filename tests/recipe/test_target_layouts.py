@@ -10,13 +10,13 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.audit.statistics.layers import channels_of, compute, empty_statistics
-from prune_gui.audit.statistics.pattern_scan import PatternScan
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe.recorded_scores import RECORDING_KEY
 from prune_gui.recipe.script import python_script
+from prune_gui.statistics.layers import channels_of, compute, empty_statistics
+from prune_gui.statistics.pattern_scan import PatternScan
 
 BLOCK = {"attn.c_attn": (24, 8), "attn.c_proj": (8, 8), "mlp.c_fc": (32, 8), "mlp.c_proj": (8, 32)}
 # By kind, the shapes of weights of torch, by name, and the dimensions of the weights in the file.

@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.audit.pruned_counts import pruned_counts
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
@@ -66,7 +65,7 @@ def test_every_plain_dtype_is_written_in_every_form(tmp_path, source, target, fo
     (torch.save if source == ".pt" else save_file)(tensors, path)
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(RECIPE, checkpoint)
-        assert {row.name for row in pruned_counts(resolution).rows} == PRUNABLE & tensors.keys()
+        assert resolution.counts.keys() == PRUNABLE & tensors.keys()
         export(resolution, out, form)
     made = torch.load(out, weights_only=True) if target == ".pt" else load_file(out)
     if form == "masks":

@@ -8,8 +8,6 @@ from safetensors.torch import save_file
 from small_bert import write_bert
 
 from prune_gui.architecture.groups import coupled_groups
-from prune_gui.audit.statistics.coupled_units import units_of_step
-from prune_gui.audit.statistics.scores import scores_before
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
@@ -22,6 +20,8 @@ from prune_gui.session.amount_from_cut import (
     field_for_unit_score,
     field_for_weight,
 )
+from prune_gui.statistics.coupled_units import units_of_step
+from prune_gui.statistics.scores import scores_before
 
 EARLIER = Step(method=METHODS["l1_unstructured"](amount=0.1), targets=("a",))
 

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
@@ -33,14 +32,15 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
+from prune_gui.tables import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Form
     from prune_gui.session.changes import Changes
+    from prune_gui.tables import Table
 
 EXPLANATION: Final = deferred(
     "The stack is applied to each checkpoint; a failure does not stop the others."

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 
-from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.result_table import ResultTable
@@ -15,6 +14,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.recipe_match import StepMatch, match_recipe
+from prune_gui.tables import Column, record_column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint

@@ -9,9 +9,9 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import Colours
 from prune_gui.session.sweep_curve import SweepCurve
 
 HEADROOM: Final = 0.06

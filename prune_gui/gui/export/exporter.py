@@ -16,19 +16,19 @@ from prune_gui.checkpoint.write.documents import (
     document_path,
     write_documents,
 )
-from prune_gui.colours import LIGHT
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of
 from prune_gui.gui.widgets.theme import colours, light_palette
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import LIGHT
 from prune_gui.session.start_folder import start_folder
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.tables import Table
 
 MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""

@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor, QImage, QPainter, QRegion, QTextDocument
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.colours import Colours
 from prune_gui.errors import one_line
+from prune_gui.raster.colours import Colours
 
 MARGIN: Final = 16
 GAP_PX: Final = 8

@@ -32,12 +32,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.audit.column import Column, record_column
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
+from prune_gui.tables import Column, record_column
 
 COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
     record_column(

@@ -6,10 +6,10 @@ import re
 from html import escape
 from typing import Final, Protocol
 
-from prune_gui.colours import Colours
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import sparsity
+from prune_gui.raster.colours import Colours
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 SEPARATOR: Final = "&nbsp;&nbsp; "

@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 import pyqtgraph as pg
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import Plot
 from prune_gui.language import join_clauses, tr
+from prune_gui.raster.colours import Colours
 
 Side = Literal["left", "right", "top", "peak"]
 ANCHORS: Final[dict[Side, tuple[float, float]]] = {

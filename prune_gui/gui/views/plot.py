@@ -8,10 +8,10 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.axes import ValueAxis
 from prune_gui.gui.widgets import theme
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX, WIDE_PX
+from prune_gui.raster.colours import Colours
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]

@@ -11,7 +11,6 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
-from prune_gui.colours import Colours
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
 from prune_gui.gui.views.legend import Legend
@@ -19,13 +18,14 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.session.draft_request import DraftRequest
+    from prune_gui.tables import Table
     from prune_gui.worker import Job
 
 

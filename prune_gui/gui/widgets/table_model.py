@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from prune_gui.audit.column import Column, Rows, Values, sorted_rows, table_of
-from prune_gui.audit.table import Table
 from prune_gui.errors import one_line
 from prune_gui.language import tr
+from prune_gui.tables import Column, Rows, Table, Values, sorted_rows, table_of
 
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.colours import DARK, LIGHT, Colours
+from prune_gui.raster.colours import DARK, LIGHT, Colours
 
 if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences

@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.statistics.element import element_at
 from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.maps.tiles import TileRegion
 from prune_gui.gui.views.mask.data import MaskPainter
 from prune_gui.gui.views.weights.data import ReachCache, WeightsPainter
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import LIGHT
+from prune_gui.raster.element import element_at
+from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.session.subjects import Subject
 

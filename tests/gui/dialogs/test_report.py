@@ -5,8 +5,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices
 
-from prune_gui.audit.report import collecting
 from prune_gui.gui.dialogs.report import ReportDialog
+from prune_gui.report import collecting
 
 
 @pytest.fixture

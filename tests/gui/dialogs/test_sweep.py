@@ -7,9 +7,9 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from shiboken6 import isValid
 from waiting import change
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.sweep import SweepDialog
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 from PySide6.QtWidgets import QApplication, QMenu
 
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export import exporter
 from prune_gui.gui.views import registry
 from prune_gui.gui.views.view import View
+from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 
 

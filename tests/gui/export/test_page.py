@@ -7,9 +7,9 @@ import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QImage
 
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.export.page import MARGIN, Page, image_of, png_of, svg_of
 from prune_gui.gui.views.plot import Plot
+from prune_gui.raster.colours import DARK, LIGHT
 
 BARS = "#123456"
 LEGEND = '<span style="color: #d5690b">■</span> step 1: 7 &lt; 8'

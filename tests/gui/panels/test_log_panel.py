@@ -9,10 +9,10 @@ from PySide6.QtCore import QItemSelectionModel, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.raster.colours import LIGHT
 
 FAULT = LogEntry("16:20:03", logging.ERROR, "Resolving failed", "Traceback\nZeroDivisionError")
 WARNED = LogEntry("16:20:02", logging.WARNING, "Opening: no such file")

@@ -1,8 +1,6 @@
 import pytest
 
 from prune_gui import language
-from prune_gui.audit.raster.kernel_layout import KernelLayout
-from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.axes import (
     SHAPE_SEPARATOR,
     CountAxis,
@@ -14,6 +12,8 @@ from prune_gui.gui.views.axes import (
     layout_labels,
 )
 from prune_gui.pruning.weight_layout import WeightLayout
+from prune_gui.raster.kernel_layout import KernelLayout
+from prune_gui.raster.slice_layout import SliceLayout
 
 
 @pytest.mark.parametrize(

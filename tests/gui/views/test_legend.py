@@ -2,9 +2,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.legend import MAX_VISIBLE_LINES, Legend
 from prune_gui.gui.views.legend_text import legend
+from prune_gui.raster.colours import LIGHT
 
 
 def test_every_legend_line_starts_with_a_colour(bench, checkpoint):

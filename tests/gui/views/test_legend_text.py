@@ -1,8 +1,8 @@
 import pytest
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views import legend_text
 from prune_gui.gui.views.legend_text import legend
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

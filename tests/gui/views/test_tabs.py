@@ -3,10 +3,10 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
 from small_bert import write_bert
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare.data import Shades
 from prune_gui.gui.views.registry import VIEWS
+from prune_gui.raster.colours import LIGHT
 
 
 def _label(tabs, name):

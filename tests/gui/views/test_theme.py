@@ -5,8 +5,8 @@ import pytest
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QListWidget, QProxyStyle, QStyle
 
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.widgets.theme import PlainStyle, Theme, colours
+from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])

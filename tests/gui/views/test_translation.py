@@ -7,7 +7,6 @@ from PySide6.QtGui import QPainter, QTextDocument, QTextOption
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
 from shown import names_in, texts_in
 
-from prune_gui.audit.statistics import element_values
 from prune_gui.errors import RecipeError
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare import view as compare_view
@@ -19,6 +18,7 @@ from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.weights import view as weights_view
 from prune_gui.language import tr
+from prune_gui.statistics import element_values
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 

@@ -4,7 +4,6 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu, QTableView
 from shiboken6 import delete
 
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.views.distribution.view import DistributionView
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -13,6 +12,7 @@ from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.gui.views.weights import view as weights_module
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
+from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.worker import Job
 
 

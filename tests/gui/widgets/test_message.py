@@ -6,9 +6,9 @@ import pytest
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStyleOptionViewItem
 
-from prune_gui.audit.column import record_column
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.tables import record_column
 
 COLUMNS = (
     record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),

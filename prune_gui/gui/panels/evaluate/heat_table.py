@@ -10,13 +10,13 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QWidget
 
-from prune_gui.audit.column import Column, record_column
-from prune_gui.colours import LIGHT, Colours
 from prune_gui.gui.panels.evaluate.texts import amount_text, value_text
 from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import LIGHT, Colours
 from prune_gui.session.evaluations.sensitivity import SensitivityRow, largest_drop
+from prune_gui.tables import Column, record_column
 
 VALUE_PX: Final = 84
 """Width of the column of an amount."""

@@ -11,9 +11,9 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import tr
+from prune_gui.raster.colours import Colours
 from prune_gui.session.evaluations.curves import CurvePoint, MetricCurve
 
 HEADROOM: Final = 0.06

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QPushButton, QSpinBox
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.sweep_tab import DEFAULT_TARGETS
@@ -23,13 +22,14 @@ from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
 from prune_gui.session.evaluations.metric import share_of
+from prune_gui.tables import Column, record_column
 from prune_gui.worker.evaluation_jobs import Dense, Goal, search_job
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.evaluation import Evaluation, Trial
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.recipe import Recipe
+    from prune_gui.tables import Table
 
 AT_AMOUNT: Final = "amount"
 GOALS: Final = {

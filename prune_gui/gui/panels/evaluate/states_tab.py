@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.audit.column import Column, record_column
 from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.evaluations import Evaluations
@@ -25,13 +24,14 @@ from prune_gui.language import deferred, format_number, tr
 from prune_gui.session.changes import Changes
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow
+from prune_gui.tables import Column, record_column
 from prune_gui.worker.evaluation_jobs import Begun, states_job
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.evaluation import Evaluation, Evaluator
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.session.evaluations.metric import Metric
+    from prune_gui.tables import Table
     from prune_gui.worker import Job
 
 EXPLANATION: Final = deferred(

@@ -24,8 +24,8 @@ from prune_gui.language import tr
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.tables import Table
 
 CONTROLS_PX: Final = 230
 """Width of the column with the controls."""

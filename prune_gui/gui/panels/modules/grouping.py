@@ -117,7 +117,7 @@ class TreeGrouping:
         }
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.audit.statistics.coupled_units import (
+            from prune_gui.statistics.coupled_units import (
                 count_removable,  # torch: slow to import
             )
 

@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.checkpoint.roles import KINDS
 from prune_gui.errors import one_line
@@ -23,6 +21,8 @@ from prune_gui.number_formats import sparsity
 from prune_gui.session import ModuleIndex, Node
 from prune_gui.session.module_index import Outline
 from prune_gui.session.space_outline import UnitNode
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.tables import Table
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QLabel
 
-from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.gui.views.compare.data import total_text
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.compare.summary_table import SummaryTable
@@ -17,10 +16,11 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.compared_side import ComparedState
 from prune_gui.session.subjects import Subject
+from prune_gui.statistics.read_budget import read_budget
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.comparison import Overlap
-    from prune_gui.audit.diff.summary import Summary
+    from prune_gui.comparison.comparison import Overlap
+    from prune_gui.comparison.summary import Summary
     from prune_gui.monitor import Monitor
 
 
@@ -97,7 +97,7 @@ class ComparedTables(QObject):
             return
 
         def work(monitor: Monitor) -> Summary:
-            from prune_gui.audit.diff.summary import summarize  # torch: slow to import
+            from prune_gui.comparison.summary import summarize  # torch: slow to import
 
             if before is not None and known:
                 left, right = (side.statistics.resolution for side in (before.left, before.right))
@@ -126,7 +126,7 @@ class ComparedTables(QObject):
             return
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.audit.diff.comparison import (  # torch: slow to import
+            from prune_gui.comparison.comparison import (  # torch: slow to import
                 comparable,
                 left_out,
                 overlaps,

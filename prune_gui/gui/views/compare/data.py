@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.colours import Colours, mixed
 from prune_gui.gui.views.legend_text import SEPARATOR, counted, unbroken
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
 from prune_gui.language import deferred, join_items, tr
+from prune_gui.raster.colours import Colours, mixed
+from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.comparison import Obstacle, Overlap
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
+    from prune_gui.comparison.comparison import Obstacle, Overlap
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 OBSTACLES: Final[dict[Obstacle, str]] = {
     "shape": deferred("{count:,} of another shape"),
@@ -81,7 +81,7 @@ class ComparePainter:
     @property
     def has_corrected(self) -> bool:
         """Whether steps give kept elements other values on both sides."""
-        from prune_gui.audit.diff.comparison import corrects_differently  # torch: slow to import
+        from prune_gui.comparison.comparison import corrects_differently  # torch: slow to import
 
         if self.left is None or self.right is None:
             return False
@@ -89,7 +89,7 @@ class ComparePainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
-        from prune_gui.audit.diff.comparison import shares  # torch: slow to import
+        from prune_gui.comparison.comparison import shares  # torch: slow to import
 
         assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
         left = None if self.left is None else self.left.resolution

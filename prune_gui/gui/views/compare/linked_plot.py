@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent
 
-from prune_gui.audit.raster.slice_layout import ParameterLayout
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import SETTLE_MS
+from prune_gui.raster.slice_layout import ParameterLayout
 
 
 class LinkedPlot(MapCanvas):

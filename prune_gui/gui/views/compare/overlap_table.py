@@ -9,14 +9,14 @@ from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
-from prune_gui.audit.column import Column
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.tables import Column
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.comparison import Overlap
-    from prune_gui.audit.table import Table
+    from prune_gui.comparison.comparison import Overlap
+    from prune_gui.tables import Table
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 MIN_COLUMN_WIDTH_PX: Final = 48

@@ -13,7 +13,7 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.summary import Summary
+    from prune_gui.comparison.summary import Summary
 
 GROUPS: Final = (deferred("Left"), deferred("Right"), deferred("Difference"))
 SCOPES: Final = (deferred("parameter"), deferred("all"))

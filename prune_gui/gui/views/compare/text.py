@@ -12,7 +12,7 @@ from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import percent, short_count, sparsity
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.summary import Extent, SideSummary, Summary
+    from prune_gui.comparison.summary import Extent, SideSummary, Summary
 
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001

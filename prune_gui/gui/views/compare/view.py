@@ -39,12 +39,12 @@ from prune_gui.session.compared_side import ComparedState, frame_title
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
-    from prune_gui.audit.statistics.element import Element
-    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.element import Element
+    from prune_gui.raster.slice_layout import ParameterLayout
     from prune_gui.session.changes import Changes
+    from prune_gui.tables import Table
 
 DELAY_MS: Final = 250
 """Delay between the last change and the update of the tables and the overview."""
@@ -389,7 +389,7 @@ class CompareView(View[Subject]):
             subjects = [painter.subject]
 
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
-            from prune_gui.audit.statistics.element import element_at  # torch: slow to import
+            from prune_gui.raster.element import element_at  # torch: slow to import
 
             return [
                 (side, element_at(side.resolution, side.name, layout, *cursor)) for side in subjects

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.audit.statistics.axis_limits import MAX_MAGNITUDE
-from prune_gui.colours import Colours
+from prune_gui.gui.views.bars import MAX_MAGNITUDE
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.step_cuts import StepCut
+    from prune_gui.statistics.step_cuts import StepCut
 
 STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 """Stacking order: the draft's line is above those of steps, and labels are above all lines."""

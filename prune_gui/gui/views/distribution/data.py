@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.statistics.axis_limits import drawable, inner_range
-from prune_gui.audit.table import Table
+from prune_gui.gui.views.bars import drawable, inner_range
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.session.subjects import Subject
+from prune_gui.tables import Table
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.cumulative import Curve
-    from prune_gui.audit.statistics.histogram import Histogram
-    from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
-    from prune_gui.audit.statistics.scores import Scored
-    from prune_gui.audit.statistics.step_cuts import StepCut
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
+    from prune_gui.statistics.cumulative import Curve
+    from prune_gui.statistics.histogram import Histogram
+    from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
+    from prune_gui.statistics.scores import Scored
+    from prune_gui.statistics.step_cuts import StepCut
 
 Of = int | Literal["weights", "absolute"]
 """Signed weights, absolute weights, or the scores of the step with that number."""
@@ -146,7 +146,7 @@ def shared_step(subject: Subject, of: Of) -> int | None:
 
 def steps_with_own_scores(subject: Subject) -> dict[int, ScoreKind]:
     """Return the steps that rank the elements of a parameter by scores other than |weight|."""
-    from prune_gui.audit.statistics.scores import scored_steps  # torch: slow to import
+    from prune_gui.statistics.scores import scored_steps  # torch: slow to import
 
     kinds = scored_steps(subject.resolution, subject.name)
     return {step: kind for step, kind in kinds.items() if kind != "weights"}
@@ -182,7 +182,7 @@ def _weights(
     before: DistributionData | None,
     monitor: Monitor,
 ) -> DistributionData:
-    from prune_gui.audit.statistics.histogram import (
+    from prune_gui.statistics.histogram import (
         bin_edges,
         histogram,
         value_range,
@@ -247,10 +247,10 @@ def _scores(
     score_histograms: ScoreHistogramCache,
     monitor: Monitor,
 ) -> DistributionData:
-    from prune_gui.audit.statistics.cumulative import cumulative, thinned  # torch: slow to import
-    from prune_gui.audit.statistics.score_histogram import binned, common_edges
-    from prune_gui.audit.statistics.scores import scores_of, weights_of
-    from prune_gui.audit.statistics.step_cuts import score_cut, weight_cuts
+    from prune_gui.statistics.cumulative import cumulative, thinned  # torch: slow to import
+    from prune_gui.statistics.score_histogram import binned, common_edges
+    from prune_gui.statistics.scores import scores_of, weights_of
+    from prune_gui.statistics.step_cuts import score_cut, weight_cuts
 
     resolution, of = subject.resolution, request.of
     scored: dict[str, Scored] = {}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.distribution.data import DistributionData
 from prune_gui.gui.views.legend_text import SEPARATOR
 from prune_gui.language import format_number, tr, trn
 from prune_gui.number_formats import sparsity
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.cumulative import Curve
+    from prune_gui.statistics.cumulative import Curve
 
 
 def describe_bin(picture: DistributionData, position: int) -> str:

@@ -13,14 +13,16 @@ from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
-from prune_gui.audit.statistics.axis_limits import (
+from prune_gui.gui.views.axes import CountAxis
+from prune_gui.gui.views.bars import (
+    FLOOR,
     MIN_LENGTH,
     count_beyond,
     inner_range,
     peak_limit,
     span,
+    stacked,
 )
-from prune_gui.gui.views.axes import CountAxis
 from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
 from prune_gui.gui.views.distribution.data import (
     DistributionData,
@@ -42,7 +44,6 @@ from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.overflow_mark import OverflowMark
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.gui.views.stacked_bars import FLOOR, stacked
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
@@ -51,9 +52,9 @@ from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.tables import Table
 
 HEADROOM: Final = 1.15
 OTHERS_ALPHA: Final = 90

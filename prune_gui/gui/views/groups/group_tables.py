@@ -9,9 +9,9 @@ from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
-from prune_gui.audit.column import Column
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.tables import Column
 
 MIN_COLUMN_WIDTH_PX: Final = 40
 MIN_NAME_WIDTH_PX: Final = 60

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.column import Column
-from prune_gui.audit.table import Table
 from prune_gui.errors import one_line
 from prune_gui.gui.views.norms.data import ScoreOf
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.session.space_outline import unit_name
+from prune_gui.tables import Column, Table
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, TitledGroup

@@ -11,6 +11,7 @@ from PySide6.QtCore import QPointF, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QPalette
 from PySide6.QtWidgets import QCheckBox, QLabel, QSplitter, QStackedWidget, QWidget
 
+from prune_gui.gui.views.bars import channel_bars, in_order
 from prune_gui.gui.views.groups.data import (
     GroupData,
     GroupRow,
@@ -36,7 +37,6 @@ from prune_gui.gui.views.norms.channel_plot import (
     selected_positions,
 )
 from prune_gui.gui.views.norms.data import ScoreOf
-from prune_gui.gui.views.stacked_bars import channel_bars, in_order
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
@@ -46,12 +46,12 @@ from prune_gui.session.manual_units import dead_units, why_not_listed
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
-    from prune_gui.colours import Colours
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.raster.colours import Colours
     from prune_gui.session.changes import Changes
+    from prune_gui.tables import Table
 
 MAX_BARS: Final = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""

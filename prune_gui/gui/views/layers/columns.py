@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.column import Column
-from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.errors import one_line
-from prune_gui.language import deferred, format_number, join_items, tr, trn
+from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.session.subjects import by
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.tables import Column
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.layer_rows import Rows
     from prune_gui.checkpoint import ModuleNode, TensorInfo
     from prune_gui.recipe import Resolution
+    from prune_gui.statistics.layer_rows import Rows
 
 
 UNKNOWN_TEXT: Final = "…"
@@ -32,14 +32,6 @@ def energy(rows: Rows, row: int) -> str:
     if np.isfinite(share):
         return percent(1.0) if share == 1 else tr("{percent:.2f} %", percent=100 * share)
     return UNKNOWN_TEXT if np.isnan(rows.energy[row]) else UNDEFINED_TEXT
-
-
-def warnings(rows: Rows, row: int) -> list[str]:
-    """Return the warnings of a row."""
-    kept = int(rows.total[row] - rows.pruned[row])
-    return [
-        text for text in (_nearly_empty(rows, row, kept), *_content_warnings(rows, row)) if text
-    ]
 
 
 def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
@@ -55,7 +47,7 @@ def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
     ]
     if np.isfinite(rows.kept_share[row]):
         parts.append(tr("keeps {share} of the energy", share=energy(rows, row)))
-    return tr("; ").join([*parts, *warnings(rows, row)])
+    return tr("; ").join([*parts, *rows.warnings(row)])
 
 
 def describe_node(node: ModuleNode, resolution: Resolution) -> str:
@@ -118,42 +110,7 @@ def _severity(rows: Rows) -> NDArray[np.int64]:
 
 
 def _warning_text(rows: Rows, row: int) -> str:
-    return tr("; ").join(warnings(rows, row))
-
-
-def _nearly_empty(rows: Rows, row: int, kept: int) -> str:
-    empty = int(rows.nearly_empty[row])
-    if not empty:
-        return ""
-    if rows.size[row] > 1:
-        return trn("{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty)
-    if not kept:
-        return tr("no weights remain")
-    return tr("only {left:,} of {total:,} remain", left=kept, total=int(rows.total[row]))
-
-
-def _content_warnings(rows: Rows, row: int) -> list[str]:
-    texts = []
-    if nan := int(rows.nan[row]):
-        texts.append(tr("{count:,} NaN", count=nan))
-    if infinite := int(rows.infinite[row]):
-        texts.append(tr("{count:,} infinite", count=infinite))
-    if dead := int(rows.dead[row]):
-        texts.append(_dead(dead, int(rows.dead_in_file[row]), int(rows.channels[row])))
-    if rows.size[row] == 1 and rows.infos[row].aliases:
-        texts.append(tr("tied with {names}", names=join_items(rows.infos[row].aliases)))
-    return texts
-
-
-def _dead(dead: int, before: int, channels: int) -> str:
-    """Describe how many channels are dead, and how many of them are dead in the file."""
-    if not before:
-        message = deferred("{dead:,} of {channels:,} channels dead")
-    elif before == dead:
-        message = deferred("{dead:,} of {channels:,} channels dead (all in the file)")
-    else:
-        message = deferred("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
-    return tr(message, dead=dead, channels=channels, before=before)
+    return tr("; ").join(rows.warnings(row))
 
 
 LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (

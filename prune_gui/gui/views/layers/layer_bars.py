@@ -13,15 +13,15 @@ from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QHideEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.layers.segment_box import Segment, SegmentBox
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.layer_rows import Rows
+    from prune_gui.statistics.layer_rows import Rows
 
 Numbers = NDArray[np.floating[Any]]
 

@@ -19,11 +19,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from prune_gui.audit.treemap import Cell, Rect, treemap
-from prune_gui.colours import Colours
 from prune_gui.errors import one_line
+from prune_gui.gui.views.layers.treemap import Cell, Rect, treemap
 from prune_gui.language import tr
 from prune_gui.number_formats import percent
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode, TensorInfo

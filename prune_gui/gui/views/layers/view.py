@@ -17,8 +17,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.audit.column import Column
-from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.gui.views.layers.amount_editor import AmountEditor
 from prune_gui.gui.views.layers.columns import columns_of, describe_node, describe_row, zero_columns
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
@@ -35,15 +33,17 @@ from prune_gui.recipe.target_amounts import amount_for_share, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest
 from prune_gui.session.settings import Settings
 from prune_gui.session.subjects import ModelSubject
+from prune_gui.statistics.read_budget import read_budget
+from prune_gui.tables import Column
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.layer_rows import Rows
-    from prune_gui.audit.statistics.layers import LayerStatistics
-    from prune_gui.audit.table import Table
     from prune_gui.checkpoint import ModuleNode
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
+    from prune_gui.statistics.layer_rows import Rows
+    from prune_gui.statistics.layers import LayerStatistics
+    from prune_gui.tables import Table
 
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""
@@ -357,7 +357,7 @@ def compute_layers(
         size: width and height of the treemap in pixels; None for no treemap.
         monitor: receives the number of bytes read.
     """
-    from prune_gui.audit.statistics.layer_rows import (  # torch: slow to import
+    from prune_gui.statistics.layer_rows import (  # torch: slow to import
         deepest,
         fitting,
         grouping,
@@ -365,7 +365,7 @@ def compute_layers(
         rows_of,
         updated_rows,
     )
-    from prune_gui.audit.statistics.layers import (  # torch: slow to import
+    from prune_gui.statistics.layers import (  # torch: slow to import
         compute,
         empty_statistics,
     )

@@ -9,7 +9,6 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QShowEvent
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.maps.canvas_items import (
     TEXT_MARGIN_PX,
@@ -24,11 +23,12 @@ from prune_gui.gui.views.maps.margins import Margins, Titles
 from prune_gui.gui.views.maps.tiles import Frame, frame, grid_lines
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.gui.views.maps.tiles import CellCentres, Pixels
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 MIN_GRID_CELL_PX = 12
 """Minimum cell size of one element for grid lines between elements."""

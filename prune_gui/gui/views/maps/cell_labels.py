@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.raster.slice_layout import GAP
 from prune_gui.language import format_number
+from prune_gui.raster.slice_layout import GAP
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
-    from prune_gui.audit.statistics.element_values import Measure
     from prune_gui.gui.views.maps.tiles import Pixels
+    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.statistics.element_values import Measure
 
 BLACK_TEXT_MIN_LUMINANCE = 0.179
 """Luminance above which black has more contrast than white: both have 4.6 there (WCAG 2.2)."""

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.audit.column import Column, record_column
 from prune_gui.gui.views.maps.text import ElementText, StepRow
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.fonts import bold
@@ -24,6 +23,7 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, tr
+from prune_gui.tables import Column, record_column
 
 VISIBLE_ROWS: Final = 3
 """Number of steps that are visible at once; more are scrolled."""

@@ -15,9 +15,9 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
-    from prune_gui.audit.statistics.element import Element
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.element import Element
+    from prune_gui.raster.slice_layout import ParameterLayout
     from prune_gui.recipe.explanation import Explanation
 
 REST_MS: Final = 200
@@ -100,7 +100,7 @@ class ElementReader:
             self._rest_timer.start()
 
         def read(_: Monitor) -> Element:
-            from prune_gui.audit.statistics.element import element_at  # torch: slow to import
+            from prune_gui.raster.element import element_at  # torch: slow to import
 
             return element_at(subject.resolution, subject.name, layout, *cursor)
 

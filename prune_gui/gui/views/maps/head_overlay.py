@@ -9,11 +9,11 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
-from prune_gui.audit.raster.head_bands import HeadBands
-from prune_gui.colours import Colours
 from prune_gui.gui.views.plot import pen
 from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import tr
+from prune_gui.raster.colours import Colours
+from prune_gui.raster.head_bands import HeadBands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QSignalBlocker
 from PySide6.QtWidgets import QToolTip
 
-from prune_gui.audit.raster.head_bands import HeadBands, head_bands, head_shares
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.heads_box import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
+from prune_gui.raster.head_bands import HeadBands, head_bands, head_shares
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 class HeadReader:

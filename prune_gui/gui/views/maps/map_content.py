@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView, TextPainter
 from prune_gui.gui.views.maps.tiles import Pixels
+from prune_gui.raster.colours import Colours
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 class Profiler(TextPainter, Protocol):

@@ -10,14 +10,14 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 
-from prune_gui.audit.statistics.axis_limits import drawable, span
-from prune_gui.colours import Colours
+from prune_gui.gui.views.bars import drawable, span
 from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import format_number, tr
+from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
     from prune_gui.gui.views.plot import Plot
+    from prune_gui.raster.profiles import Profiles
 
 BREADTH_PX = 52
 """Breadth of a profile."""

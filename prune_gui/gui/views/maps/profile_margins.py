@@ -13,9 +13,9 @@ from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 class ProfileMargins:

@@ -7,12 +7,12 @@ from itertools import combinations
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
-from prune_gui.audit.raster.kernel_layout import KernelLayout
-from prune_gui.audit.raster.slice_layout import ParameterLayout, SliceLayout
 from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import deferred, tr
+from prune_gui.raster.kernel_layout import KernelLayout
+from prune_gui.raster.slice_layout import ParameterLayout, SliceLayout
 
 FLAT = deferred("flattened")
 KERNEL_GRID = deferred("grid of kernels")

@@ -11,8 +11,8 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.element import Element
     from prune_gui.pruning.predicates import ElementRank
+    from prune_gui.raster.element import Element
     from prune_gui.recipe.explanation import Explanation
 
 NO_NUMBER: Final = "\N{EN DASH}"

@@ -21,8 +21,8 @@ from prune_gui.gui.views.maps.tiles import (
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 MAX_OVERVIEW_CELLS = 700

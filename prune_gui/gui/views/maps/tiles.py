@@ -13,7 +13,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from prune_gui.audit.raster.slice_layout import ParameterLayout
+from prune_gui.raster.slice_layout import ParameterLayout
 
 TILE_CELLS = 128
 """Cells along each side of a tile."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from prune_gui.audit.raster.kernel_layout import KernelLayout
-from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.raster.kernel_layout import KernelLayout
+from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.session import Settings
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
 """A layout without further choices, the dimensions of a section, or None for the flattened layout.

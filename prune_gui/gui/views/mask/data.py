@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.colours import TABLE_SIZE, Colours, density_ramp, rgb
 from prune_gui.gui.views.maps.cell_labels import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
+from prune_gui.raster.colours import TABLE_SIZE, Colours, density_ramp, rgb
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.density import Density
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.density import Density
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
 
 
 SHARE_BITS: Final = 12
@@ -174,7 +174,7 @@ class MaskPainter:
         Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
         pruned.
         """
-        from prune_gui.audit.raster.density import density  # torch: slow to import
+        from prune_gui.raster.density import density  # torch: slow to import
 
         subject = self.subject
         cells = density(
@@ -185,8 +185,8 @@ class MaskPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
-        from prune_gui.audit.raster.slice_layout import flat_span  # torch: slow to import
-        from prune_gui.audit.statistics.element_values import weights
+        from prune_gui.raster.slice_layout import flat_span  # torch: slow to import
+        from prune_gui.statistics.element_values import weights
 
         subject = self.subject
         measure = weights(subject.resolution, subject.name, flat_span(layout, rows, columns))
@@ -199,6 +199,6 @@ class MaskPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the share of each row and column that is pruned, or zero in the file."""
-        from prune_gui.audit.raster.profiles import pruned_shares  # torch: slow to import
+        from prune_gui.raster.profiles import pruned_shares  # torch: slow to import
 
         return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

@@ -10,7 +10,6 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.gui.views.maps.map_content import MapContent
 from prune_gui.gui.views.maps.map_view import MapView
@@ -32,6 +31,7 @@ from prune_gui.gui.views.mask.data import (
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import format_number, tr
+from prune_gui.raster.colours import Colours
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:

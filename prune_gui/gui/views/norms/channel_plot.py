@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
-from prune_gui.colours import Colours
 from prune_gui.gui.views.axes import IndexAxis
+from prune_gui.gui.views.bars import ChannelBars
 from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
 from prune_gui.gui.views.norms.data import ChannelData, ScoreOf
 from prune_gui.gui.views.overflow_mark import OverflowMark
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.gui.views.stacked_bars import ChannelBars
 from prune_gui.language import tr
+from prune_gui.raster.colours import Colours
 from prune_gui.recipe.pruned_by_codes import KEPT
 
 DEAD_STRIP_SHARE: Final = 0.04

@@ -20,6 +20,7 @@ from superqt import QFlowLayout
 
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.gui.views.axes import dim_labels, dim_names_of
+from prune_gui.gui.views.bars import channel_bars, in_order
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.gui.views.norms.channel_plot import (
     ChannelPlot,
@@ -39,7 +40,6 @@ from prune_gui.gui.views.norms.data import (
 )
 from prune_gui.gui.views.norms.norm_box import NormBox
 from prune_gui.gui.views.norms.selection_bar import SelectionBar
-from prune_gui.gui.views.stacked_bars import channel_bars, in_order
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
@@ -48,10 +48,10 @@ from prune_gui.session.draft_request import ChannelRequest, CutRequest
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.audit.table import Table
-    from prune_gui.colours import Colours
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.colours import Colours
+    from prune_gui.tables import Table
 
 MAX_BARS = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""

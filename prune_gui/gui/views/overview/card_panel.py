@@ -15,8 +15,8 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
-    from prune_gui.colours import Colours
     from prune_gui.gui.views.overview.text import Card, CardList, CardRow
+    from prune_gui.raster.colours import Colours
 
 WIDTH_PX: Final = 252
 """Width of the card beside the thumbnails."""

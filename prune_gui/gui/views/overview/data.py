@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.architecture.blocks import sections
-from prune_gui.audit.statistics.read_budget import read_budget
-from prune_gui.colours import Colours
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.overview.text import Card, card
 from prune_gui.gui.views.overview.thumbnail import Shading, Thumbnail, make_thumbnail, pixels
+from prune_gui.raster.colours import Colours
 from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.session.subjects import ModelSubject, Subject, by
+from prune_gui.statistics.read_budget import read_budget
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.layer_rows import Rows
-    from prune_gui.audit.statistics.layers import LayerStatistics
     from prune_gui.monitor import Monitor
+    from prune_gui.statistics.layer_rows import Rows
+    from prune_gui.statistics.layers import LayerStatistics
 
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
@@ -145,8 +145,8 @@ def compute_overview(
         CheckpointError: the file changed while it was read.
     """
     # torch: slow to import
-    from prune_gui.audit.statistics.layer_rows import grouping, rows_of, updated_rows
-    from prune_gui.audit.statistics.layers import compute, empty_statistics
+    from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows
+    from prune_gui.statistics.layers import compute, empty_statistics
 
     end = time.monotonic() + SLICE_S
     resolution = subject.resolution

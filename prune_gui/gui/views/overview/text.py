@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from prune_gui.byte_counts import short_bytes
-from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT, warnings
+from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_count, sparsity
 from prune_gui.pruning.methods.coupled import CoupledMethod, DeadUnits
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.file_zeros import FileZeros
-    from prune_gui.audit.statistics.layer_rows import Rows
-    from prune_gui.audit.statistics.layers import LayerStatistics
     from prune_gui.recipe import Resolution
+    from prune_gui.statistics.file_zeros import FileZeros
+    from prune_gui.statistics.layer_rows import Rows
+    from prune_gui.statistics.layers import LayerStatistics
 
 MAX_LISTED: Final = 20
 """Maximum number of parameters in a list of the card; the others are counted."""
@@ -73,7 +73,7 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
     problems = rows.nearly_empty + rows.nan + rows.infinite + rows.dead
     found = np.flatnonzero(problems).tolist()
     warned = [
-        CardRow(rows.names[row], tr("; ").join(warnings(rows, row)), rows.names[row])
+        CardRow(rows.names[row], tr("; ").join(rows.warnings(row)), rows.names[row])
         for row in found[:MAX_LISTED]
     ]
     patterns = {name: text for name in file_zeros.patterns if (text := file_zeros.describe(name))}

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.colours import rgb
 from prune_gui.gui.views.mask.data import Table, coloured, mask_levels, step_table
+from prune_gui.raster.colours import rgb
+from prune_gui.raster.slice_layout import SliceLayout
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.density import Density
-    from prune_gui.colours import Colours
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.colours import Colours
+    from prune_gui.raster.density import Density
     from prune_gui.recipe import Resolution
     from prune_gui.session.subjects import Subject
 
@@ -66,7 +66,7 @@ class Thumbnail:
         Args:
             shape: the shape of the parameter.
         """
-        from prune_gui.audit.raster.cell_grid import CellGrid  # torch: slow to import
+        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
 
         layout = _layout(shape)
         down, across = self.density.share.shape
@@ -87,7 +87,7 @@ def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thum
 
     Reads nothing if no step targets the parameter and it has no zeros.
     """
-    from prune_gui.audit.raster.density import density  # torch: slow to import
+    from prune_gui.raster.density import density  # torch: slow to import
 
     layout = _layout(subject.info.shape)
     width, height = proportions(subject.info.shape)
@@ -136,9 +136,9 @@ def _pruned_energy(
 ) -> Density:
     """Return the share of the energy of each cell that is pruned; 0 where it is 0 or infinite."""
     # torch: slow to import
-    from prune_gui.audit.raster.cell_statistics import cell_statistics
-    from prune_gui.audit.raster.density import Density
-    from prune_gui.audit.statistics.element_values import kept_squares, squares
+    from prune_gui.raster.cell_statistics import cell_statistics
+    from prune_gui.raster.density import Density
+    from prune_gui.statistics.element_values import kept_squares, squares
 
     rows, columns = range(layout.rows), range(layout.columns)
     energy, kept = (

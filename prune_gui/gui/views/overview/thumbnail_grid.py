@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prune_gui.architecture.blocks import Section
-    from prune_gui.colours import Colours
     from prune_gui.gui.views.overview.data import OverviewData
+    from prune_gui.raster.colours import Colours
 
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,19 +12,21 @@ import numpy as np
 from cachetools import LRUCache
 
 from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
-from prune_gui.colours import Colours, Ramp, ramp, rgb
 from prune_gui.errors import PruneGuiError
+from prune_gui.gui.views.bars import inner_limit
 from prune_gui.gui.views.maps.cell_labels import Texts, texts
 from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
 from prune_gui.session.subjects import Subject
+from prune_gui.statistics.element_values import Measure
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
-    from prune_gui.audit.statistics.element_values import Measure
-    from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.slice_layout import ParameterLayout
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+
 
 Quantity = Literal["value", "size", "score", "margin", "correction", "difference"]
 VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
@@ -201,8 +203,8 @@ class WeightsPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
-        from prune_gui.audit.raster.cell_statistics import cell_statistics  # torch: slow to import
-        from prune_gui.audit.raster.slice_layout import flat_span
+        from prune_gui.raster.cell_statistics import cell_statistics  # torch: slow to import
+        from prune_gui.raster.slice_layout import flat_span
 
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
@@ -215,7 +217,7 @@ class WeightsPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the numbers as texts."""
-        from prune_gui.audit.raster.slice_layout import flat_span
+        from prune_gui.raster.slice_layout import flat_span
 
         measure = self._measure(flat_span(layout, rows, columns))
         return texts(measure, layout, rows, columns)
@@ -227,15 +229,15 @@ class WeightsPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Average each row and column; of absolute values, unless cells show means too."""
-        from prune_gui.audit.raster.profiles import means  # torch: slow to import
-        from prune_gui.audit.statistics.element_values import absolute
+        from prune_gui.raster.profiles import means  # torch: slow to import
+        from prune_gui.statistics.element_values import absolute
 
         measure = self._measure()
         return means(measure if self.style.averaged else absolute(measure), layout, monitor)
 
     def _measure(self, span: tuple[int, int] | None = None) -> Measure:
         """Return a reader of the numbers, of which only a span of flat indices may be read."""
-        from prune_gui.audit.statistics import element_values  # torch: slow to import
+        from prune_gui.statistics import element_values  # torch: slow to import
 
         resolution, name = self.subject.resolution, self.subject.name
         if self.style.of_step and not self.step:
@@ -264,8 +266,7 @@ class WeightsPainter:
 
     def _colour_limit(self, monitor: Monitor) -> float:
         """Return the magnitude at which the colours end."""
-        from prune_gui.audit.raster.colour_limit import colour_limit  # torch: slow to import
-        from prune_gui.audit.statistics.element_values import sampled_weights
+        from prune_gui.statistics.element_values import sampled_weights
 
         subject, is_part = self.subject, self.is_part
         reach, key = math.inf if is_part else self._reach(monitor), self._limit_key
@@ -287,7 +288,7 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.audit.raster.cell_statistics import (
+        from prune_gui.raster.cell_statistics import (
             max_weight_magnitude,
             reach_of,
         )  # torch: slow to import
@@ -300,3 +301,41 @@ class WeightsPainter:
                 reach = reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)
         return reach
+
+
+SAMPLED_SPANS: Final = 256
+SPAN_ELEMENTS: Final = 1 << 10
+"""A larger parameter is sampled in equally distant spans: to read all of it would delay the
+picture, and the end of a colour scale need not be exact.
+"""
+
+
+FEW_SPANS: Final = 8
+FEW_SPAN_ELEMENTS: Final = 1 << 15
+"""Fewer and longer spans, of parameters that are not fetched yet."""
+
+
+def colour_limit(
+    measure: Measure, size: int, monitor: Monitor, *, few_spans: bool = False
+) -> float:
+    """Return the magnitude at which a colour scale ends: that of about 99.9 % of the numbers."""
+    samples = []
+    spans = (FEW_SPANS, FEW_SPAN_ELEMENTS) if few_spans else (SAMPLED_SPANS, SPAN_ELEMENTS)
+    for start, stop in _spans(size, *spans):
+        monitor.advance(0)
+        numbers, is_defined = measure(start, stop)
+        magnitudes = np.abs(
+            (numbers[is_defined] if is_defined.size else numbers).astype(np.float64)
+        )
+        samples.append(magnitudes[np.isfinite(magnitudes)])
+    return inner_limit(np.concatenate(samples)) if samples else 0.0
+
+
+def _spans(size: int, count: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of flat indices to sample: all, or equally distant ones."""
+    if size <= count * length:
+        starts = np.arange(0, size, length)
+    else:
+        starts = np.linspace(0, size - length, count).astype(np.int64)
+    for start in starts.tolist():
+        yield start, min(start + length, size)

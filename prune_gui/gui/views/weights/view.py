@@ -10,7 +10,6 @@ from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QPushButton, QSizePolicy, QWidget
 
-from prune_gui.colours import TABLE_SIZE, Colours, Ramp
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
@@ -28,6 +27,7 @@ from prune_gui.gui.views.weights.data import (
 )
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.raster.colours import TABLE_SIZE, Colours, Ramp
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class WeightsContent(MapContent):
     def prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
         self._is_whole = is_whole
-        from prune_gui.audit.statistics.element_values import ranking_steps  # torch: slow to import
+        from prune_gui.statistics.element_values import ranking_steps  # torch: slow to import
 
         quantity: Quantity = self._quantity.currentData()
         self._choose_file.setVisible(quantity == "difference")

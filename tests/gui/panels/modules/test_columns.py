@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.gui.panels.modules.columns import MAX_NAME_SHARE, MAX_NAME_SHARE_WITH_ZEROS
 from prune_gui.gui.panels.modules.model import TreeColumn
 from prune_gui.gui.panels.modules.panel import TreePanel
+from prune_gui.statistics.file_zeros import FileZeros
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import pytest
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.gui.panels.modules.model import OFF, TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.zero_patterns import ZeroPatterns
 
 ROOT = QModelIndex()
 TENSORS = [

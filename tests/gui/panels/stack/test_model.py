@@ -3,10 +3,10 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QListView
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.panels.stack.model import StackModel, StepRole
 from prune_gui.gui.panels.stack.step_delegate import StepDelegate
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe.selector import patterns_in
 
 CAPPED = {"amount": 0.8, "max_sparsity": 0.6, "scope": "global", "amount_of": "reach"}

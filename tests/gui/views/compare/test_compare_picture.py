@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.diff.comparison import Overlap
-from prune_gui.colours import DARK, LIGHT
+from prune_gui.comparison.comparison import Overlap
 from prune_gui.gui.views.compare.data import Shades, legend, paint, split, total_text
+from prune_gui.raster.colours import DARK, LIGHT
 
 SHADES = ("#000000", "#646464", "#ff0000")
 share = st.floats(0, 1, width=32)

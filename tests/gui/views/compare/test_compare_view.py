@@ -6,12 +6,12 @@ from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QLabel
 from safetensors.torch import load_file, save_file
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.export.page import Page, svg_of
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.compare.view import CompareView
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.raster.colours import LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.compared_side import FILE, OtherCheckpoint, file_text
 

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.raster.colours import LIGHT
+from prune_gui.raster.slice_layout import SliceLayout
 
 PLANE = SliceLayout.flattened((8, 6))
 

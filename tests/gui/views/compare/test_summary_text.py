@@ -1,6 +1,6 @@
 import torch
 
-from prune_gui.audit.diff.summary import summarize
+from prune_gui.comparison.summary import summarize
 from prune_gui.gui.views.compare.text import points, share_text, summary_rows, worst_names
 from prune_gui.monitor import Monitor
 

@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.statistics.step_cuts import StepCut
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.distribution.cut_line import (
     CutLine,
     Scale,
@@ -14,6 +12,8 @@ from prune_gui.gui.views.distribution.cut_line import (
     label_span,
 )
 from prune_gui.gui.views.plot import Plot
+from prune_gui.raster.colours import LIGHT
+from prune_gui.statistics.step_cuts import StepCut
 
 REACH = st.tuples(st.floats(0, 1000), st.floats(1, 300)).map(lambda at: (at[0], sum(at)))
 

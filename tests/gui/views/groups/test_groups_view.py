@@ -12,12 +12,12 @@ from safetensors.torch import save_file
 from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
 from waiting import change
 
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
 from prune_gui.gui.views.norms.data import ScoreOf
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
 
 UP = "encoder.layer.0.intermediate.dense.weight"

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.statistics.layer_rows import Grouping, Rows
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars, bars_of
+from prune_gui.raster.colours import LIGHT
+from prune_gui.statistics.layer_rows import Grouping, Rows
 
 
 def rows_of(total, counts):

@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from prune_gui.audit.column import sorted_rows, table_of
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.audit.statistics.layer_rows import Grouping, Rows
-from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.checkpoint import TensorInfo, module_tree
 from prune_gui.gui.views.layers.columns import (
     columns_of,
     describe_node,
     describe_row,
-    warnings,
     zero_columns,
 )
 from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.layer_rows import Grouping, Rows
+from prune_gui.statistics.zero_patterns import ZeroPatterns
+from prune_gui.tables import sorted_rows, table_of
 
 
 def rows(**of):
@@ -85,7 +84,7 @@ def test_unknown_values_look_different_from_undefined_ones():
 )
 def test_each_warning_is_shown(of, row, expected):
     table_rows = rows(**of)
-    assert warnings(table_rows, row) == expected
+    assert table_rows.warnings(row) == expected
     assert texts("Warnings", table_rows)[row] == "; ".join(expected)
 
 

@@ -17,16 +17,16 @@ from PySide6.QtWidgets import (
 )
 from safetensors.torch import save_file
 
-from prune_gui.audit.column import Column
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.views.layers import columns as layer_columns
 from prune_gui.gui.views.layers import view as layers_view
 from prune_gui.gui.views.layers.amount_editor import AmountEditor
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.views.layers.view import LayersView
 from prune_gui.gui.widgets.theme import Theme
+from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
+from prune_gui.tables import Column
 
 LEFT = Qt.MouseButton.LeftButton
 TITLES = [column.title for column in layer_columns.LAYER_COLUMNS]

@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor, QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.layers.treemap_picture import PADDING_PX, TreemapPicture, make_treemap
+from prune_gui.raster.colours import LIGHT
 
 INFOS = [
     TensorInfo("encoder.query.weight", (60, 10), "float32"),

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.kernel_layout import KernelLayout
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.colours import DARK, LIGHT, ramp, rgb
 from prune_gui.gui.views.maps import cell_labels
 from prune_gui.gui.views.maps.cell_labels import MAX_CHARACTERS, is_bright, short, texts
+from prune_gui.raster.colours import DARK, LIGHT, ramp, rgb
+from prune_gui.raster.kernel_layout import KernelLayout
+from prune_gui.raster.slice_layout import SliceLayout
 
 
 @given(st.floats(-1e9, 1e9))

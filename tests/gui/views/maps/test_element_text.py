@@ -1,4 +1,3 @@
-from prune_gui.audit.statistics.element import Element, StepScore
 from prune_gui.gui.views.maps.text import (
     NO_NUMBER,
     PENDING,
@@ -7,6 +6,7 @@ from prune_gui.gui.views.maps.text import (
     describe_ranks,
 )
 from prune_gui.pruning.predicates import ElementRank
+from prune_gui.raster.element import Element, StepScore
 from prune_gui.recipe.explanation import Explanation
 
 L1 = {"method": "l1_unstructured"}

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.maps.tiles import MAX_PIXELS, frame, grid_lines
+from prune_gui.raster.slice_layout import SliceLayout
 
 ROUNDING = 1e-9
 """Of coordinates, in elements: far less than a pixel."""

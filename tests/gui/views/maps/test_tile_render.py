@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.gui.views.maps import tiles as tiles_module
 from prune_gui.gui.views.maps.tile_pipeline import render_tiles
 from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, TileCache, TileGrid
 from prune_gui.monitor import Monitor
+from prune_gui.raster.slice_layout import SliceLayout
 
 
 @dataclass

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.maps import tiles as tiles_module
 from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, Tile, TileCache, TileGrid, frame
+from prune_gui.raster.slice_layout import SliceLayout
 
 RANGES = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
 

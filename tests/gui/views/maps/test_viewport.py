@@ -2,10 +2,10 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.raster.slice_layout import SliceLayout
 
 SIGHT = QRectF(1, 2, 3, 4)
 

@@ -1,9 +1,9 @@
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
 from prune_gui.gui.views.mask.view import DensityBar
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.density import Density
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.views.mask.data import (
     ALL,
     STEP_COLOURS,
@@ -14,6 +12,8 @@ from prune_gui.gui.views.mask.data import (
     mask_levels,
     step_table,
 )
+from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.raster.density import Density
 
 THEMES = st.sampled_from([LIGHT, DARK])
 RANGES = st.tuples(st.floats(0, 0.9), st.floats(0.05, 1)).map(

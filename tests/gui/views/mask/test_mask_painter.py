@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.maps.tiles import TileRegion
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import LIGHT
+from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.session.subjects import Subject
+from prune_gui.statistics.file_zeros import FileZeros
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 STEP = {"method": "l1_unstructured", "amount": 2}

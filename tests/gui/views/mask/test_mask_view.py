@@ -3,12 +3,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QPushButton
 
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps import element_reader
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import Contrast
+from prune_gui.raster.colours import LIGHT
 
 
 def _sight(mask):

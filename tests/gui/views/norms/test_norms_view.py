@@ -6,9 +6,9 @@ from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import save_file
 
 from prune_gui import language
-from prune_gui.colours import LIGHT
 from prune_gui.gui.views.norms import view as norms_view
 from prune_gui.gui.views.norms.view import NormsView
+from prune_gui.raster.colours import LIGHT
 
 
 @pytest.fixture

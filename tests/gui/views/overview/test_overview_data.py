@@ -4,17 +4,17 @@ import pytest
 import torch
 from small_bert import write_bert
 
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.views.overview import data as overview_data
 from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview, name_lines
 from prune_gui.gui.views.overview.text import MAX_LISTED
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.recipe import Recipe, Step, resolve
 from prune_gui.session.subjects import ModelSubject
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.zero_patterns import ZeroPatterns
 
 STEP = {"method": "l1_unstructured", "amount": 0.5, "targets": ["layers.0.*"]}
 WEIGHTS = {

@@ -8,12 +8,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
 from safetensors.torch import save_file
 
-from prune_gui.colours import DARK, LIGHT
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.enlarged import Enlarged
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.gui.views.overview.thumbnail_grid import ThumbnailGrid
+from prune_gui.raster.colours import DARK, LIGHT
 
 ROLES = ("attention.query", "attention.key", "output.dense")
 

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from prune_gui.audit.statistics.file_zeros import FileZeros
-from prune_gui.colours import DARK, LIGHT, rgb
 from prune_gui.gui.views.overview.thumbnail import (
     MAX_ASPECT,
     MAX_CELLS,
@@ -15,8 +13,10 @@ from prune_gui.gui.views.overview.thumbnail import (
     proportions,
 )
 from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import DARK, LIGHT, rgb
 from prune_gui.recipe.pruned_by_codes import ZERO
 from prune_gui.session.subjects import Subject
+from prune_gui.statistics.file_zeros import FileZeros
 
 STEP = {"method": "l1_unstructured", "amount": 0.4}
 WEIGHTS = torch.randn(96, 96, generator=torch.Generator().manual_seed(0))

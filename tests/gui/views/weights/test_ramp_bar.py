@@ -1,5 +1,5 @@
-from prune_gui.colours import LIGHT, ramp
 from prune_gui.gui.views.weights.view import RampBar
+from prune_gui.raster.colours import LIGHT, ramp
 
 
 def test_the_ramp_bar_shows_the_numbers_at_its_ends_and_middle(qtbot):

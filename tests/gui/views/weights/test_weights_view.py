@@ -4,9 +4,9 @@ import torch
 from PySide6.QtWidgets import QCheckBox, QLabel
 from safetensors.torch import save_file
 
-from prune_gui.colours import LIGHT, ramp
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.weights.view import weights_view
+from prune_gui.raster.colours import LIGHT, ramp
 
 
 @pytest.fixture

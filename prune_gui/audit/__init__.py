@@ -1,1 +1,0 @@
-"""Statistics of parameters and masks: histograms, norms, densities, differences, reports."""

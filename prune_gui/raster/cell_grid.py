@@ -1,0 +1,174 @@
+"""Dividing a layout into cells, tiles of cells as units of work, and chunks of memory.
+
+A layout (`SliceLayout`, `KernelLayout`) says which element is at a row and column. A `CellGrid`
+joins rows and columns to cells, one per pixel of a picture, whichever layout it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS
+from prune_gui.raster.slice_layout import GAP, ParameterLayout, SliceLayout
+
+_SKIP = 1 << 13
+"""One more call costs as much as reading this many elements, so that shorter gaps are read."""
+_MAX_WIDENING = 16
+"""A tile may be up to this many times larger than a chunk if that keeps its rows whole."""
+
+Lines = NDArray[np.int64]
+Tile = tuple[slice, slice]
+"""Some cells of a grid: slices down and across."""
+Layout = TypeVar("Layout", bound=ParameterLayout)
+
+
+@dataclass(frozen=True, slots=True)
+class GridChunk:
+    """Rows and columns of a tile whose elements are within a chunk of memory.
+
+    Attributes:
+        start: flat index of the first element.
+        stop: flat index after the last element.
+        rows: offset of each row from `start`; gaps are omitted.
+        columns: offset of each column from its row; gaps are omitted.
+        down: the cell of each row, as an index down the tile.
+        across: the cell of each column, as an index across the tile.
+    """
+
+    start: int
+    stop: int
+    rows: Lines
+    columns: Lines
+    down: Lines
+    across: Lines
+
+
+@dataclass(frozen=True, slots=True)
+class CellGrid(Generic[Layout]):
+    """A grid of cells over a rectangle of a layout.
+
+    Attributes:
+        layout: the layout of the parameter.
+        row_edges: int64 (cells down + 1), the first row of each cell, and the row after the last.
+        column_edges: int64 (cells across + 1), in the same way.
+    """
+
+    layout: Layout
+    row_edges: Lines
+    column_edges: Lines
+    _runs: dict[tuple[int, int], list[tuple[int, Lines, Lines]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @classmethod
+    def over(
+        cls, layout: Layout, rows: range, columns: range, cells: tuple[int, int]
+    ) -> CellGrid[Layout]:
+        """Divide a rectangle into cells whose sizes differ by at most one row or column.
+
+        Args:
+            cells: maximum number of cells (down, across); at most one per row and column.
+        """
+        return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of cells (down, across)."""
+        return len(self.row_edges) - 1, len(self.column_edges) - 1
+
+    @property
+    def size(self) -> int:
+        """The number of (row, column) positions that the grid covers, gaps included."""
+        rows, columns = self.row_edges[[0, -1]], self.column_edges[[0, -1]]
+        return int((rows[1] - rows[0]) * (columns[1] - columns[0]))
+
+    def tiles(self, min_cost: int = 1) -> Iterator[Tile]:
+        """Yield tiles as units of work: few elements, but at least one cell each.
+
+        A tile is as wide as possible, because elements of one row are read in one call.
+        """
+        down, across = self.shape
+        largest = int(np.diff(self.row_edges).max() * np.diff(self.column_edges).max())
+        cost = max(largest, min_cost)
+        wide = min(across, max(1, _MAX_WIDENING * CHUNK_ELEMENTS // cost))
+        high = max(1, CHUNK_ELEMENTS // (cost * wide))
+        for i, j in product(range(0, down, high), range(0, across, wide)):
+            yield slice(i, min(i + high, down)), slice(j, min(j + wide, across))
+
+    def chunks(self, tile: Tile) -> Iterator[GridChunk]:
+        """Divide a tile into chunks of memory of few elements."""
+        rows, down = _lines(self.row_edges, tile[0], self.layout.row_offsets)
+        for first, columns, across in self._columns(tile[1]):
+            length = int(columns[-1]) + 1
+            for run in _runs_of_lines(rows, length):
+                start = int(rows[run][0]) + first
+                yield GridChunk(
+                    start,
+                    int(rows[run][-1]) + first + length,
+                    rows[run] - rows[run][0],
+                    columns,
+                    down[run],
+                    across,
+                )
+
+    def _columns(self, part: slice) -> list[tuple[int, Lines, Lines]]:
+        """Return the runs of columns of some cells; a run is read in one call.
+
+        A run is the offset of its first column, the offsets of its columns from that one, and their
+        cells. Runs are cached, because tiles with the same columns share them and computing them
+        may take as long as a tile.
+        """
+        key = (part.start, part.stop)
+        if key not in self._runs:
+            columns, across = _lines(self.column_edges, part, self.layout.column_offsets)
+            self._runs[key] = [
+                (int(columns[run][0]), columns[run] - columns[run][0], across[run])
+                for run in _runs_of_lines(columns, 1)
+            ]
+        return self._runs[key]
+
+
+def turned(layout: ParameterLayout) -> ParameterLayout | None:
+    """Return the transposed layout if consecutive elements run down the columns, else None."""
+    if isinstance(layout, SliceLayout) and layout.row_stride < layout.column_stride:
+        return layout.transposed
+    return None
+
+
+def _edges(span: range, cells: int) -> Lines:
+    cells = max(1, min(cells, len(span)))
+    return span.start + np.arange(cells + 1, dtype=np.int64) * len(span) // cells
+
+
+def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tuple[Lines, Lines]:
+    """Return the offsets of the rows or columns of some cells, and the cell of each.
+
+    Gaps are omitted. Cells are counted from the start of `part`.
+    """
+    edges = edges[part.start : part.stop + 1]
+    line_offsets = offsets(range(int(edges[0]), int(edges[-1])))
+    cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    has_elements = line_offsets != GAP
+    return line_offsets[has_elements], cell[has_elements]
+
+
+def _runs_of_lines(lines: Lines, length: int) -> Iterator[slice]:
+    """Divide rows or columns into runs, each of which is read in one call.
+
+    Args:
+        lines: their offsets, ascending.
+        length: flat indices from the first element of a row or column to its last, inclusive.
+    """
+    if not lines.size:
+        return
+    is_split = np.diff(lines) - length > _SKIP
+    is_split |= np.diff((lines - lines[0]) // CHUNK_ELEMENTS) > 0
+    ends = [*(np.flatnonzero(is_split) + 1).tolist(), lines.size]
+    for first, last in zip([0, *ends], ends, strict=False):
+        yield slice(first, last)

@@ -1,0 +1,128 @@
+"""Statistics of the values in each cell of a grid, for a view of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.raster import value_kernels
+from prune_gui.raster.cell_grid import CellGrid, Tile, turned
+from prune_gui.raster.slice_layout import ParameterLayout
+from prune_gui.recipe import Resolution
+from prune_gui.recipe.auxiliary_files import weight_reader
+from prune_gui.statistics import kernels
+from prune_gui.statistics.element_values import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class CellStatistics:
+    """A grid of cells over a rectangle of a layout. The arrays are read-only.
+
+    Attributes:
+        rows: the rows that the grid covers.
+        columns: the columns that the grid covers.
+        mean: float64 (cells down, cells across), the mean of the finite numbers of each cell; NaN
+            where there is none.
+        farthest: float64, the finite number of the largest magnitude, of x and -x the positive one;
+            NaN where there is none.
+        non_finite: boolean, whether one of the numbers is NaN or infinite.
+    """
+
+    rows: range
+    columns: range
+    mean: NDArray[np.float64]
+    farthest: NDArray[np.float64]
+    non_finite: NDArray[np.bool_]
+
+
+def cell_statistics(
+    measure: Measure,
+    layout: ParameterLayout,
+    rows: range,
+    columns: range,
+    cells: tuple[int, int],
+    monitor: Monitor,
+) -> CellStatistics:
+    """Return the statistics of each cell of a rectangle of a layout; every element counts.
+
+    Args:
+        cells: maximum number of cells (down, across); at most one per row and column. The sizes
+            of cells differ by at most one row or column.
+    """
+    transposed = turned(layout)
+    if transposed is not None:
+        cells_turned = cells[1], cells[0]
+        result = cell_statistics(measure, transposed, columns, rows, cells_turned, monitor)
+        return CellStatistics(rows, columns, result.mean.T, result.farthest.T, result.non_finite.T)
+    grid = CellGrid.over(layout, rows, columns, cells)
+    total, farthest = np.zeros(grid.shape), np.zeros(grid.shape)
+    finite, non_finite = np.zeros(grid.shape, np.int64), np.zeros(grid.shape, np.bool_)
+
+    def fill(tile: Tile) -> None:
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            value_kernels.add_values(
+                *measure(chunk.start, chunk.stop),
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
+                total[tile],
+                farthest[tile],
+                finite[tile],
+                non_finite[tile],
+            )
+
+    monitor.expect(grid.size)
+    _exhaust(run(fill, grid.tiles()))
+    has_finite = finite > 0
+    mean = np.divide(total, finite, out=np.full(grid.shape, np.nan), where=has_finite)
+    farthest[~has_finite] = np.nan
+    for array in (mean, farthest, non_finite):
+        array.flags.writeable = False
+    return CellStatistics(rows, columns, mean, farthest, non_finite)
+
+
+def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
+    """Return the largest magnitude of a finite number; 0.0 if there is none."""
+
+    def max_magnitude(span: tuple[int, int]) -> float:
+        monitor.advance(span[1] - span[0])
+        numbers, defined = measure(*span)
+        limits = np.zeros(2)
+        kernels.widen_range(numbers if defined.size == 0 else numbers[defined], limits)
+        return float(max(-limits[0], limits[1]))
+
+    monitor.expect(size)
+    return max(run(max_magnitude, chunks(size)), default=0.0)
+
+
+def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) -> float:
+    """Return `reach_of` for the weights, computed from their raw bits; see `values.shown`."""
+    checkpoint = resolution.checkpoint
+    if resolution.is_corrected(name):
+        keys = ScoreKeys.of(TensorScores.of(resolution.values(name)))
+    else:
+        keys = ScoreKeys.of(weight_reader(checkpoint, checkpoint.tensors[name]))
+
+    def max_key(span: tuple[int, int]) -> int:
+        monitor.advance(span[1] - span[0])
+        bits = keys.bits(*span)
+        as_key = bits.dtype.type
+        end = as_key(keys.first_non_finite)
+        return value_kernels.highest_key(bits, as_key(keys.magnitude), end)
+
+    monitor.expect(keys.size)
+    return keys.value(max(run(max_key, chunks(keys.size)), default=0))
+
+
+def _exhaust(results: Iterator[None]) -> None:
+    for _ in results:
+        pass

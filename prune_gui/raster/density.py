@@ -1,0 +1,196 @@
+"""The density of a mask at any size: the pruned share of each cell, and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
+from prune_gui.raster import value_kernels
+from prune_gui.raster.cell_grid import CellGrid, Tile
+from prune_gui.raster.slice_layout import ParameterLayout, SliceLayout
+from prune_gui.recipe import Resolution
+from prune_gui.statistics import kernels
+from prune_gui.statistics.code_index import CodeIndex
+
+_GAP = 1 << 16
+"""One more call costs as much as computing this many codes, so that shorter gaps are computed."""
+
+
+Within = Callable[[int, int, NDArray[np.uint8]], NDArray[np.uint8]]
+"""Takes start, stop and an output of (stop - start) bytes; returns the codes of [start, stop)."""
+Take = Callable[[Tile, NDArray[np.int64], NDArray[np.int64]], None]
+"""Takes a tile, the elements per slot (slots, down, across), and all elements (down, across)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Density:
+    """A grid of cells over a rectangle of a parameter's layout. The arrays are read-only.
+
+    Attributes:
+        rows: the rows that the grid covers.
+        columns: the columns that the grid covers.
+        share: float32 (cells down, cells across), the pruned share of each cell.
+        step: uint8 (cells down, cells across), the step that pruned the most elements of the cell
+            (of equals the lowest number); 0 where none is pruned, 255 for "in the file".
+    """
+
+    rows: range
+    columns: range
+    share: NDArray[np.float32]
+    step: NDArray[np.uint8]
+
+
+def density(
+    resolution: Resolution,
+    name: str,
+    layout: ParameterLayout,
+    rows: range,
+    columns: range,
+    cells: tuple[int, int],
+    monitor: Monitor,
+) -> Density:
+    """Return the density of pruned elements in a rectangle of a parameter's layout.
+
+    Computes codes only for the rows that it covers; needs a few chunks of memory at any size. A
+    cell without elements, between kernels, has the share NaN.
+
+    Args:
+        cells: maximum number of cells (down, across); at most one per row and column. The sizes
+            of cells differ by at most one row or column.
+    """
+    code_index = CodeIndex.of(resolution, name)
+    codes = np.array(code_index.codes, np.uint8)
+    grid = CellGrid.over(layout, rows, columns, cells)
+    share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
+
+    def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
+        kernels.sum_up_cells(counts, codes, elements, share[tile], step[tile])
+
+    def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
+        take(tile, counts, np.maximum(elements, 1))
+        share[tile][elements == 0] = np.nan
+
+    within = partial(resolution.pruned_by_within, name)
+    if not isinstance(layout, SliceLayout):
+        _count_with_gaps(within, code_index, grid, take_with_gaps, monitor)
+    elif len(codes) > 1:
+        count_in_cells(
+            within, code_index, CellGrid(layout, grid.row_edges, grid.column_edges), take, monitor
+        )
+    share.flags.writeable = step.flags.writeable = False
+    return Density(rows, columns, share, step)
+
+
+def count_in_cells(
+    within: Within,
+    code_index: CodeIndex,
+    grid: CellGrid[SliceLayout],
+    take: Take,
+    monitor: Monitor,
+) -> None:
+    """Count the codes in every cell of a grid over a layout without gaps."""
+    layout = grid.layout
+    if layout.row_stride < layout.column_stride:
+
+        def take_turned(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
+            take(tile[::-1], counts.transpose(0, 2, 1).copy(), elements.T.copy())
+
+        turned = CellGrid(layout.transposed, grid.column_edges, grid.row_edges)
+        count_in_cells(within, code_index, turned, take_turned, monitor)
+        return
+    codes = np.array(code_index.codes, np.uint8)
+    free_buffers: list[NDArray[np.uint8]] = []  # reused: new memory for each tile is slower
+
+    def count(tile: Tile) -> None:
+        down, across = tile
+        buffer = free_buffers.pop() if free_buffers else np.empty(CHUNK_ELEMENTS, np.uint8)
+        tile_rows = grid.row_edges[down.start : down.stop + 1]
+        tile_columns = grid.column_edges[across.start : across.stop + 1]
+        counts = np.zeros((len(codes), len(tile_rows) - 1, len(tile_columns) - 1), np.int64)
+        for rows, columns in _rectangles(layout, tile_rows, tile_columns):
+            start = layout.flat(rows[0], columns[0])
+            stop = layout.flat(rows[1] - 1, columns[1] - 1) + 1
+            kernels.count_cells(
+                within(start, stop, buffer[: stop - start]),
+                codes,
+                code_index.lookup,
+                layout.row_stride,
+                layout.column_stride,
+                tile_rows,
+                tile_columns,
+                rows,
+                columns,
+                counts,
+            )
+            monitor.advance((rows[1] - rows[0]) * (columns[1] - columns[0]))
+        free_buffers.append(buffer)
+        take(tile, counts, np.outer(np.diff(tile_rows), np.diff(tile_columns)))
+
+    monitor.expect(grid.size)
+    for _ in run(count, grid.tiles(min_cost=len(codes))):
+        pass
+
+
+def _count_with_gaps(
+    within: Within,
+    code_index: CodeIndex,
+    grid: CellGrid[ParameterLayout],
+    take: Take,
+    monitor: Monitor,
+) -> None:
+    """Count the codes in every cell of a grid over any layout; see `count_in_cells`.
+
+    Takes about three times as long, because the rows and columns are not at equal distances.
+    """
+
+    def count(tile: Tile) -> None:
+        down, across = tile
+        shape = down.stop - down.start, across.stop - across.start
+        counts = np.zeros((len(code_index.codes), *shape), np.int64)
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            buffer = np.empty(chunk.stop - chunk.start, np.uint8)
+            value_kernels.add_codes(
+                within(chunk.start, chunk.stop, buffer),
+                code_index.lookup,
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
+                counts,
+            )
+        take(tile, counts, counts.sum(0))
+
+    monitor.expect(grid.size)
+    for _ in run(count, grid.tiles()):
+        pass
+
+
+def _rectangles(
+    layout: SliceLayout, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Divide a tile into rectangles whose elements are within one chunk of memory.
+
+    Yields:
+        The rows (start, stop) and the columns (start, stop) of each rectangle.
+    """
+    first, last = int(row_edges[0]), int(row_edges[-1])
+    left, right = int(column_edges[0]), int(column_edges[-1])
+    length = (right - left - 1) * layout.column_stride + 1
+    rows_at_once = (
+        max(1, CHUNK_ELEMENTS // layout.row_stride) if layout.row_stride - length <= _GAP else 1
+    )
+    columns_at_once = (
+        max(1, CHUNK_ELEMENTS // layout.column_stride) if length > CHUNK_ELEMENTS else right - left
+    )
+    for row, column in product(
+        range(first, last, rows_at_once), range(left, right, columns_at_once)
+    ):
+        yield (row, min(row + rows_at_once, last)), (column, min(column + columns_at_once, right))

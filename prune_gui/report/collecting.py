@@ -1,0 +1,284 @@
+"""Collecting the content of a report from open checkpoints."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Final
+
+from prune_gui.architecture.heads import attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.checkpoint.formats import format_named
+from prune_gui.comparison import comparison
+from prune_gui.language import join_clauses, tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import run
+from prune_gui.recipe import Recipe, Resolution, stack
+from prune_gui.recipe.loader import reading_without_code
+from prune_gui.recipe.outcome import Outcome
+from prune_gui.recipe.provenance import Provenance, own_version
+from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
+from prune_gui.report.subjects import Subject, subject_of_file, subject_of_stack
+from prune_gui.statistics import layers as layer_statistics
+from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
+from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
+from prune_gui.statistics.spreading import map_parameters
+from prune_gui.statistics.zero_patterns import ZeroPatterns
+
+READS: Final = 5
+REPEATED_READS: Final = 3
+"""How often the bytes of a checkpoint are read, and how often more with a reference; about, for
+the progress."""
+LIBRARIES: Final = ("torch", "numpy", "safetensors")
+
+
+def report_on_files(
+    checkpoints: Sequence[Checkpoint],
+    reference: Checkpoint | None,
+    monitor: Monitor,
+    *,
+    with_folders: bool = False,
+) -> Report:
+    """Report on the zeros of checkpoints.
+
+    Args:
+        checkpoints: the open checkpoints, at least one.
+        reference: the checkpoint before pruning, for norms before and kept energy; or None.
+        monitor: receives the number of bytes read.
+        with_folders: whether the report names folders.
+
+    Raises:
+        CheckpointError: a file cannot be read, or changed while it was read.
+    """
+    reads = READS + (REPEATED_READS if reference else 0)
+    with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
+        original = reference.fingerprint(monitor) if reference else ""
+        subjects = [subject_of_file(each, reference, original, monitor) for each in checkpoints]
+        return _report(subjects, monitor, with_folders=with_folders)
+
+
+def report_on_stack(
+    resolution: Resolution, monitor: Monitor, *, with_folders: bool = False
+) -> Report:
+    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it.
+
+    Args:
+        resolution: the resolution of the recipe.
+        monitor: receives the number of bytes read.
+        with_folders: whether the report names folders.
+
+    Raises:
+        CheckpointError: the file cannot be read, or changed while it was read.
+    """
+    checkpoint = resolution.checkpoint
+    with monitor.plan(READS * _nbytes(checkpoint)):
+        return _report([subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
+
+
+def _nbytes(checkpoint: Checkpoint) -> int:
+    return sum(info.nbytes for info in checkpoint.tensors.values())
+
+
+def _report(subjects: Sequence[Subject], monitor: Monitor, *, with_folders: bool) -> Report:
+    labels = _labels(len(subjects))
+    files = tuple(
+        _file_record(label, subject, monitor, with_folders=with_folders)
+        for label, subject in zip(labels, subjects, strict=True)
+    )
+    sides = list(zip(labels, (subject.result for subject in subjects), strict=True))
+    pairs = tuple(_pair(*left, *right, monitor) for left, right in combinations(sides, 2))
+    for subject in subjects:
+        subject.checkpoint.check()
+    created = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
+    return Report(files, pairs, _versions(), created)
+
+
+def _labels(count: int) -> list[str]:
+    """Return A, B, ..., Z, A2, B2, ..."""
+    numbers = (divmod(index, len(ascii_uppercase)) for index in range(count))
+    return [ascii_uppercase[letter] + (str(turn + 1) if turn else "") for turn, letter in numbers]
+
+
+def _versions() -> Mapping[str, str]:
+    libraries = {name: version(name) for name in LIBRARIES}
+    return {"Prune GUI": own_version(), "Python": platform.python_version(), **libraries}
+
+
+def _pair(
+    left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
+) -> PairRecord:
+    names = [name for name in of_left.counts if comparison.comparable(of_left, of_right, name)]
+    rows = comparison.overlaps(of_left, of_right, names, monitor)
+    omitted = comparison.left_out(of_left, of_right).total()
+    return PairRecord(left, right, rows, omitted)
+
+
+def _file_record(
+    label: str, subject: Subject, monitor: Monitor, *, with_folders: bool
+) -> FileRecord:
+    checkpoint, origin = subject.checkpoint, subject.origin
+    made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
+    recorded = made.recipe if made is not None else None
+    applied = origin if origin is not None and origin.recipe.steps else None
+    recipe = applied.recipe if applied else recorded
+    names_files = any(step.method.files for step in recipe.steps) if recipe else False
+    warnings = (*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings)
+    if not with_folders:
+        folders = _folders((checkpoint, subject.reference), (recipe, recorded))
+        warnings = tuple(_without(folders, warning) for warning in warnings)
+    return FileRecord(
+        label=label,
+        name=checkpoint.path.name,
+        folder=str(checkpoint.path.absolute().parent) if with_folders else "",
+        format=checkpoint.format,
+        description=checkpoint.description,
+        files=len(checkpoint.files),
+        nbytes=_nbytes(checkpoint),
+        tensors=len(checkpoint.tensors),
+        fingerprint=checkpoint.fingerprint(monitor),
+        made_by=made.version if made else "",
+        form=made.form if made else "",
+        input=made.input if made else "",
+        reference=subject.reference.path.name if subject.reference else "",
+        recorded=tuple(_steps(recorded)) if recorded and not subject.retraced else (),
+        steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
+        retraced=subject.retraced,
+        recipe=recipe.to_yaml() if recipe and (with_folders or not names_files) else "",
+        load_code=tuple(_load_code(checkpoint)),
+        layers=tuple(_layers(subject, monitor)),
+        warnings=warnings,
+    )
+
+
+def _folders(
+    checkpoints: Iterable[Checkpoint | None], recipes: Iterable[Recipe | None]
+) -> frozenset[str]:
+    """Return the folders of all files that messages may name."""
+    paths = {path for each in checkpoints if each for path in (each.path, *each.files)}
+    for recipe in filter(None, recipes):
+        for step in recipe.steps:
+            paths.update(map(Path, step.method.files.values()))
+    folders = {folder for path in paths for folder in (path.parent, path.absolute().parent)}
+    return frozenset(str(folder) for folder in folders if folder.name)
+
+
+def _without(folders: Iterable[str], message: str) -> str:
+    """Return a message in which files are named without these folders."""
+    for folder in sorted(folders, key=len, reverse=True):
+        message = message.replace(f"{folder.rstrip(os.sep)}{os.sep}", "")
+    return message
+
+
+def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield lines of Python that read the tensors of a checkpoint from the working folder."""
+    file_format = format_named(checkpoint.format)
+    if not checkpoint.loads_without_code:
+        yield from reading_without_code(checkpoint, ascii(checkpoint.path.name))
+        return
+    yield file_format.load_import or "import torch"
+    if checkpoint.files == (checkpoint.path,):
+        loaded = file_format.load_code.format(path=ascii(checkpoint.path.name))
+        yield f"state = {checkpoint.state_code(loaded)}"
+        return
+    yield "from pathlib import Path"
+    yield "state = {}"
+    yield f"for shard in Path().glob({'*' + file_format.shard_suffix!r}):"
+    yield f"    state |= {file_format.load_code.format(path='shard')}"
+
+
+def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRecord]:
+    for number, step in enumerate(recipe.steps, start=1):
+        record = StepRecord(
+            number,
+            tr(step.method.title),
+            step.method.options_text(),
+            ", ".join(step.targets),
+            step.enabled,
+        )
+        if outcomes:
+            outcome = outcomes[number - 1]
+            notes = tuple(join_clauses((name, note)) for name, note in outcome.notes.items())
+            pruned, total = outcome.total
+            record = replace(record, pruned=pruned, total=total, notes=notes)
+        yield record
+
+
+def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
+    empty = layer_statistics.empty_statistics(resolution)
+    statistics = layer_statistics.compute(empty, lambda _: True, monitor)
+    return rows_of(statistics, grouping(statistics.infos, None))
+
+
+def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
+    result, origin = subject.result, subject.origin
+    if not result.counts:
+        return
+    rows = _rows(result, monitor)
+    before = rows if origin is result else _rows(origin, monitor) if origin else None
+    has_originals = any(info.pair for info in rows.infos)  # reparametrized: nothing is lost
+    index_of = {name: index for index, name in enumerate(before.names)} if before else {}
+    patterns = _patterns(result, rows.infos, monitor)
+    for row, info in enumerate(rows.infos):
+        known = (before, index_of[info.name]) if before and info.name in index_of else None
+        if before is None and has_originals:
+            known = rows, row
+        steps = known or (rows, row)
+        energy_kept = float(known[0].kept[known[1]]) if known else None
+        zeros, total = result.counts[info.name]
+        monitor.advance()
+        yield Layer(
+            name=info.name,
+            shape=info.shape,
+            dtype=info.dtype,
+            total=total,
+            zeros=zeros,
+            by_code=_by_code(*steps),
+            dead_channels=int(rows.dead[row]),
+            patterns=patterns.get(info.name),
+            energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
+            energy_before=float(known[0].energy[known[1]]) if known else None,
+            energy_kept=energy_kept,
+            warnings=tuple(rows.warnings(row)),
+        )
+
+
+def _patterns(
+    result: Resolution, infos: Iterable[TensorInfo], monitor: Monitor
+) -> Mapping[str, ZeroPatterns]:
+    """Return the patterns in the zeros of parameters that have zeros and at least two dims."""
+    wanted = [info for info in infos if len(info.shape) > 1 and result.counts[info.name][0]]
+    tasks = [(result.checkpoint, info, result.layers.get(info.name, ())) for info in wanted]
+    nbytes = sum(info.nbytes for info in wanted)
+    found = map_parameters(_find_patterns, tasks, nbytes, monitor)
+    return {info.name: own for info, own in zip(wanted, found, strict=True)}
+
+
+def _find_patterns(
+    task: tuple[Checkpoint, TensorInfo, Sequence[stack.AppliedStep]], monitor: Monitor
+) -> ZeroPatterns:
+    """Return the patterns in what some steps prune of a parameter."""
+    checkpoint, info, applied = task
+    heads, layout = attention_heads(checkpoint, info.name), weight_layout(checkpoint, info.name)
+    scan = PatternScan(info.shape, heads, layout)
+
+    def look(span: tuple[int, int]) -> PatternChunk:
+        monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
+        return scan.look(span[0], stack.pruned_by(applied, *span) != KEPT)
+
+    for chunk in run(look, scan.spans()):
+        scan.add(chunk)
+    return scan.found()
+
+
+def _by_code(rows: Rows, row: int) -> Mapping[int, int]:
+    counts: Iterable[int] = rows.counts[:, row].tolist()
+    return {code: count for code, count in zip(rows.codes, counts, strict=True) if count}

@@ -1,0 +1,181 @@
+"""A number per element of a parameter: its value, score, margin to the cut, or weight delta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.selection.scores import WeightDelta
+from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
+from prune_gui.statistics import values
+from prune_gui.statistics.score_blocks import (
+    ALL,
+    ElementRanks,
+    Flags,
+    ScoreBlock,
+    element_ranks_of,
+)
+from prune_gui.statistics.values import Values
+
+Measure = Callable[[int, int], tuple[Values, Flags]]
+"""From start and stop to a number per element of [start, stop), float32 or float64, and flags for
+the elements that have one (`ALL`: every element)."""
+
+
+def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
+    """Return a reader of the values; kept elements are corrected. See `values.shown`.
+
+    Args:
+        span: the flat indices (start, stop) that will be read; None: all.
+    """
+    if span is None:
+        whole = values.shown(resolution, name)
+        return lambda start, stop: (whole(start, stop), ALL)
+    first, read = span[0], values.reader_of(values.span_of(resolution, name, *span))
+    return lambda start, stop: (read(start - first, stop - first), ALL)
+
+
+def sizes(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
+    """Return a reader of the absolute values of `weights`."""
+    return absolute(weights(resolution, name, span))
+
+
+def sampled_weights(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the values, which reads only what it returns; see `weights`."""
+    return lambda start, stop: weights(resolution, name, (start, stop))(start, stop)
+
+
+def squares(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the squared values in the file, float64; inf where they overflow."""
+    read = values.reader(resolution.checkpoint, name)
+
+    def square(start: int, stop: int) -> tuple[Values, Flags]:
+        with np.errstate(over="ignore"):
+            return np.square(read(start, stop), dtype=np.float64), ALL
+
+    return square
+
+
+def kept_squares(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the squared values, float64, with 0 for pruned elements."""
+    measure, applied_steps = squares(resolution, name), resolution.layers.get(name, ())
+
+    def read(start: int, stop: int) -> tuple[Values, Flags]:
+        numbers, defined = measure(start, stop)
+        return np.where(stack.kept(applied_steps, start, stop), numbers, 0.0), defined
+
+    return read
+
+
+def absolute(measure: Measure) -> Measure:
+    """Return a reader of the absolute values of another reader."""
+
+    def read(start: int, stop: int) -> tuple[Values, Flags]:
+        numbers, defined = measure(start, stop)
+        return np.abs(numbers), defined
+
+    return read
+
+
+def scores(resolution: Resolution, name: str, step: int) -> Measure:
+    """Return a reader of the scores of a step; elements that earlier steps pruned have none.
+
+    In a structured step, an element has the score of its unit: its channel or its block.
+    """
+    ranked = _ranked(resolution, name, step)
+
+    def read(start: int, stop: int) -> tuple[Values, Flags]:
+        block = ranked(start, stop)
+        return block.scores, _flags_or_all(block.ranked)
+
+    return read
+
+
+def margins(resolution: Resolution, name: str, step: int) -> Measure:
+    """Return a reader of the scores minus the cut of a step: at most 0 where it prunes.
+
+    Where there is no cut, as in a row in which nothing is pruned, there is no margin.
+    """
+    ranked = _ranked(resolution, name, step)
+
+    def read(start: int, stop: int) -> tuple[Values, Flags]:
+        block = ranked(start, stop)
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            margin = np.subtract(block.scores, block.cuts, out=block.scores)
+        return margin, _flags_or_all(block.ranked & block.cut)
+
+    return read
+
+
+def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: str) -> Measure:
+    """Return a reader of the values in the file minus those in another file.
+
+    Args:
+        resolution: the resolution of the first file.
+        name: name of the parameter in both files.
+        other: opens the other file and keeps it open.
+        path: the other file.
+
+    Raises:
+        RecipeError: the other file cannot be opened, or has no parameter of that name and shape.
+    """
+    checkpoint = resolution.checkpoint
+    info = checkpoint.tensors[name]
+    origin = other.entries(path, info, "weights")
+    delta = WeightDelta(weight_reader(checkpoint, info), origin)
+    return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
+
+
+def corrections(resolution: Resolution, name: str) -> Measure:
+    """Return a reader of the values of `weights` minus those in the file."""
+    corrected = values.reader_of(resolution.values(name))
+    read = values.reader(resolution.checkpoint, name)
+
+    def change(start: int, stop: int) -> tuple[Values, Flags]:
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            return corrected(start, stop) - read(start, stop), ALL
+
+    return change
+
+
+def ranking_steps(resolution: Resolution, name: str) -> tuple[int, ...]:
+    """Return the numbers of the steps that rank a parameter by a score, in order."""
+    applied_steps = resolution.layers.get(name, ())
+    return tuple(
+        applied.step
+        for applied in applied_steps
+        if 0 < applied.step <= len(resolution.outcomes)
+        and element_ranks_of(applied.predicate) is not None
+    )
+
+
+def _flags_or_all(flags: Flags) -> Flags:
+    return ALL if flags.all() else flags
+
+
+def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
+    """Return a reader of the scores of a step, with elements pruned by earlier steps unranked."""
+    applied_steps = resolution.layers.get(name, ())
+    index = next((i for i, applied in enumerate(applied_steps) if applied.step == step), None)
+    step_ranks = None if index is None else element_ranks_of(applied_steps[index].predicate)
+    if index is None or step_ranks is None:
+        raise RecipeError(
+            tr(
+                "Step {number} has no score for {name}. Choose a step that ranks it.",
+                number=step,
+                name=name,
+            )
+        )
+    earlier_steps, ranks = applied_steps[:index], step_ranks
+
+    def read(start: int, stop: int) -> ScoreBlock:
+        block = ranks(start, stop)
+        remaining = stack.kept(earlier_steps, start, stop)
+        return replace(block, ranked=block.ranked & remaining)
+
+    return read if earlier_steps else ranks

@@ -1,0 +1,304 @@
+"""The rows of a table of all parameters, or of the modules that contain them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
+from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.language import deferred, join_items, tr, trn
+from prune_gui.recipe import Resolution
+from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.resolution import NEARLY_EMPTY
+from prune_gui.statistics.layers import LayerStatistics, channels_of
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Grouping:
+    """The row that each parameter belongs to.
+
+    Attributes:
+        depth: the depth of the modules that are rows; None if every parameter is a row.
+        names: the dotted path of each row.
+        places: for each parameter, in file order, the index of its row; -1 if it has none.
+        first: for each row, the index of its first parameter.
+    """
+
+    depth: int | None
+    names: tuple[str, ...]
+    places: NDArray[np.intp]
+    first: NDArray[np.intp]
+
+
+@gc_paused()
+def grouping(
+    infos: tuple[TensorInfo, ...], depth: int | None, included: NDArray[np.bool_] | None = None
+) -> Grouping:
+    """Return the grouping by parameter, or by the modules at a depth.
+
+    Args:
+        infos: the parameters, in file order.
+        depth: depth of the modules, from 1, with the rows in the order of the module tree;
+            parameters above that depth are rows themselves. None: one row per parameter, in file
+            order.
+        included: by parameter, whether it has a row of its own; None if all have. Modules include
+            all their parameters.
+    """
+    if depth is None:
+        first = np.arange(len(infos)) if included is None else np.flatnonzero(included)
+        places = np.full(len(infos), -1, np.intp)
+        places[first] = np.arange(len(first))
+        return Grouping(None, tuple(infos[place].name for place in first), places, first)
+    index_of = {info.name: index for index, info in enumerate(infos)}
+    names, firsts = [], []
+    places = np.zeros(len(infos), np.intp)
+    for row, (name, tensors) in enumerate(_groups(module_tree(infos), depth)):
+        members = [index_of[tensor.name] for tensor in tensors]
+        places[members] = row
+        names.append(name)
+        firsts.append(min(members))
+    return Grouping(depth, tuple(names), places, np.array(firsts, np.intp))
+
+
+def _groups(root: ModuleNode, depth: int) -> Iterable[tuple[str, tuple[TensorInfo, ...]]]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.depth == depth:
+            yield node.path, node.tensors
+            continue
+        if node.tensor is not None:
+            yield node.path, (node.tensor,)
+        waiting.extend(reversed(node.children))
+
+
+def listed_parameters(infos: Sequence[TensorInfo], resolution: Resolution) -> NDArray[np.bool_]:
+    """Return for each parameter whether to list it even if biases and norms are not listed.
+
+    These have fewer than two dimensions, or are no weights (see `TensorInfo.kind`). They are listed
+    if a weight of them is pruned, or if there are no other parameters.
+    """
+    is_matrix = np.array([len(info.shape) > 1 and not info.kind for info in infos], np.bool_)
+    if not is_matrix.any():
+        return ~is_matrix
+    return is_matrix | np.array([resolution.counts[info.name][0] > 0 for info in infos], np.bool_)
+
+
+def deepest(infos: Iterable[TensorInfo]) -> int:
+    """Return the maximum depth of the modules."""
+    return max((info.name.count(".") for info in infos), default=0)
+
+
+def fitting(infos: Sequence[TensorInfo], most: int) -> int | None:
+    """Return the depth with the most rows, but at most `most`.
+
+    None, for one row per parameter, if there are at most `most` parameters, or if every depth has
+    more rows than `most` or only one.
+    """
+    if len(infos) <= most:
+        return None
+    paths = [info.name.split(".") for info in infos]
+    for depth in range(deepest(infos), 0, -1):
+        if 1 < len({".".join(path[:depth]) for path in paths}) <= most:
+            return depth
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Statistics of parameters or modules. The arrays have one element per row.
+
+    Attributes:
+        grouping: the rows.
+        infos: the first parameter of each row; the only one if `size` is 1.
+        shapes: the shapes of `infos`.
+        tied: boolean, whether the parameter in `infos` has aliases.
+        size: int64, number of parameters.
+        total: int64, number of elements.
+        codes: the code of each row of `counts`: steps that pruned something, then 255 for "in the
+            file"; as in `Resolution.pruned_by`.
+        counts: int64 (codes, rows), number of elements.
+        energy: float64, sum of the squares of all finite weights; NaN while not computed, infinite
+            if it overflows float64.
+        kept: float64, in the same way for the kept weights.
+        nan: int64, number of NaN weights; 0 while not computed.
+        infinite: int64, number of infinite weights; 0 while not computed.
+        channels: int64, number of channels along dim 0 of the parameters with at least two dims.
+        dead: int64, number of channels that keep only zeros; 0 while not computed.
+        dead_in_file: int64, number of channels that are zero in the file; 0 while not computed.
+        nearly_empty: int64, number of parameters of which at least `NEARLY_EMPTY` is pruned.
+    """
+
+    grouping: Grouping
+    infos: tuple[TensorInfo, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    tied: NDArray[np.bool_]
+    size: NDArray[np.int64]
+    total: NDArray[np.int64]
+    codes: tuple[int, ...]
+    counts: NDArray[np.int64]
+    energy: NDArray[np.float64]
+    kept: NDArray[np.float64]
+    nan: NDArray[np.int64]
+    infinite: NDArray[np.int64]
+    channels: NDArray[np.int64]
+    dead: NDArray[np.int64]
+    dead_in_file: NDArray[np.int64]
+    nearly_empty: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dotted path of each row."""
+        return self.grouping.names
+
+    @cached_property
+    def pruned(self) -> NDArray[np.int64]:
+        """The number of pruned elements in each row."""
+        pruned: NDArray[np.int64] = self.counts.sum(0)
+        return pruned
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """The pruned share of each row, in [0, 1]."""
+        return self.pruned / self.total
+
+    @cached_property
+    def kept_share(self) -> NDArray[np.float64]:
+        """The kept share of the energy; NaN if the energy is not computed, zero or infinite."""
+        share = np.full(len(self), np.nan)
+        np.divide(self.kept, self.energy, out=share, where=_can_divide(self.energy))
+        return share
+
+    def warnings(self, row: int) -> list[str]:
+        """Return the problems of a row, for the user."""
+        texts = []
+        kept = int(self.total[row] - self.pruned[row])
+        if empty := int(self.nearly_empty[row]):
+            texts.append(self._nearly_empty(row, kept, empty))
+        if nan := int(self.nan[row]):
+            texts.append(tr("{count:,} NaN", count=nan))
+        if infinite := int(self.infinite[row]):
+            texts.append(tr("{count:,} infinite", count=infinite))
+        if dead := int(self.dead[row]):
+            texts.append(_dead(dead, int(self.dead_in_file[row]), int(self.channels[row])))
+        if self.size[row] == 1 and self.infos[row].aliases:
+            texts.append(tr("tied with {names}", names=join_items(self.infos[row].aliases)))
+        return texts
+
+    def _nearly_empty(self, row: int, kept: int, empty: int) -> str:
+        if self.size[row] > 1:
+            return trn(
+                "{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty
+            )
+        if not kept:
+            return tr("no weights remain")
+        return tr("only {left:,} of {total:,} remain", left=kept, total=int(self.total[row]))
+
+
+def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
+    """Return statistics as rows."""
+    resolution = statistics.resolution
+    number = len(groups.names)
+
+    def gather(values: NDArray[Any]) -> NDArray[Any]:
+        return _summed_by_row(values, groups.places, number)
+
+    pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
+    codes, by_step = _by_step(resolution, statistics.infos, pruned)
+    infos = tuple(statistics.infos[place] for place in groups.first)
+    unknown, none = np.full(number, np.nan), np.zeros(number, np.int64)
+    rows = Rows(
+        groups,
+        infos,
+        tuple(info.shape for info in infos),
+        np.array([bool(info.aliases) for info in infos]),
+        gather(np.ones(len(total), np.int64)),
+        gather(total),
+        codes,
+        np.array([gather(counts) for counts in by_step], np.int64).reshape(-1, number),
+        energy=unknown,
+        kept=unknown,
+        nan=none,
+        infinite=none,
+        channels=gather(
+            np.array(
+                [channels_of(statistics.checkpoint, info) for info in statistics.infos], np.int64
+            )
+        ),
+        dead=none,
+        dead_in_file=none,
+        nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
+    )
+    return updated_rows(rows, statistics)
+
+
+def updated_rows(rows: Rows, statistics: LayerStatistics) -> Rows:
+    """Return rows updated with newly computed statistics of the same resolution."""
+    measures, places = statistics.measures, rows.grouping.places
+
+    def gather(values: NDArray[Any]) -> NDArray[Any]:
+        return _summed_by_row(values, places, len(rows))
+
+    unknown = np.where(measures["weighed"], 0.0, np.nan)
+    return replace(
+        rows,
+        energy=gather(measures["energy"] + unknown),
+        kept=gather(measures["kept"] + unknown),
+        nan=gather(measures["nan"]),
+        infinite=gather(measures["infinite"]),
+        dead=gather(np.where(measures["weighed"], measures["dead"], 0)),
+        dead_in_file=gather(np.where(measures["weighed"], measures["dead_in_file"], 0)),
+    )
+
+
+def _by_step(
+    resolution: Resolution, infos: tuple[TensorInfo, ...], pruned: NDArray[np.int64]
+) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
+    """Return the codes that occur, and for each the number of elements per parameter."""
+    index_of = {info.name: index for index, info in enumerate(infos)}
+    codes, counts_of_codes = [], []
+    in_file = pruned.copy()
+    for number, outcome in enumerate(resolution.outcomes, start=1):
+        counts = np.zeros_like(pruned)
+        counts[[index_of[name] for name in outcome.pruned]] = list(outcome.pruned.values())
+        in_file -= counts
+        if counts.any():
+            codes.append(number)
+            counts_of_codes.append(counts)
+    if in_file.any():
+        codes.append(IN_FILE)
+        counts_of_codes.append(in_file)
+    return tuple(codes), counts_of_codes
+
+
+def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
+    sums = np.zeros(number, values.dtype)
+    has_row = places >= 0
+    np.add.at(sums, places[has_row], values[has_row])
+    sums.flags.writeable = False
+    return sums
+
+
+def _can_divide(energy: NDArray[np.float64]) -> NDArray[np.bool_]:
+    usable: NDArray[np.bool_] = np.isfinite(energy) & (energy > 0)
+    return usable
+
+
+def _dead(dead: int, before: int, channels: int) -> str:
+    """Describe how many channels are dead, and how many of them are dead in the file."""
+    if not before:
+        message = deferred("{dead:,} of {channels:,} channels dead")
+    elif before == dead:
+        message = deferred("{dead:,} of {channels:,} channels dead (all in the file)")
+    else:
+        message = deferred("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
+    return tr(message, dead=dead, channels=channels, before=before)

@@ -1,0 +1,272 @@
+"""Finding the patterns in the zeros of a parameter, in one pass over chunks of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.architecture.heads import Heads
+from prune_gui.pruning import parallel
+from prune_gui.pruning.weight_layout import USUAL, WeightLayout
+from prune_gui.statistics.patterns import PATTERNS
+from prune_gui.statistics.zero_patterns import ZeroPatterns
+
+Flags = NDArray[np.bool_]
+"""True where an element, or all elements of a unit, are zero."""
+
+SIDES: Final = (64, 32, 16, 8, 4)
+"""Sides of the square blocks that are looked for; each divides the ones before it."""
+MIN_SIDE: Final = SIDES[-1]
+ROWS_PER_SPAN: Final = 8
+"""Spans have a multiple of this number of rows, so that they divide no group and no small block."""
+MIN_EXPLAINED_SHARE: Final = 0.05
+"""Fewer zeros, as a share of all, do not make empty blocks or kernels a pattern."""
+CONTAINED_SHARE: Final = 0.95
+"""A larger block explains the zeros if this share of those in smaller empty blocks is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of an n:m pattern, all of the same number of elements.
+
+    Attributes:
+        pattern: the name of the pattern; see `PATTERNS`.
+        dim: the dim along which the groups are.
+        flattened: whether they are along dim 1 and all dims after it, flattened.
+    """
+
+    pattern: str
+    dim: int
+    flattened: bool
+
+    def are_sparse(self, zero: Flags) -> bool:
+        """Return whether every group has enough zeros."""
+        length, fewest = PATTERNS[self.pattern]
+        if self.flattened:
+            return bool(np.bitwise_count(zero.reshape(-1).view(f"u{length}")).min() >= fewest)
+        parts = np.moveaxis(
+            zero.view(np.uint8).reshape(
+                (-1, length, *zero.shape[1:])
+                if self.dim == 0
+                else (len(zero), -1, length, zero.shape[2])
+            ),
+            1 + self.dim,
+            0,
+        )
+        return bool(reduce(np.add, parts).min() >= fewest)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PatternChunk:
+    """What some rows of a parameter say about its patterns.
+
+    Attributes:
+        first: index of the first row.
+        zeros: number of zeros.
+        groups: the groups that may still follow their pattern after these rows.
+        rows: (rows,), the dead channels of dim 0.
+        columns: (size of dim 1,), the channels of dim 1 that are zero in these rows.
+        kernels: number of kernels that are all zero.
+        blocks: (rows // MIN_SIDE, columns // MIN_SIDE), the empty blocks of the smallest side.
+    """
+
+    first: int
+    zeros: int
+    groups: tuple[Groups, ...]
+    rows: Flags
+    columns: Flags
+    kernels: int
+    blocks: Flags
+
+
+class PatternScan:
+    """Finds the patterns of one parameter from chunks of it, in any order.
+
+    `look` may run on several threads at once, `add` and `found` on one.
+
+    Args:
+        shape: shape of the parameter, with at least two dims and no dim of size 0.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], heads: Heads | None = None, layout: WeightLayout = USUAL
+    ) -> None:
+        if layout.output_dim > 1:
+            columns = math.prod(shape[layout.output_dim :])
+            shape, heads = (math.prod(shape) // columns, columns), None
+        self._shape, self._heads, self._output_dim = shape, heads, layout.output_dim
+        self._columns = math.prod(shape[1:])
+        self._kernel_size = self._columns // shape[1]
+        self._zeros = self._kernels = 0
+        self._groups = tuple(_possible_groups(shape))
+        self._dead_rows = np.zeros(shape[0], np.bool_)
+        self._dead_columns = np.ones(shape[1], np.bool_)
+        self._blocks = np.zeros((shape[0] // MIN_SIDE, self._columns // MIN_SIDE), np.bool_)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Yield the spans (start, stop) of flat indices that `look` takes: whole rows."""
+        rows = max(1, parallel.CHUNK_ELEMENTS // (self._columns * ROWS_PER_SPAN)) * ROWS_PER_SPAN
+        return parallel.chunks(self._shape[0] * self._columns, rows * self._columns)
+
+    def look(self, start: int, zero: Flags) -> PatternChunk:
+        """Return what a span says.
+
+        Args:
+            start: the first flat index of the span.
+        """
+        first, rows = start // self._columns, len(zero) // self._columns
+        zeros = int(np.count_nonzero(zero))
+        if not zeros:  # most parameters
+            return PatternChunk(
+                first,
+                0,
+                (),
+                np.zeros(rows, np.bool_),
+                np.zeros(self._shape[1], np.bool_),
+                0,
+                np.zeros((rows // MIN_SIDE, self._blocks.shape[1]), np.bool_),
+            )
+        elements = zero.reshape(rows, self._shape[1], self._kernel_size)
+        in_kernels = (elements[..., i] for i in range(self._kernel_size))
+        kernels: Flags = reduce(np.logical_and, in_kernels)
+        return PatternChunk(
+            first,
+            zeros,
+            tuple(groups for groups in self._groups if groups.are_sparse(elements)),
+            np.logical_and.reduce(kernels, axis=1),
+            np.logical_and.reduce(kernels, axis=0),
+            int(np.count_nonzero(kernels)),
+            _empty_blocks(zero.reshape(rows, self._columns)),
+        )
+
+    def add(self, chunk: PatternChunk) -> None:
+        """Add what a span says; every span must be added once."""
+        rows = slice(chunk.first, chunk.first + len(chunk.rows))
+        blocks = slice(chunk.first // MIN_SIDE, chunk.first // MIN_SIDE + len(chunk.blocks))
+        self._zeros += chunk.zeros
+        self._kernels += chunk.kernels
+        self._groups = tuple(groups for groups in self._groups if groups in chunk.groups)
+        self._dead_rows[rows] = chunk.rows
+        self._dead_columns &= chunk.columns
+        self._blocks[blocks] = chunk.blocks
+
+    def found(self) -> ZeroPatterns:
+        """Return the patterns, after all spans were added."""
+        rows, columns, heads = self._dead_heads()
+        block, blocks = self._block()
+        groups = self._groups[0] if self._groups else Groups("", 1, flattened=True)
+        return ZeroPatterns(
+            self._zeros,
+            self._dead_rows.size * self._columns,
+            self._shape,
+            groups.pattern,
+            groups.dim,
+            groups.flattened,
+            int(np.count_nonzero(rows)),
+            int(np.count_nonzero(columns)),
+            self._lone_kernels(),
+            block,
+            blocks,
+            heads,
+            len(self._heads.labels) if self._heads else 0,
+            self._output_dim,
+        )
+
+    def _dead_heads(self) -> tuple[Flags, Flags, tuple[str, ...]]:
+        """Return the dead channels of both dims that are in no dead head, and the dead heads."""
+        lines = [self._dead_rows, self._dead_columns]
+        if self._heads is None:
+            return lines[0], lines[1], ()
+        of_head = lines[self._heads.dim].reshape(-1, self._heads.width)
+        dead: Flags = np.logical_and.reduce(of_head, axis=1)
+        lines[self._heads.dim] = (of_head & ~dead[:, None]).reshape(-1)
+        labels = zip(self._heads.labels, dead.tolist(), strict=True)
+        return lines[0], lines[1], tuple(label for label, is_dead in labels if is_dead)
+
+    def _lone_kernels(self) -> int:
+        """Return `ZeroPatterns.kernels`."""
+        if self._kernel_size == 1:
+            return 0
+        kernels = self._dead_rows.size * self._dead_columns.size
+        dead = kernels - int(np.count_nonzero(~self._dead_rows)) * int(
+            np.count_nonzero(~self._dead_columns)
+        )
+        lone, size = self._kernels - dead, self._kernel_size
+        return lone * self._is_structure(lone, kernels, size, self._kernels * size)
+
+    def _block(self) -> tuple[int, int]:
+        """Return the side of the empty blocks and their number; zeros if there is no pattern.
+
+        Of the sides with more empty blocks than chance makes, it is the largest that contains
+        almost all of the zeros in empty blocks of the smallest such side.
+        """
+        if not self._blocks.any():
+            return 0, 0
+        columns = np.repeat(~self._dead_columns, self._kernel_size)
+        found: dict[int, tuple[int, int]] = {}
+        for side in SIDES:
+            empty = _larger_blocks(self._blocks, side // MIN_SIDE)
+            count = int(np.count_nonzero(empty))
+            rows_in, columns_in = _sums(~self._dead_rows, side), _sums(columns, side)
+            live = int(np.count_nonzero(empty[rows_in > 0][:, columns_in > 0]))
+            if self._is_structure(live, empty.size, side * side, count * side * side):
+                found[side] = int(rows_in @ (empty @ columns_in)), count
+        if not found:
+            return 0, 0
+        needed = CONTAINED_SHARE * found[min(found)][0]
+        side = max(side for side, (zeros, _) in found.items() if zeros >= needed)
+        return side, found[side][1]
+
+    def _is_structure(self, empty: int, units: int, size: int, zeros: int) -> bool:
+        """Return whether more units are empty than zeros scattered at random would leave empty.
+
+        The zeros outside empty units estimate how frequent scattered zeros are. The expected
+        number of empty units that follows is too low by a factor of up to e. Zeros of weights that
+        were small in the same channels are not quite random, so a few units may be empty anyway.
+        """
+        elements = self._dead_rows.size * self._columns - zeros
+        expected = units * ((self._zeros - zeros) / elements) ** size if elements else 0.0
+        is_unexpected = empty > 3 * expected + 10 * math.sqrt(expected)
+        return is_unexpected and empty * size >= MIN_EXPLAINED_SHARE * self._zeros
+
+
+def _possible_groups(shape: tuple[int, ...]) -> Iterator[Groups]:
+    """Yield the groups that a shape can have, those of the tightest patterns first."""
+    columns = math.prod(shape[1:])
+    for pattern, (length, _) in PATTERNS.items():
+        if columns % length == 0:
+            yield Groups(pattern, 1, flattened=True)
+        if columns > shape[1] and shape[1] % length == 0:
+            yield Groups(pattern, 1, flattened=False)
+        if len(shape) == 2 and shape[0] % length == 0:
+            yield Groups(pattern, 0, flattened=False)
+
+
+def _empty_blocks(zero: Flags) -> Flags:
+    """Return which blocks of the smallest side are all zero; (rows, columns) of whole blocks."""
+    rows, columns = (size // MIN_SIDE for size in zero.shape)
+    whole = np.ascontiguousarray(zero[: rows * MIN_SIDE, : columns * MIN_SIDE])
+    words = whole.view(f"u{MIN_SIDE}") == int.from_bytes(b"\1" * MIN_SIDE, "little")
+    empty: Flags = np.logical_and.reduce(words.reshape(rows, MIN_SIDE, columns), axis=1)
+    return empty
+
+
+def _larger_blocks(empty: Flags, factor: int) -> Flags:
+    """Return which blocks of `factor` x `factor` smaller ones are all zero."""
+    rows, columns = (size // factor for size in empty.shape)
+    whole = empty[: rows * factor, : columns * factor].reshape(rows, factor, columns, factor)
+    larger: Flags = np.logical_and.reduce(whole, axis=(1, 3))
+    return larger
+
+
+def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
+    """Return the number of True in every `length` consecutive flags, without the rest."""
+    whole = flags[: len(flags) // length * length].reshape(-1, length)
+    sums: NDArray[np.int64] = np.add.reduce(whole, axis=1, dtype=np.int64)
+    return sums

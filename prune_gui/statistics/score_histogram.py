@@ -1,0 +1,237 @@
+"""Fine histograms of scores, from which other statistics follow without reading weights again.
+
+Elements are counted by the leading bits of their keys, which order as the scores do. A moved cut,
+a histogram with other bins and a cumulative curve are computed from these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
+from prune_gui.recipe import stack
+from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.stack import AppliedStep
+from prune_gui.statistics import values
+from prune_gui.statistics.score_histogram_kernels import count_groups
+
+FINE_BITS: Final = 19
+"""Leading bits of a key that define a group. Of a float32 they include 11 mantissa bits, so that a
+group is 0.05 % wide. In dtypes of at most 16 bits each number is its own group."""
+
+MAX_FLOAT64: Final = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreHistogram:
+    """The histogram of the scores of one parameter. The arrays are read-only.
+
+    Attributes:
+        bounds: float64 (groups + 1), ascending: group i has the scores in [``bounds[i]``,
+            ``bounds[i + 1]``). The first group has zeros and scores that differ from zero only in
+            the ignored trailing bits.
+        codes: the code of each row of `counts`: 0 for remaining, then the steps that pruned.
+        counts: int64 (codes, groups), number of elements.
+        energy: float64 (groups,), sum of the squared remaining weights.
+        non_finite: int64 (codes,), number of elements with non-finite scores; they are in no group.
+    """
+
+    bounds: NDArray[np.float64]
+    codes: tuple[int, ...]
+    counts: NDArray[np.int64]
+    energy: NDArray[np.float64]
+    non_finite: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays in bytes."""
+        return self.bounds.nbytes + self.counts.nbytes + self.energy.nbytes
+
+    @property
+    def remaining(self) -> int:
+        """The number of remaining elements, with those of non-finite scores."""
+        return int(self.counts[0].sum() + self.non_finite[0])
+
+    def up_to(self, score: float) -> int:
+        """Return the number of remaining elements in groups with upper bounds up to `score`."""
+        return int(self.counts[0, : np.searchsorted(self.bounds[1:], score, side="right")].sum())
+
+    def with_lowest(self, step: int, k: int) -> ScoreHistogram:
+        """Return the histogram after a step pruned the `k` lowest remaining elements.
+
+        The energy is unchanged: it is that of the elements remaining before the step.
+        """
+        remaining = self.counts[0]
+        pruned = np.clip(k - (np.cumsum(remaining) - remaining), 0, remaining)
+        pruned_non_finite = min(max(0, k - int(remaining.sum())), int(self.non_finite[0]))
+        rows = dict(zip(self.codes, self.counts, strict=True))
+        non_finite = dict(zip(self.codes, self.non_finite.tolist(), strict=True))
+        rows |= {KEPT: remaining - pruned, step: rows.get(step, 0) + pruned}
+        non_finite |= {
+            KEPT: non_finite[KEPT] - pruned_non_finite,
+            step: non_finite.get(step, 0) + pruned_non_finite,
+        }
+        codes = tuple(sorted(rows))
+        return replace(
+            self,
+            codes=codes,
+            counts=np.stack([rows[code] for code in codes]),
+            non_finite=np.array([non_finite[code] for code in codes]),
+        )
+
+    def by_lamp(self, *, of_weights: bool) -> LampScoreHistogram:
+        """Return the histogram of LAMP scores.
+
+        The LAMP score w^2 / (sum of v^2 over the remaining v with |v| >= |w|) grows with |w|, so
+        that the groups have the same elements and other bounds.
+        """
+        with np.errstate(over="ignore"):  # the square of a large bound overflows
+            squares = np.square(self.bounds)
+            middles = np.square(self.bounds[:-1] / 2 + self.bounds[1:] / 2)
+            energy = (
+                self.energy if of_weights else self.counts[0] * np.minimum(middles, MAX_FLOAT64)
+            )
+        above = np.append(np.cumsum(energy[::-1])[::-1], 0.0)
+        scores = np.divide(squares, above, out=np.sign(self.bounds), where=above > squares)
+        return LampScoreHistogram(
+            np.maximum.accumulate(scores),
+            self.codes,
+            self.counts,
+            self.energy,
+            self.non_finite,
+            self.bounds,
+        )
+
+    def score_at(self, weight: float) -> float:
+        """Return the score of an absolute weight, or of what LAMP scores are computed from."""
+        return weight
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LampScoreHistogram(ScoreHistogram):
+    """The histogram of the LAMP scores of one parameter.
+
+    Attributes:
+        weights: float64 (groups + 1), the absolute weights or other scores at the bounds.
+    """
+
+    weights: NDArray[np.float64]
+
+    def score_at(self, weight: float) -> float:
+        """Return the LAMP score of an absolute weight or other score, interpolated in a group."""
+        return float(np.interp(weight, self.weights, self.bounds))
+
+
+def score_histogram(
+    checkpoint: Checkpoint,
+    name: str,
+    keys: KeySource,
+    applied_steps: Sequence[AppliedStep],
+    monitor: Monitor,
+) -> ScoreHistogram:
+    """Count the elements of a parameter by score, and by the step that pruned them."""
+    codes = (KEPT, *sorted({applied.step for applied in applied_steps}))
+    slots = np.zeros(256, np.uint8)
+    slots[list(codes)] = np.arange(len(codes))
+    shift = max(0, keys.magnitude.bit_length() - FINE_BITS)
+    groups = (keys.magnitude >> shift) + 1
+    read = values.reader(checkpoint, name)
+
+    def count_span(span: tuple[int, int]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        monitor.advance(span[1] - span[0])
+        counts, energy = np.zeros((len(codes), groups), np.uint32), np.zeros(groups)
+        bits = keys.bits(*span)
+        key = bits.dtype.type
+        count_groups(
+            bits,
+            key(keys.magnitude),
+            key(shift),
+            stack.pruned_by(applied_steps, *span),
+            slots,
+            read(*span),
+            counts,
+            energy,
+        )
+        return counts, energy
+
+    monitor.expect(keys.size)
+    counts, energy = np.zeros((len(codes), groups), np.int64), np.zeros(groups)
+    for more, more_energy in run(count_span, chunks(keys.size)):
+        counts += more
+        energy += more_energy
+    return _trimmed(keys, shift, codes, counts, energy)
+
+
+def _trimmed(
+    keys: KeySource,
+    shift: int,
+    codes: tuple[int, ...],
+    counts: NDArray[np.int64],
+    energy: NDArray[np.float64],
+) -> ScoreHistogram:
+    """Return the histogram without empty groups below the lowest score and above the highest."""
+    end = len(energy)
+    if keys.first_non_finite is not None:
+        end = keys.first_non_finite >> shift
+    non_finite = counts[:, end:].sum(1)
+    occur = np.flatnonzero(counts[:, 1:end].any(0)) + 1
+    first, last = (int(occur[0]), int(occur[-1])) if occur.size else (1, 1)
+    # The second group represents all empty groups between zero and the lowest positive score.
+    kept = np.unique(np.r_[0, 1, first : last + 1])
+    bounds = _values(keys, np.append(kept, last + 1) << shift)
+    histogram = ScoreHistogram(bounds, codes, counts[:, kept], energy[kept], non_finite)
+    for array in (histogram.bounds, histogram.counts, histogram.energy, histogram.non_finite):
+        array.flags.writeable = False
+    return histogram
+
+
+def _values(keys: KeySource, selected: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the scores of keys; `MAX_FLOAT64` for keys beyond the finite range."""
+    if not isinstance(keys, ScoreKeys):
+        return selected / (keys.magnitude + 1)
+    scores = values.of_bits(selected.astype(f"u{keys.width}"), keys.dtype).astype(np.float64)
+    return np.nan_to_num(scores, nan=MAX_FLOAT64, posinf=MAX_FLOAT64)
+
+
+def common_edges(every: Sequence[ScoreHistogram], bins: int, *, log: bool) -> NDArray[np.float64]:
+    """Return edges of about `bins` bins, at bounds of groups, so that counts in bins are exact.
+
+    The groups of LAMP scores have different bounds in each parameter. Then an element within the
+    width of a group of an edge may be counted in the bin next to its own.
+    """
+    bounds = np.unique(np.concatenate([one.bounds for one in every]))
+    occur = np.concatenate([one.bounds[1:-1][one.counts[:, 1:].any(0)] for one in every])
+    occur = occur[occur > 0]  # a LAMP score may underflow to zero
+    if not occur.size:  # all scores are zero
+        return np.array([0.1 if log else 0.0, 1.0])
+    low, high = float(occur.min()), float(bounds[-1])
+    if log and low == high:  # a single weight: its LAMP score is 1, the maximum
+        return np.array([high / 10, high])
+    with np.errstate(over="ignore"):  # the last edge may overflow; no score exceeds MAX_FLOAT64
+        if log:
+            wanted = np.exp(np.linspace(np.log(low), np.log(high), bins + 1))
+            wanted[0] = low  # rounding may have moved it past this bound
+        else:
+            wanted = np.linspace(0.0, high, bins + 1)
+    return np.unique(bounds[np.minimum(np.searchsorted(bounds, wanted), len(bounds) - 1)])
+
+
+def binned(found: ScoreHistogram, edges: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the number of elements in each bin.
+
+    Returns:
+        int64 (codes, bins).
+    """
+    bins = np.searchsorted(edges, found.bounds[:-1], side="right")
+    bins = np.minimum(bins, len(edges) - 1)
+    return np.stack(
+        [np.bincount(bins, row, minlength=len(edges))[1:].astype(np.int64) for row in found.counts]
+    )

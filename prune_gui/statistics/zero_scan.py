@@ -1,0 +1,183 @@
+"""Counting the zeros of a checkpoint and finding their patterns, in short slices of time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import torch
+
+from prune_gui.architecture.heads import attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import run
+from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
+from prune_gui.statistics import values
+from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
+from prune_gui.statistics.read_budget import ROUND_BYTES
+from prune_gui.statistics.spreading import map_parameters, uses_executor
+from prune_gui.statistics.zero_patterns import ZeroPatterns
+
+MAX_BATCH: Final = 256
+"""Limit of the small parameters that are read in one call."""
+SPANS_PER_THREAD: Final = 2
+"""Spans that each thread reads before the time is checked: some milliseconds."""
+
+
+class ZeroScan:
+    """Counts the zeros of all prunable parameters, the small ones first.
+
+    Not thread-safe: only one thread at a time may use it.
+
+    Args:
+        checkpoint: the open file.
+        infos: parameters of it; None for all that are prunable.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, infos: Iterable[TensorInfo] | None = None) -> None:
+        self._checkpoint = checkpoint
+        every = checkpoint.tensors.values() if infos is None else infos
+        prunable = [info for info in every if not info.not_prunable]
+        small = [info for info in prunable if info.numel <= MAX_SMALL_ELEMENTS]
+        large = [info for info in prunable if info.numel > MAX_SMALL_ELEMENTS]
+        self._groups = deque([*_batches(small), *([info] for info in large)])
+        self._total = sum(info.nbytes for info in prunable)
+        self._counts: dict[str, int] = {}
+        self._patterns: dict[str, ZeroPatterns] = {}
+        self._done = self._elements = 0
+        self._large: Iterator[None] | None = None  # the count of the large parameter in progress
+
+    def advance(self, seconds: float, monitor: Monitor) -> FileZeros:
+        """Count for about this time, or until all is counted; return the zeros so far.
+
+        An executor, whose speed is not known, counts in `ROUND_BYTES` instead.
+
+        Args:
+            seconds: time limit; infinite for none.
+            monitor: receives the number of bytes read.
+
+        Raises:
+            CheckpointError: the file changed while it was read.
+        """
+        end = time.monotonic() + seconds
+        monitor.expect(self._total - self._done)
+        while self._groups or self._large is not None:
+            if self._large is None and uses_executor(self._total - self._done):
+                self._count_elsewhere(ROUND_BYTES if math.isfinite(seconds) else None, monitor)
+            else:
+                before = self._done
+                self._count_next()
+                monitor.advance(self._done - before)
+            if time.monotonic() >= end:
+                break
+        self._checkpoint.check()
+        return FileZeros(
+            MappingProxyType(self._counts.copy()),
+            MappingProxyType(self._patterns.copy()),
+            self._done,
+            self._total,
+            self._elements,
+        )
+
+    def _count_elsewhere(self, limit: int | None, monitor: Monitor) -> None:
+        """Count on the executor, about as many bytes as the limit."""
+        tasks, nbytes = [], 0
+        for group in self._groups:
+            if limit is not None and nbytes >= limit:
+                break
+            tasks.append((self._checkpoint, group))
+            nbytes += sum(info.nbytes for info in group)
+        for counts, patterns in map_parameters(_count_group, tasks, nbytes, monitor):
+            self._counts |= counts
+            self._patterns |= patterns
+            group = self._groups.popleft()
+            self._elements += sum(info.numel for info in group)
+            self._done += sum(info.nbytes for info in group)
+
+    def _count_next(self) -> None:
+        """Count for a few milliseconds."""
+        if self._large is None:
+            group = self._groups.popleft()
+            if group[0].numel <= MAX_SMALL_ELEMENTS:
+                self._count_small(group)
+                return
+            self._large = self._count_large(group[0])
+        if next(self._large, _ENDED) is _ENDED:
+            self._large = None
+
+    def _count_small(self, infos: Sequence[TensorInfo]) -> None:
+        zero = values.together(self._checkpoint, [info.name for info in infos]) == 0
+        start = 0
+        for info in infos:
+            of_one: Flags = zero[start : start + info.numel]
+            start += info.numel
+            kept = self._checkpoint.read_mask(info.name)
+            if kept is not None:
+                of_one = of_one | ~kept.reshape(-1).numpy()
+            self._counts[info.name] = count = int(np.count_nonzero(of_one))
+            self._elements += info.numel
+            if count and len(info.shape) > 1:
+                scan = self._pattern_scan(info)
+                for span in scan.spans():
+                    scan.add(scan.look(span[0], of_one[slice(*span)]))
+                self._patterns[info.name] = scan.found()
+            self._done += info.nbytes
+
+    def _count_large(self, info: TensorInfo) -> Iterator[None]:
+        read, scan, count = _zero_reader(self._checkpoint, info), self._pattern_scan(info), 0
+        before, spans = self._done, scan.spans()
+
+        def look(span: tuple[int, int]) -> PatternChunk:
+            return scan.look(span[0], read(*span))
+
+        while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):
+            for chunk in run(look, some):
+                scan.add(chunk)
+                count += chunk.zeros
+            if some[-1][1] == info.numel:
+                self._counts[info.name] = count
+                self._elements += info.numel
+                if count and len(info.shape) > 1:
+                    self._patterns[info.name] = scan.found()
+            self._done = before + info.nbytes * some[-1][1] // info.numel
+            yield
+
+    def _pattern_scan(self, info: TensorInfo) -> PatternScan:
+        if len(info.shape) < 2:
+            return PatternScan((info.numel, 1))
+        heads = attention_heads(self._checkpoint, info.name)
+        return PatternScan(info.shape, heads, weight_layout(self._checkpoint, info.name))
+
+
+_ENDED: Final = object()
+
+
+def _batches(infos: Sequence[TensorInfo]) -> Iterator[Sequence[TensorInfo]]:
+    """Yield small parameters in groups that are read in one call."""
+    for first in range(0, len(infos), MAX_BATCH):
+        yield infos[first : first + MAX_BATCH]
+
+
+def _count_group(
+    task: tuple[Checkpoint, Sequence[TensorInfo]], monitor: Monitor
+) -> tuple[dict[str, int], dict[str, ZeroPatterns]]:
+    """Return the zeros of some parameters of a checkpoint, and their patterns."""
+    found = ZeroScan(*task).advance(math.inf, monitor)
+    return dict(found.counts), dict(found.patterns)
+
+
+def _zero_reader(checkpoint: Checkpoint, info: TensorInfo) -> Callable[[int, int], Flags]:
+    """Return a reader of which elements with flat indices [start, stop) are zero or masked."""
+    read, mask = values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+    if mask is None:
+        return lambda start, stop: read(start, stop) == 0
+    kept = mask.reshape(-1).numpy()
+    return lambda start, stop: (read(start, stop) == 0) | ~kept[start:stop]

@@ -42,7 +42,7 @@ class Complete(QObject):
         view.pictured.connect(self._on_picture)
 
     def _on_picture(self) -> None:
-        found = self._view._found
+        found = self._view._data
         self.updates += 1
         if found is not None and self._view.picture() is not None and found.statistics.is_complete:
             self.happened.emit()

@@ -184,7 +184,7 @@ def add_to_window() -> list[str]:
         lane = "name"
 
         def __init__(self, workbench):
-            super().__init__(workbench, lambda: workbench.subject)
+            super().__init__(workbench, lambda: workbench.subject, "Name")
             self.label = QLabel()
             self._lay_out([], self.label, [])
 

@@ -177,7 +177,7 @@ def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, 
     assert before <= 6_000_000
     show(weights, 700)
     assert 0 < server.fetched() - before <= 256 * 1000 * 4 + 2 * BLOCK_BYTES
-    weights.fit()
+    weights.canvas.fit()
     qtbot.waitUntil(lambda: weights._pipeline.shown.tile_grid.is_whole, timeout=20_000)
     assert workbench.session.checkpoint.missing_nbytes(["a.weight"]) == 0
 

@@ -46,8 +46,6 @@ def legend(
     """Return the legend of a picture as rich text, with an item per colour that occurs.
 
     Args:
-        subject: provides the counts and the names.
-        colours: colours of the theme.
         plain: whether all steps have the colour of the first.
         marks: number of cells with a ring around them.
         zeros: number of zeros in the file that have the colour of `ZERO` where no step prunes
@@ -73,11 +71,11 @@ def legend(
         parts.append((colours.grid, more, sum(count for _, count in rest)))
     hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
     items = [
-        _square(colour, filled=colour not in hollow) + unbroken(counted(title, count, total))
+        marked(colour, counted(title, count, total), "□" if colour in hollow else "■")
         for colour, title, count in parts
     ]
     if zeros and not are_exact:
-        items.insert(1, _square(colours.zero, filled=filled) + unbroken(subject.title(ZERO)))
+        items.insert(1, marked(colours.zero, subject.title(ZERO), "■" if filled else "□"))
     if marks:
         items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return SEPARATOR.join(items)
@@ -90,8 +88,9 @@ def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int,
     return [(code, count) for code, count in ({KEPT: 0} | by_code | parted).items() if count]
 
 
-def _square(colour: str, *, filled: bool = True) -> str:
-    return f'<span style="color: {colour}">{"■" if filled else "□"}</span>&nbsp;'
+def marked(colour: str, text: str, mark: str = "■") -> str:
+    """Return a mark in a colour and a text beside it, as rich text in which no line breaks."""
+    return f'<span style="color: {colour}">{mark}</span>&nbsp;{unbroken(text)}'
 
 
 def counted(title: str, count: int, total: int) -> str:

@@ -55,14 +55,14 @@ VIEWS: Final = (
     ViewSpec(
         "mask",
         deferred("&Mask"),
-        "mask.view:mask_view",
+        "mask.view:MaskView",
         shares_viewport=True,
         caches_pictures=True,
     ),
     ViewSpec(
         "weights",
         deferred("Wei&ghts"),
-        "weights.view:weights_view",
+        "weights.view:WeightsView",
         shares_viewport=True,
         caches_pictures=True,
     ),

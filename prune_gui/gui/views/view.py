@@ -62,12 +62,12 @@ class View(QWidget, Generic[SubjectT]):
     computed.
 
     Attributes:
-        lane: of the jobs that compute the picture; the name of the lane.
+        lane: name of the lane of the jobs that compute the picture.
         busy_text: message while the picture is computed, with a field for the name of the subject.
         spreads: whether jobs may use the cluster of the settings; see `Job`.
         has_table: whether `table` returns a table while there is a picture.
         subject: what the view shows or is about to show; None if there is nothing.
-        ticket: of the last job that computes the picture; None before the first.
+        ticket: of the last job that computes the picture.
 
     Signals:
         pictured: there is a new picture, or there is none any more.
@@ -87,9 +87,10 @@ class View(QWidget, Generic[SubjectT]):
         self,
         workbench: Workbench,
         current_subject: Callable[[], SubjectT | str],
-        parent: QWidget | None = None,
+        name: str,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
+        self.setAccessibleName(name)
         self._current_subject = current_subject
         self.subject: SubjectT | None = None
         self._complete = False
@@ -106,8 +107,9 @@ class View(QWidget, Generic[SubjectT]):
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._message)
         self._pages.addWidget(self._picture_page)
-        self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
-        self._stale_timer.timeout.connect(self._show_busy)
+        self._timers: list[QTimer] = []
+        self._settle_timer = self._timer(SETTLE_MS, self.refresh)
+        self._stale_timer = self._timer(STALE_TIMEOUT_MS, self._show_busy)
         self._busy_timer = QTimer(self, interval=BUSY_INTERVAL_MS)
         self._busy_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
@@ -158,6 +160,18 @@ class View(QWidget, Generic[SubjectT]):
         layout.addWidget(self._legend)
         self._shown = picture
         self._complete = True
+
+    def _timer(self, interval_ms: int, action: Callable[[], None]) -> QTimer:
+        """Return a timer that acts once after an interval, unless the view is hidden before."""
+        timer = QTimer(self, singleShot=True, interval=interval_ms)
+        timer.timeout.connect(action)
+        self._timers.append(timer)
+        return timer
+
+    def _settle(self) -> None:
+        """Update soon; further calls until then cause no further update."""
+        if not self._settle_timer.isActive():
+            self._settle_timer.start()
 
     def colours(self) -> Colours:
         """Return the colours of the current theme."""
@@ -331,6 +345,8 @@ class View(QWidget, Generic[SubjectT]):
         """Stop the timers."""
         super().hideEvent(event)
         self._stop_timers()
+        for timer in self._timers:
+            timer.stop()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """React to a new theme."""

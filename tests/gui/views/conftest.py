@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.mask.view import mask_view
+from prune_gui.gui.views.mask.view import MaskView
 from prune_gui.gui.workbench import Workbench
 from prune_gui.recipe import Recipe, Step, resolve
 from prune_gui.session.subjects import Subject
@@ -166,7 +166,7 @@ def share_of() -> Callable[[QWidget, str], float]:
 
 @pytest.fixture
 def mask(bench, checkpoint, shown):
-    view = shown(mask_view(bench, Viewport()))
+    view = shown(MaskView(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
     return view
 

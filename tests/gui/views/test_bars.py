@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from prune_gui.gui.views.bars import (
+from prune_gui.gui.views.bars.data import (
     FLOOR,
     MIN_NUMBERS,
     MIN_STRETCH,

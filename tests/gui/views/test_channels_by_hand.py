@@ -6,7 +6,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 
 from prune_gui.gui.panels.draft.panel import DraftPanel
-from prune_gui.gui.views.norms.data import ScoreOf
+from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
@@ -171,7 +171,7 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     plot = norms._plot
     qtbot.keyClick(plot, Qt.Key.Key_Right)
     qtbot.keyClick(plot, Qt.Key.Key_Right)
-    assert norms._channel.text().startswith("channel 1:")
+    assert norms._pointed.text().startswith("channel 1:")
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_End)
     qtbot.keyClick(plot, Qt.Key.Key_Left, SHIFT)

@@ -18,8 +18,7 @@ class NameView(View[Subject]):
     lane = "name"
 
     def __init__(self, workbench):
-        super().__init__(workbench, lambda: workbench.subject)
-        self.setAccessibleName("Name")
+        super().__init__(workbench, lambda: workbench.subject, "Name")
         self._label = QLabel()
         self._lay_out([], self._label, [])
 

@@ -51,7 +51,7 @@ def test_no_parameter_makes_the_views_wider_than_480_pixels(bench, checkpoint, s
     for index in range(bar.count()):
         bar.setCurrentIndex(index)
         bench.until_idle()
-    tabs.view("weights").content.compare_with(other)
+    tabs.view("weights").compare_with(other)
     for name in bench.session.checkpoint.tensors:
         bench.choose(name)
         for index in range(bar.count()):

@@ -10,7 +10,7 @@ from shown import names_in, texts_in
 from prune_gui.errors import RecipeError
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare import view as compare_view
-from prune_gui.gui.views.compare.modes import MODES
+from prune_gui.gui.views.compare.picture_pair import MODES
 from prune_gui.gui.views.layers import treemap_picture
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.views.legend_text import unbroken

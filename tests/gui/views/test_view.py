@@ -17,11 +17,11 @@ from prune_gui.worker import Job
 
 
 def mask_view(bench):
-    return mask_module.mask_view(bench, Viewport())
+    return mask_module.MaskView(bench, Viewport())
 
 
 def weights_view(bench):
-    return weights_module.weights_view(bench, Viewport())
+    return weights_module.WeightsView(bench, Viewport())
 
 
 VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])

@@ -1,8 +1,7 @@
-"""Two states as pixels and as text. No Qt: the pixels are computed on the engine's thread."""
+"""Two states as pixels. No Qt: they are computed on the engine's thread."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,25 +9,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.legend_text import SEPARATOR, counted, unbroken
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
-from prune_gui.language import deferred, join_items, tr
-from prune_gui.raster.colours import Colours, mixed
+from prune_gui.raster.colours import Colours, mixed, rgb
 from prune_gui.raster.slice_layout import SliceLayout
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.comparison import Obstacle, Overlap
     from prune_gui.monitor import Monitor
     from prune_gui.raster.slice_layout import ParameterLayout
-
-OBSTACLES: Final[dict[Obstacle, str]] = {
-    "shape": deferred("{count:,} of another shape"),
-    "not_left": deferred("{count:,} not on the left"),
-    "not_right": deferred("{count:,} not on the right"),
-    "not_prunable": deferred("{count:,} that cannot be pruned on both sides"),
-}
-"""Texts for the numbers of parameters that cannot be compared, by the reason."""
 
 CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""
@@ -149,71 +137,13 @@ def paint(kept: str, *overlays: tuple[NDArray[np.float32], str]) -> NDArray[np.u
     """
     shape = overlays[0][0].shape
     picture = np.empty((*shape, 3), np.float32)
-    picture[:] = _rgb(kept)
+    picture[:] = rgb(kept)
     for index, (share, shade) in enumerate(overlays):
         above = sum((later for later, _ in overlays[index + 1 :]), np.zeros(shape, np.float32))
         of_rest = np.divide(share, 1 - above, out=np.zeros_like(share), where=share > 0)
         depth = np.where(share > 0, MIN_SHADE + of_rest * (1 - 2 * MIN_SHADE), np.float32(0))
         depth[of_rest >= 1] = 1
-        picture += depth[..., None] * (_rgb(shade) - picture)
+        picture += depth[..., None] * (np.array(rgb(shade), np.float32) - picture)
     pixels = np.full((*shape, 4), 255, np.uint8)
     pixels[..., :3] = np.rint(picture)
     return pixels
-
-
-def _rgb(shade: str) -> NDArray[np.float32]:
-    return np.array([int(shade[i : i + 2], 16) for i in (1, 3, 5)], np.float32)
-
-
-def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:
-    """Return the legend of two pictures as rich text.
-
-    Args:
-        overlap: the numbers of elements.
-        colours: colours of the theme.
-        corrected: whether steps give kept elements other values on both sides.
-    """
-    shades = Shades.of(colours)
-    parts = (
-        (shades.both, tr("pruned in both"), overlap.both),
-        (shades.left, tr("only left (revived)"), overlap.left),
-        (shades.right, tr("only right"), overlap.right),
-        (shades.kept, tr("kept in both"), overlap.kept),
-    )
-    entries = [
-        f'<span style="color: {colour}">■</span>&nbsp;'
-        + unbroken(counted(title, count, overlap.total))
-        for colour, title, count in parts
-        if count
-    ]
-    if corrected:
-        text = unbroken(tr("kept in both, corrected"))
-        entries.append(f'<span style="color: {shades.corrected}">■</span>&nbsp;{text}')
-    return SEPARATOR.join([*entries, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
-
-
-def total_text(overlap: Overlap, excluded: Counter[Obstacle]) -> str:
-    """Describe how much two states prune in the parameters of the table, and what is left out."""
-    total = _overlap_text(overlap)
-    if not excluded:
-        return total
-    counts = (
-        tr(message, count=excluded[obstacle])
-        for obstacle, message in OBSTACLES.items()
-        if excluded[obstacle]
-    )
-    return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
-
-
-def _overlap_text(overlap: Overlap) -> str:
-    if not overlap.total:
-        return tr("No parameter of the stack can be compared")
-    if not overlap.left + overlap.right:
-        return tr("In total: both prune the same {count:,} weights", count=overlap.both)
-    return tr(
-        "In total: {both:,} in both, {left:,} only left, {right:,} only right, IoU {iou:.3f}",
-        both=overlap.both,
-        left=overlap.left,
-        right=overlap.right,
-        iou=overlap.iou,
-    )

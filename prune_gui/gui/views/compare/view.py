@@ -5,32 +5,27 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QLayout, QSplitter, QVBoxLayout, QWidget
 
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names_of, layout_labels
-from prune_gui.gui.views.compare.compared_tables import Compared, ComparedTables
-from prune_gui.gui.views.compare.data import (
-    ComparePainter,
-    legend,
-    pictures,
-    split,
-)
-from prune_gui.gui.views.compare.modes import ARRANGEMENTS, Mode, mode_switch
-from prune_gui.gui.views.compare.overlap_table import OverlapTable
-from prune_gui.gui.views.compare.picture_pair import PicturePair
+from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
+from prune_gui.gui.views.compare.picture_pair import ARRANGEMENTS, Mode, PicturePair, mode_switch
 from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.sides_bar import SidesBar
-from prune_gui.gui.views.maps.map_navigation import zoom_buttons
-from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
+from prune_gui.gui.views.compare.tables import Compared, ComparedTables
+from prune_gui.gui.views.compare.text import legend as compare_legend
+from prune_gui.gui.views.controls import zoom_buttons
+from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.maps.map_view import TiledView
 from prune_gui.gui.views.maps.text import describe_sides
-from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView, TilePipeline
+from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
-from prune_gui.gui.views.view import View
+from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
@@ -52,13 +47,13 @@ TABLE_HEIGHT_PX: Final = 120
 """Initial height of the table of all parameters."""
 MIN_SIDES_PX: Final = 72
 """Minimum height of the sides and their summary, which scroll in a low window."""
-GROWING: Final = (PicturePair, OverlapTable, QSplitter)
+GROWING: Final = (PicturePair, ParameterTable, QSplitter)
 """Widgets that get the remaining height."""
 IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
 """Name of the side in front; True is the right side."""
 
 
-class CompareView(View[Subject]):
+class CompareView(TiledView):
     """Shows a parameter in two states that the user chooses, or after each step.
 
     The pictures zoom and pan together, with the keys of the mask view. The table below lists every
@@ -68,39 +63,25 @@ class CompareView(View[Subject]):
     lane = "compare"
     has_table = True
 
-    def __init__(
-        self, workbench: Workbench, viewport: Viewport, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(workbench, lambda: workbench.subject, parent)
-        self.setAccessibleName(tr("Compare"))
+    def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
+        super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
-        self._overview: RenderedView | None = None  # the last one that was shown
         self._cursor: tuple[int, int] | None = None
         self._switch = mode_switch()
         self._sides = SidesBar(workbench, ask_checkpoint)
         self._sides_area = FitScrollArea(self._sides, MIN_SIDES_PX)
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
-        self._pair = PicturePair(viewport)
-        self._layout_chooser = LayoutChooser(viewport, kernel_grids=False)
+        self.pair = PicturePair(viewport)
         self._tables = ComparedTables(
             self._run_job, partial(self._run_job, long=True), self._sides.summary
         )
         self._lower = QWidget()
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
-        self._pipeline = TilePipeline(
-            self.lane,
-            self._run_job,
-            lambda subject, rendered: self._show_result(
-                subject, rendered, partial(self._show, subject)
-            ),
-            self._show_overview,
-        )
         body = QWidget()
-        self._lay_out([self._switch, *zoom_buttons(self._pair.left, self)], body, [])
+        self._lay_out([self._switch, *zoom_buttons(self.pair.left, self)], body, [])
         self._fill(body)
-        self._delay_timer = QTimer(self, singleShot=True, interval=DELAY_MS)
-        self._delay_timer.timeout.connect(self._fill_in)
-        self._connect(workbench)
+        self._delay_timer = self._timer(DELAY_MS, self._fill_in)
+        self._connect()
         self._change_mode()
         self._recolour()
 
@@ -109,14 +90,6 @@ class CompareView(View[Subject]):
         """What the pictures show."""
         return self._switch.value
 
-    def fit(self) -> None:
-        """Show the whole layout."""
-        self._pair.left.fit()
-
-    def limit_memory(self, nbytes: int) -> None:
-        """Limit the cached tiles to a number of bytes."""
-        self._pipeline.tiles.limit(nbytes)
-
     def _fill(self, body: QWidget) -> None:
         """Lay out the bars above the splitter of the pictures and the table."""
         self._element_label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
@@ -124,10 +97,10 @@ class CompareView(View[Subject]):
         upper, lower = QWidget(), self._lower
         halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         slices = QHBoxLayout()
-        self._layout_chooser.setContentsMargins(GAP_PX, 0, 0, 0)
-        slices.addWidget(self._layout_chooser, 0, Qt.AlignmentFlag.AlignLeft)
-        slices.addWidget(self._layout_chooser.sliders, 1)
-        _stack(upper, self._pair, self._element_label, self._legend, slices)
+        self._chooser.setContentsMargins(GAP_PX, 0, 0, 0)
+        slices.addWidget(self._chooser, 0, Qt.AlignmentFlag.AlignLeft)
+        slices.addWidget(self._chooser.sliders, 1)
+        _stack(upper, self.pair, self._element_label, self._legend, slices)
         _stack(lower, self._tables.overlaps, self._tables.total)
         for half in (upper, lower):
             halves.addWidget(half)
@@ -135,23 +108,19 @@ class CompareView(View[Subject]):
         halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
         _stack(body, self._sides_area, self._blink_bar, self._film_bar, halves)
 
-    def _connect(self, workbench: Workbench) -> None:
-        for signal in (
-            self._pair.left.settled,
-            self._pair.right.settled,
-            self._layout_chooser.changed,
-            self._film_bar.changed,
-        ):
-            signal.connect(self.refresh)
+    def _connect(self) -> None:
+        for plot in self.pair.plots:
+            plot.view.sigRangeChanged.connect(self._settle)
+            plot.view.sigResized.connect(self._settle)
+            plot.pointed.connect(self._set_cursor)
+        self._film_bar.changed.connect(self.refresh)
         self._switch.changed.connect(self._change_mode)
         self._blink_bar.changed.connect(self._blink)
-        self._pair.divided.connect(self._split)
-        self._pair.blinked.connect(self._name_front)
+        self.pair.divided.connect(self._split)
+        self.pair.blinked.connect(self._name_front)
         self._tables.summarized.connect(self._show_legend)
-        self._tables.overlaps.chosen.connect(workbench.choose)
-        for plot in self._pair.plots:
-            plot.pointed.connect(self._set_cursor)
-        self._space = QShortcut(QKeySequence(Qt.Key.Key_Space), self._pair)
+        self._tables.overlaps.chosen.connect(self._workbench.choose)
+        self._space = QShortcut(QKeySequence(Qt.Key.Key_Space), self.pair)
         self._space.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self._space.activated.connect(self._toggle_playing)
 
@@ -163,10 +132,10 @@ class CompareView(View[Subject]):
         self._blink_bar.setVisible(mode == "blink")
         self._film_bar.setVisible(mode == "film")
         self._space.setEnabled(mode in ("blink", "film"))
-        self._pair.arrange(ARRANGEMENTS[mode])
+        self.pair.arrange(ARRANGEMENTS[mode])
         self._blink()
         control = {
-            "swipe": self._pair.divider,
+            "swipe": self.pair.divider,
             "blink": self._blink_bar.button,
             "film": self._film_bar.slider,
         }.get(mode)
@@ -181,42 +150,35 @@ class CompareView(View[Subject]):
 
     def _blink(self) -> None:
         on = self.mode == "blink" and self._blink_bar.playing
-        self._pair.set_blinking(on=on, interval_ms=self._blink_bar.interval_ms)
+        self.pair.set_blinking(on=on, interval_ms=self._blink_bar.interval_ms)
         self._name_front()
 
     def _name_front(self) -> None:
         compared = self._tables.compared
         if compared is not None:
-            right = self._pair.right_in_front
+            right = self.pair.right_in_front
             state = compared.right if right else compared.left
             self._blink_bar.name_front(tr(IN_FRONT[right], side=state.text))
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
-            self._pipeline.tiles.clear()
             self._tables.forget()
+        super()._on_changed(changes)
         # The tables are about all parameters, and named states may have changed.
         if changes.comparison or changes.resolution or (changes.recipe and not changes.file):
             self.refresh()
-        else:
-            super()._on_changed(changes)
 
     def _request_picture(self, subject: Subject) -> None:
-        self._tables.overlaps.mark(subject.name)
-        self._layout_chooser.set_shape(subject.info.shape)
+        self._tables.overlaps.mark(lambda row: row.name == subject.name)
+        self._chooser.set_shape(subject.info.shape)
         painter = self._film_painter(subject) if self.mode == "film" else self._painter(subject)
         if painter is None:
             self._show_message(tr("Computing the masks…"))
             return
         self._wanted = painter
-        layout, plot = self._layout_chooser.layout_chosen, self._pair.visible_plot
-        self._pipeline.request(
-            painter,
-            TileGrid.over(plot.frame_of(layout)),
-            keep_previous=layout == plot.layout_shown and subject.same_parameter(self._pictured),
-        )
-        if self._pipeline.is_current:
-            self._pictured = painter.subject
+        plot = self.pair.visible_plot
+        tile_grid = TileGrid.over(plot.frame_of(self._chooser.layout_chosen))
+        if self._request_tiles(painter, plot, tile_grid):
             self._pages.setCurrentWidget(self._picture_page)
 
     def _painter(self, subject: Subject) -> ComparePainter | None:
@@ -230,7 +192,7 @@ class CompareView(View[Subject]):
         self._delay_timer.start()
         self._name_front()
         problems = [state.obstacle(subject.info) or "" for state in (left, right)]
-        self._pair.say(*problems)
+        self.pair.say(*problems)
         return ComparePainter(
             subject,
             None if problems[0] else left.subject(subject.name),
@@ -246,7 +208,7 @@ class CompareView(View[Subject]):
         if resolved.preview is not None:
             resolution, draft = resolved.preview, resolved.draft_number
         self._film_bar.set_last(len(resolution.recipe.steps))
-        self._pair.say("", "")
+        self.pair.say("", "")
         frame = self._film_bar.frame
         shown = ComparedState(resolution, frame, draft, "").subject(subject.name)
         self._film_bar.show_title(frame_title(shown, frame))
@@ -259,7 +221,7 @@ class CompareView(View[Subject]):
         if (rendered.painted.pixels.ndim == 2) != (self.mode == "film"):
             return  # of the previous mode; the picture of this one follows
         layout = rendered.tile_grid.layout
-        if layout != self._pair.left.layout_shown or not subject.same_parameter(self._pictured):
+        if layout != self.pair.left.layout_shown or not subject.same_parameter(self._pictured):
             self._show_layout(subject, layout)
         self._show_tiles(rendered)
         self._show_legend()
@@ -270,14 +232,14 @@ class CompareView(View[Subject]):
     def _show_tiles(self, rendered: RenderedView) -> None:
         has_overview = self._pipeline.has_overview(rendered)
         shown = self._chosen_pictures(rendered)
-        for plot, pixels in zip(self._pair.plots, shown, strict=False):
+        for plot, pixels in zip(self.pair.plots, shown, strict=False):
             plot.show_tiles(rendered, pixels, has_overview=has_overview)
         if rendered.tile_grid.is_whole and rendered.is_complete:
             self._overview = rendered
 
     def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
         """Return the pictures for the left and the right plot, or only for the left one."""
-        pixels, arrangement = rendered.painted.pixels, self._pair.arrangement
+        pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours(), plain=False))]
         painted = pictures(pixels)
@@ -285,7 +247,7 @@ class CompareView(View[Subject]):
             return painted[-1:]
         if arrangement == "swipe":
             columns = rendered.tile_grid.columns
-            return [split(painted[0], painted[1], columns, self._pair.divided_column)]
+            return [split(painted[0], painted[1], columns, self.pair.divided_column)]
         return painted[:2]
 
     def _split(self) -> None:
@@ -294,41 +256,33 @@ class CompareView(View[Subject]):
         if rendered is None:
             return
         self._show_tiles(rendered)
-        if (
-            overview is not None
-            and not rendered.tile_grid.is_whole
-            and self._pipeline.has_overview(rendered)
-            and self._pipeline.has_overview(overview)
-        ):
+        if overview is None or rendered.tile_grid.is_whole:
+            return
+        if self._pipeline.has_overview(rendered) and self._pipeline.has_overview(overview):
             self._show_overview(overview)
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
         """Show another parameter, or another layout of it."""
         self._set_cursor(None)
-        names = dim_names_of(self._workbench, subject)
-        labels = layout_labels(names, layout, self._layout_chooser.dims)
-        for plot in reversed(self._pair.plots):
+        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
+        for plot in reversed(self.pair.plots):
             plot.show_layout(layout, labels)
 
     def _show_overview(self, overview: RenderedView) -> None:
         self._overview = overview
-        for plot, pixels in zip(self._pair.plots, self._chosen_pictures(overview), strict=False):
+        for plot, pixels in zip(self.pair.plots, self._chosen_pictures(overview), strict=False):
             plot.show_whole(pixels)
 
     def _show_legend(self) -> None:
-        painter, overlap = self._wanted, self._tables.overlap
+        painter, overlap, text = self._wanted, self._tables.overlap, ""
         if isinstance(painter, MaskPainter):
-            self._legend.show_subject(painter.subject, self.colours())
-        elif painter is not None and overlap is not None and overlap.name == painter.subject.name:
-            corrected = isinstance(painter, ComparePainter) and painter.has_corrected
-            self._legend.setText(legend(overlap, self.colours(), corrected=corrected))
-        else:
-            self._legend.clear()
-
-    def _show_message(self, message: str) -> None:
-        """Show a message in place of the pictures."""
-        self._pipeline.shown = None
-        super()._show_message(message)
+            text = legend(painter.subject, self.colours())
+        elif isinstance(painter, ComparePainter) and overlap is not None:
+            is_current = overlap.name == painter.subject.name
+            corrected = painter.has_corrected
+            full = compare_legend(overlap, self.colours(), corrected=corrected)
+            text = full if is_current else ""
+        self._legend.setText(text)
 
     def _fill_in(self) -> None:
         """Compute what can wait: the overview of the pictures, and the table of all parameters."""
@@ -340,8 +294,8 @@ class CompareView(View[Subject]):
 
     def picture(self) -> QWidget | None:
         """Return the widget with the pictures; None while messages replace them."""
-        replaced = all(self._pair.messages)
-        return None if replaced or super().picture() is None else self._pair
+        replaced = all(self.pair.messages)
+        return None if replaced or super().picture() is None else self.pair
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the parameter, and a description of the pictures."""
@@ -368,48 +322,41 @@ class CompareView(View[Subject]):
     def _set_cursor(self, cell: tuple[int, int] | None) -> None:
         if cell != self._cursor:
             self._cursor = cell
-            for plot in self._pair.plots:
+            for plot in self.pair.plots:
                 plot.pin(cell)
             self._request_element()
 
     def _request_element(self) -> None:
-        painter, cursor, layout = self._wanted, self._cursor, self._pair.left.layout_shown
-        if (
-            self.subject is None
-            or painter is None
-            or layout is None
-            or cursor is None
-            or layout.shape != self.subject.info.shape
-        ):
+        """Describe the element under the cursor in each state."""
+        subject, painter, cursor = self.subject, self._wanted, self._cursor
+        layout = self.pair.left.layout_shown
+        if subject is None or painter is None or layout is None or cursor is None:
             self._element_label.say("")
             return
+        if layout.shape != subject.info.shape:
+            self._element_label.say("")
+            return
+        sides = [painter.subject]
         if isinstance(painter, ComparePainter):
-            subjects = [side for side in (painter.left, painter.right) if side is not None]
-        else:
-            subjects = [painter.subject]
+            sides = [side for side in (painter.left, painter.right) if side is not None]
 
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
             from prune_gui.raster.element import element_at  # torch: slow to import
 
             return [
-                (side, element_at(side.resolution, side.name, layout, *cursor)) for side in subjects
+                (side, element_at(side.resolution, side.name, layout, *cursor)) for side in sides
             ]
 
-        def show(sides: list[tuple[Subject, Element]]) -> None:
+        def show(elements: list[tuple[Subject, Element]]) -> None:
             if cursor == self._cursor:
-                self._element_label.say(describe_sides(sides))
+                self._element_label.say(describe_sides(elements))
 
-        self._run_job("compare.entry", self.subject, read, show)
+        self._run_job("compare.entry", subject, read, show)
 
     def _recolour(self) -> None:
-        for plot in self._pair.plots:
+        for plot in self.pair.plots:
             plot.recolour(self.colours())
         self._pipeline.forget_pictures()
-
-    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timer."""
-        super().hideEvent(event)
-        self._delay_timer.stop()
 
 
 def _stack(widget: QWidget, *parts: QWidget | QLayout) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.gui.views.bars import MAX_MAGNITUDE
+from prune_gui.gui.views.bars.data import MAX_MAGNITUDE
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.bars import drawable, inner_range
-from prune_gui.language import deferred, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.gui.views.bars.data import drawable, inner_range
 from prune_gui.session.subjects import Subject
-from prune_gui.tables import Table
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -293,29 +290,6 @@ def _scores(
     )
 
 
-def table_of(picture: DistributionData) -> Table:
-    """Return the numbers of the plot: the points of the curve, or the bins with their counts."""
-    name, curve = tr("{name} distribution", name=picture.subject.name), picture.curve
-    if curve is not None:
-        return Table(
-            name,
-            {
-                tr("cut"): curve.scores,
-                tr("share pruned"): curve.pruned,
-                tr("energy kept"): curve.energy,
-            },
-        )
-    columns = {tr("from"): picture.edges[:-1], tr("to"): picture.edges[1:]}
-    titles = [picture.subject.title(code) for code in picture.codes]
-    columns |= dict(zip(titles, picture.counts, strict=True))
-    if picture.others.any():
-        columns |= {
-            tr("other targets: {what}", what=title): counts
-            for title, counts in zip(titles, picture.others, strict=True)
-        }
-    return Table(name, columns)
-
-
 def _refinement(edges: NDArray[np.float64], inner: tuple[float, float]) -> int:
     """Return the factor for the number of bins at which those of a range are narrow enough."""
     low, high = drawable(edges[[0, -1]]).tolist()
@@ -335,53 +309,3 @@ def _stacked(
         return summed
 
     return codes, total([own]), total([name for name in counts if name != own])
-
-
-CUT_REMARKS: Final = {
-    "channel": deferred("The draft prunes channels, not single weights: see Norms"),
-    "block": deferred("The draft prunes blocks, not single weights"),
-    "row": deferred("The draft cuts each row by itself: set its amount in the form"),
-    "group": deferred("The draft cuts each group by itself"),
-}
-"""Remarks about a draft that has no single cut, by its unit or by the scope of its ranking."""
-STEP_REMARKS: Final = {
-    "row": deferred("Step {number} cuts each row by itself, so it has no line: edit its amount"),
-    "group": deferred("Step {number} cuts each group by itself, so it has no line"),
-}
-"""Remarks about an added step that has no single cut, by the scope of its ranking."""
-
-
-def remark(picture: DistributionData) -> str:
-    """Return why the plot shows no cut of the draft or, without one, of a step; "" if it does."""
-    subject = picture.subject
-    if subject.draft is None:
-        return _remark_on_steps(subject)
-    if subject.draft in picture.cuts:
-        return ""
-    resolution = subject.resolution
-    if subject.name not in resolution.outcomes[subject.draft - 1].predicates:
-        return ""
-    method = resolution.recipe.steps[subject.draft - 1].method
-    for reason in (method.unit, method.ranking_scope):
-        if reason in CUT_REMARKS:
-            return tr(CUT_REMARKS[reason])
-    if picture.request.of in ("weights", "absolute") and subject.draft in steps_with_own_scores(
-        subject
-    ):
-        if method.score_kind == "random":
-            return tr(
-                "The draft ranks by random numbers: choose them above to see and drag its cut"
-            )
-        return tr("The draft ranks by other scores: choose them above to see and drag its cut")
-    return ""
-
-
-def _remark_on_steps(subject: Subject) -> str:
-    """Return why the last step that cuts each row or group by itself has no line; "" if none is."""
-    steps = subject.resolution.recipe.steps
-    for applied in reversed(subject.resolution.layers.get(subject.name, ())):
-        if applied.step != IN_FILE:
-            message = STEP_REMARKS.get(steps[applied.step - 1].method.ranking_scope)
-            if message is not None:
-                return tr(message, number=applied.step)
-    return ""

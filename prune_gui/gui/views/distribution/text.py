@@ -1,17 +1,33 @@
-"""Texts about a distribution: a bin, a cut, and the numbers in no bin. No Qt."""
+"""Texts about a distribution: bins, cuts, axes, what it leaves out, and its table. No Qt."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from prune_gui.gui.views.distribution.data import DistributionData
+from prune_gui.gui.views.distribution.data import DistributionData, steps_with_own_scores
 from prune_gui.gui.views.legend_text import SEPARATOR
-from prune_gui.language import format_number, tr, trn
+from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours
+from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.session.subjects import Subject
+from prune_gui.tables import Table
 
 if TYPE_CHECKING:
     from prune_gui.statistics.cumulative import Curve
+
+CUT_REMARKS: Final = {
+    "channel": deferred("The draft prunes channels, not single weights: see Norms"),
+    "block": deferred("The draft prunes blocks, not single weights"),
+    "row": deferred("The draft cuts each row by itself: set its amount in the form"),
+    "group": deferred("The draft cuts each group by itself"),
+}
+"""Remarks about a draft that has no single cut, by its unit or by the scope of its ranking."""
+STEP_REMARKS: Final = {
+    "row": deferred("Step {number} cuts each row by itself, so it has no line: edit its amount"),
+    "group": deferred("Step {number} cuts each group by itself, so it has no line"),
+}
+"""Remarks about an added step that has no single cut, by the scope of its ranking."""
 
 
 def describe_bin(picture: DistributionData, position: int) -> str:
@@ -78,3 +94,79 @@ def _in_no_bin(picture: DistributionData) -> str:
     if nan:
         return tr("⚠ {count:,} NaN (in no bin)", count=nan)
     return tr("⚠ {count:,} infinite (in no bin)", count=infinite) if infinite else ""
+
+
+def remark(picture: DistributionData) -> str:
+    """Return why the plot shows no cut of the draft or, without one, of a step; "" if it does."""
+    subject = picture.subject
+    if subject.draft is None:
+        return _remark_on_steps(subject)
+    if subject.draft in picture.cuts:
+        return ""
+    resolution = subject.resolution
+    if subject.name not in resolution.outcomes[subject.draft - 1].predicates:
+        return ""
+    method = resolution.recipe.steps[subject.draft - 1].method
+    for reason in (method.unit, method.ranking_scope):
+        if reason in CUT_REMARKS:
+            return tr(CUT_REMARKS[reason])
+    if picture.request.of in ("weights", "absolute") and subject.draft in steps_with_own_scores(
+        subject
+    ):
+        if method.score_kind == "random":
+            return tr(
+                "The draft ranks by random numbers: choose them above to see and drag its cut"
+            )
+        return tr("The draft ranks by other scores: choose them above to see and drag its cut")
+    return ""
+
+
+def _remark_on_steps(subject: Subject) -> str:
+    """Return why the last step that cuts each row or group by itself has no line; "" if none is."""
+    steps = subject.resolution.recipe.steps
+    for applied in reversed(subject.resolution.layers.get(subject.name, ())):
+        if applied.step != IN_FILE:
+            message = STEP_REMARKS.get(steps[applied.step - 1].method.ranking_scope)
+            if message is not None:
+                return tr(message, number=applied.step)
+    return ""
+
+
+def axis_labels(data: DistributionData, *, log_counts: bool) -> tuple[str, str]:
+    """Return the labels of the horizontal and the vertical axis."""
+    of, request = data.request.of, data.request
+    what = tr("weight") if of == "weights" else tr("absolute weight")
+    if isinstance(of, int):
+        what = tr("score by {step}", step=data.subject.title(of))
+    elif request.cumulative:
+        what = tr("absolute weight at the cut")
+    numbers = tr("{what}, logarithmic", what=what) if request.log else what
+    if request.cumulative:
+        return numbers, "%"
+    counts = tr("weights per bin")
+    if (targets := len(data.names)) > 1:
+        counts = tr("weights per bin of {count:,} targets", count=targets)
+    return numbers, tr("{what}, logarithmic", what=counts) if log_counts else counts
+
+
+def table_of(picture: DistributionData) -> Table:
+    """Return the numbers of the plot: the points of the curve, or the bins with their counts."""
+    name, curve = tr("{name} distribution", name=picture.subject.name), picture.curve
+    if curve is not None:
+        return Table(
+            name,
+            {
+                tr("cut"): curve.scores,
+                tr("share pruned"): curve.pruned,
+                tr("energy kept"): curve.energy,
+            },
+        )
+    columns = {tr("from"): picture.edges[:-1], tr("to"): picture.edges[1:]}
+    titles = [picture.subject.title(code) for code in picture.codes]
+    columns |= dict(zip(titles, picture.counts, strict=True))
+    if picture.others.any():
+        columns |= {
+            tr("other targets: {what}", what=title): counts
+            for title, counts in zip(titles, picture.others, strict=True)
+        }
+    return Table(name, columns)

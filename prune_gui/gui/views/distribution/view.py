@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QSignalBlocker
+from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.bars import (
+from prune_gui.gui.views.bars.data import (
     FLOOR,
     MIN_LENGTH,
     count_beyond,
@@ -23,29 +22,28 @@ from prune_gui.gui.views.bars import (
     span,
     stacked,
 )
+from prune_gui.gui.views.controls import Choice, add_axis_shortcuts, note, switch
 from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
 from prune_gui.gui.views.distribution.data import (
     DistributionData,
     DistributionRequest,
     Of,
     compute_distribution,
-    remark,
     shared_step,
     steps_with_own_scores,
-    table_of,
 )
 from prune_gui.gui.views.distribution.text import (
+    axis_labels,
     curve_legend,
     describe_bin,
     describe_cut,
     describe_excluded,
+    remark,
+    table_of,
 )
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
-from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
-from prune_gui.gui.views.overflow_mark import OverflowMark
-from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.plot import OverflowMark, Plot, pen
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.session.draft_request import CutRequest
@@ -72,10 +70,9 @@ class DistributionView(View[Subject]):
     busy_text = deferred("Computing the histogram of {name}…")
     has_table = True
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, lambda: workbench.subject, parent)
-        self.setAccessibleName(tr("Distribution"))
-        self._picture_shown: DistributionData | None = None
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(workbench, lambda: workbench.subject, tr("Distribution"))
+        self._data: DistributionData | None = None
         self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
         self._cursor: QPointF | None = None
         self._cuts: dict[int, CutLine] = {}
@@ -84,35 +81,36 @@ class DistributionView(View[Subject]):
         self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
         add_axis_shortcuts(self._plot)
-        self._numbers_box, self._display_box = ElidedComboBox(), ElidedComboBox()
-        self._numbers_box.setAccessibleName(tr("Quantity of the histogram"))
-        self._numbers_box.setToolTip(tr("Quantity on the axis"))
-        self._display_box.setAccessibleName(tr("Counts or cumulative shares"))
-        self._display_box.setToolTip(
-            tr(
+        self._numbers_box = Choice(
+            tr("Quantity of the histogram"), changed=self.refresh, tip=tr("Quantity on the axis")
+        )
+        self._display_box = Choice(
+            tr("Counts or cumulative shares"),
+            [(tr(how), how) for how in (COUNTS, LOG_COUNTS, CUMULATIVE)],
+            self.refresh,
+            tip=tr(
                 "Number of weights in each bin; or, for every cut, the share of weights that it "
                 "prunes and the share of energy (the sum of squares) that it keeps"
-            )
+            ),
         )
-        for how in (COUNTS, LOG_COUNTS, CUMULATIVE):
-            self._display_box.addItem(tr(how), how)
-        self._log = QCheckBox(tr("Log a&xis"))
-        self._log.setChecked(True)
-        self._symmetric = QCheckBox(tr("&Symmetric"))
-        self._symmetric.setToolTip(tr("Make the axis symmetric about zero"))
-        self._symmetric.setChecked(True)
-        self._all_targets_box = QCheckBox(tr("All targets"))
-        self._all_targets_box.setToolTip(
-            tr("Show all targets that the step cuts together, with this parameter in full colour")
+        self._log = switch(tr("Log a&xis"), changed=self.refresh, on=True)
+        self._symmetric = switch(
+            tr("&Symmetric"), tr("Make the axis symmetric about zero"), self.refresh, on=True
         )
-        self._full_range_box = QCheckBox(tr("Full range"))
-        self._full_range_box.setToolTip(
-            tr("Show the axis up to the outermost numbers; else 99.9 % of them")
+        self._all_targets_box = switch(
+            tr("All targets"),
+            tr("Show all targets that the step cuts together, with this parameter in full colour"),
+            self.refresh,
+        )
+        self._full_range_box = switch(
+            tr("Full range"),
+            tr("Show the axis up to the outermost numbers; else 99.9 % of them"),
+            self._show_all,
         )
         self._marks = OverflowMark(self._plot, "left"), OverflowMark(self._plot, "right")
         self._peak_mark = OverflowMark(self._plot, "peak")
-        self._bin_label, self._excluded_label = ElidedLabel(tr("Bin under the cursor")), QLabel()
-        self._excluded_label.setAccessibleName(tr("Non-finite weights"))
+        self._pointed = ElidedLabel(tr("Bin under the cursor"))
+        self._excluded = note(tr("Non-finite weights"))
         controls = [
             self._numbers_box,
             self._display_box,
@@ -121,18 +119,17 @@ class DistributionView(View[Subject]):
             self._all_targets_box,
             self._full_range_box,
         ]
-        self._lay_out(controls, self._plot, [self._bin_label, self._excluded_label])
-        self._numbers_box.currentIndexChanged.connect(self.refresh)
-        self._display_box.currentIndexChanged.connect(self.refresh)
-        for box in (self._log, self._symmetric, self._all_targets_box):
-            box.toggled.connect(self.refresh)
-        self._full_range_box.toggled.connect(self._show_range)
-        self._full_range_box.toggled.connect(self._show_heights)
-        self._plot.scene().sigMouseMoved.connect(self._cursor_moved)
+        self._lay_out(controls, self._plot, [self._pointed, self._excluded])
+        self._plot.scene().sigMouseMoved.connect(self._point_at)
         self._plot.view.sigRangeChanged.connect(self._arrange)
         self._plot.view.sigResized.connect(self._arrange)
-        self._plot.left.connect(self._cursor_left)
+        self._plot.left.connect(lambda: self._point_at(None))
         self._recolour()
+
+    @property
+    def _is_log(self) -> bool:
+        """Whether counts are logarithmic."""
+        return bool(self._display_box.value == LOG_COUNTS)
 
     def _request_picture(self, subject: Subject) -> None:
         self._offer(subject)
@@ -140,7 +137,7 @@ class DistributionView(View[Subject]):
         self._symmetric.setVisible(request.signed)
         self._log.setVisible(not request.signed)
         self._all_targets_box.setVisible(shared_step(subject, request.of) is not None)
-        session, before = self._workbench.session, self._picture_shown
+        session, before = self._workbench.session, self._data
         assert session is not None
         if before and before.subject.resolution.checkpoint is not subject.resolution.checkpoint:
             before = None
@@ -162,156 +159,123 @@ class DistributionView(View[Subject]):
                 items.append((tr("Scores of the draft"), DRAFT))
             else:
                 items.append((tr("Scores of step {number}", number=step), step))
-        current = [
-            (self._numbers_box.itemText(i), self._numbers_box.itemData(i))
-            for i in range(self._numbers_box.count())
-        ]
-        if items != current:
-            chosen, shown = self._numbers_box.currentData(), self._picture_shown
+        if items != self._numbers_box.items:
+            chosen, shown = self._numbers_box.value, self._data
             if subject.draft is not None and chosen == subject.draft:
                 chosen = DRAFT  # the step is being edited
             elif chosen == DRAFT and subject.draft is None and shown is not None:
                 chosen = shown.subject.draft  # it was edited, or added
-            with QSignalBlocker(self._numbers_box):
-                self._numbers_box.clear()
-                for text, what in items:
-                    self._numbers_box.addItem(text, what)
-                self._numbers_box.setCurrentIndex(max(self._numbers_box.findData(chosen), 0))
+            self._numbers_box.offer(items)
+            self._numbers_box.choose(chosen)
 
     def _wish(self, subject: Subject) -> DistributionRequest:
-        chosen = self._numbers_box.currentData()
+        chosen = self._numbers_box.value
         of: Of = (subject.draft or 0) if chosen == DRAFT else chosen
-        cumulative = self._display_box.currentData() == CUMULATIVE
+        cumulative = self._display_box.value == CUMULATIVE
         signed = of == "weights" and not cumulative
-        together = self._all_targets_box.isChecked() and shared_step(subject, of) is not None
         return DistributionRequest(
             of,
             cumulative,
             log=self._log.isChecked() and not signed,
             symmetric=self._symmetric.isChecked(),
-            together=together,
+            together=self._all_targets_box.isChecked() and shared_step(subject, of) is not None,
         )
 
-    def _show(self, picture: DistributionData) -> None:
-        before, self._picture_shown = self._picture_shown, picture
-        self._label(picture)
-        self._draw(picture)
-        self._show_heights()
-        if not picture.same_axis(before):
-            self._show_range()
-        self._draw_cuts(picture)
-        self._show_legend(picture)
+    def _show(self, data: DistributionData) -> None:
+        before, self._data = self._data, data
+        self._label(data)
+        self._draw(data)
+        self._show_heights(data)
+        if not data.same_axis(before):
+            self._show_range(data)
+        self._draw_cuts(data)
+        self._show_legend(data)
         if self._cursor is not None:
-            self._cursor_moved(self._cursor)
-        self._excluded_label.setText(describe_excluded(picture))
+            self._point_at(self._cursor)
+        self._excluded.setText(describe_excluded(data))
 
-    def _draw(self, picture: DistributionData) -> None:
+    def _show_all(self) -> None:
+        """Show the axes as the box of the full range says."""
+        if self._data is not None:
+            self._show_range(self._data)
+            self._show_heights(self._data)
+
+    def _draw(self, data: DistributionData) -> None:
         """Draw the bars or curves. Moving bars is faster than new ones: a drag draws many."""
-        bars = [] if picture.curve else self._bars(picture)
+        bars = [] if data.curve else self._bars(data)
         if bars and [type(item) for item in self._items] == len(bars) * [pg.BarGraphItem]:
             for item, options in zip(self._items, bars, strict=True):
                 item.setOpts(**options)
             return
         for item in self._items:
             self._plot.removeItem(item)
-        self._items = [pg.BarGraphItem(**options) for options in bars] or self._curves(picture)
+        self._items = [pg.BarGraphItem(**options) for options in bars] or self._curves(data)
         for item in self._items:
             self._plot.addItem(item, ignoreBounds=True)
 
-    def _show_legend(self, picture: DistributionData) -> None:
-        if picture.curve:
-            text = curve_legend(picture.curve, self.colours())
+    def _show_legend(self, data: DistributionData) -> None:
+        if data.curve:
+            text = curve_legend(data.curve, self.colours())
         else:
-            text = legend(picture.subject, self.colours())
-            if (others := len(picture.names) - 1) > 0:
+            text = legend(data.subject, self.colours())
+            if (others := len(data.names) - 1) > 0:
                 text += SEPARATOR + unbroken(tr("faint: {count:,} more", count=others))
-        self._legend.setText("<br>".join(filter(None, (text, escape(remark(picture))))))
+        self._legend.setText("<br>".join(filter(None, (text, escape(remark(data))))))
 
-    def _label(self, picture: DistributionData) -> None:
-        of, log_counts = picture.request.of, self._display_box.currentData() == LOG_COUNTS
+    def _label(self, data: DistributionData) -> None:
         left, bottom = (self._plot.plotItem.getAxis(side) for side in ("left", "bottom"))
-        for axis, log in ((left, log_counts), (bottom, picture.request.log)):
+        for axis, log in ((left, self._is_log), (bottom, data.request.log)):
             if axis.logMode != log:  # the axis would be drawn again
                 axis.setLogMode(log)
-        what = tr("weight") if of == "weights" else tr("absolute weight")
-        if isinstance(of, int):
-            what = tr("score by {step}", step=picture.subject.title(of))
-        elif picture.request.cumulative:
-            what = tr("absolute weight at the cut")
-        self._plot.label(
-            "bottom", tr("{what}, logarithmic", what=what) if picture.request.log else what
-        )
-        if picture.request.cumulative:
-            self._plot.label("left", "%")
-            return
-        what = tr("weights per bin")
-        if (targets := len(picture.names)) > 1:
-            what = tr("weights per bin of {count:,} targets", count=targets)
-        self._plot.label("left", tr("{what}, logarithmic", what=what) if log_counts else what)
+        numbers, counts = axis_labels(data, log_counts=self._is_log)
+        self._plot.label("bottom", numbers)
+        self._plot.label("left", counts)
 
-    def _show_range(self) -> None:
+    def _show_range(self, data: DistributionData) -> None:
         """Show the range of most numbers, or of all."""
-        picture = self._picture_shown
-        if picture is None:
-            return
-        request, positions = picture.request, picture.positions
+        request, positions = data.request, data.positions
         min_length = MIN_DECADES if request.log else MIN_LENGTH
         low, high = span(float(positions[0]), float(positions[-1]), min_length)
-        inner = span(
-            *inner_range(positions, picture.sums, symmetric=request.signed and request.symmetric),
-            min_length,
-        )
+        symmetric = request.signed and request.symmetric
+        inner = span(*inner_range(positions, data.sums, symmetric=symmetric), min_length)
         self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(inner[1] - inner[0]) / 100)
         shown = (low, high) if self._full_range_box.isChecked() else inner
         self._plot.setXRange(*shown, padding=0)
 
-    def _show_heights(self) -> None:
+    def _show_heights(self, data: DistributionData) -> None:
         """Show the whole height of the bars, or of all but a much higher one."""
-        picture, log = self._picture_shown, self._display_box.currentData() == LOG_COUNTS
-        if picture is None:
-            return
-        if picture.curve is not None:
-            self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
-        elif log:
-            top = max(1.0, math.log10(max(1, int(picture.sums.max()))))
-            self._plot.setYRange(FLOOR, top * HEADROOM, padding=0)
+        floor, highest = 0.0, max(1, int(data.sums.max()))
+        if data.curve is not None:
+            top = 100.0
+        elif self._is_log:
+            floor, top = FLOOR, max(1.0, math.log10(highest))
         else:
-            full = self._full_range_box.isChecked()
-            top = max(1, int(picture.sums.max())) if full else peak_limit(picture.sums)
-            self._plot.setYRange(0.0, top * HEADROOM, padding=0)
+            top = highest if self._full_range_box.isChecked() else peak_limit(data.sums)
+        self._plot.setYRange(floor, top * HEADROOM, padding=0)
 
-    def _scale(self, picture: DistributionData) -> Scale:
+    def _scale(self, data: DistributionData) -> Scale:
         return Scale(
-            float(picture.edges[0]) if picture.request.log else None,
-            picture.request.signed,
-            tr("score") if isinstance(picture.request.of, int) else "|w|",
+            float(data.edges[0]) if data.request.log else None,
+            data.request.signed,
+            tr("score") if isinstance(data.request.of, int) else "|w|",
         )
 
-    def _bars(self, picture: DistributionData) -> list[dict[str, object]]:
+    def _bars(self, data: DistributionData) -> list[dict[str, object]]:
         """Return the options of a `BarGraphItem` for each code, and for each of other targets."""
-        log = self._display_box.currentData() == LOG_COUNTS
-        colours, codes = self.colours(), picture.codes
-        tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
-        edges = picture.positions
+        colours, codes, edges = self.colours(), data.codes, data.positions
+        tops = stacked(np.concatenate([data.counts, data.others]), log=self._is_log)
         bars = []
-        for row in range(len(codes) * (2 if len(picture.names) > 1 else 1)):
-            colour = QColor(colours.of(codes[row % len(codes)], picture.subject.draft))
+        for row in range(len(codes) * (2 if len(data.names) > 1 else 1)):
+            colour = QColor(colours.of(codes[row % len(codes)], data.subject.draft))
             colour.setAlpha(255 if row < len(codes) else OTHERS_ALPHA)
             nonempty = tops[row + 1] > tops[row]
-            bars.append(
-                {
-                    "x0": edges[:-1][nonempty],
-                    "x1": edges[1:][nonempty],
-                    "y0": tops[row][nonempty],
-                    "y1": tops[row + 1][nonempty],
-                    "pen": None,
-                    "brush": colour,
-                }
-            )
+            sides = {"x0": edges[:-1], "x1": edges[1:], "y0": tops[row], "y1": tops[row + 1]}
+            shown = {side: ends[nonempty] for side, ends in sides.items()}
+            bars.append({**shown, "pen": None, "brush": colour})
         return bars
 
-    def _curves(self, picture: DistributionData) -> list[pg.PlotCurveItem]:
-        curve, colours, scale = picture.curve, self.colours(), self._scale(picture)
+    def _curves(self, data: DistributionData) -> list[pg.PlotCurveItem]:
+        curve, colours, scale = data.curve, self.colours(), self._scale(data)
         assert curve is not None
         positions = np.array([scale.position(score) for score in curve.scores.tolist()])
         return [
@@ -322,15 +286,12 @@ class DistributionView(View[Subject]):
             )
         ]
 
-    def _draw_cuts(self, picture: DistributionData) -> None:
-        subject = picture.subject
-        shown_codes = {
-            subject.draft,
-            *subject.counts(),
-        }  # a step that prunes nothing here has no line
-        cuts = {code: cut for code, cut in picture.cuts.items() if code in shown_codes}
+    def _draw_cuts(self, data: DistributionData) -> None:
+        draft = data.subject.draft
+        with_line = {draft, *data.subject.counts()}  # a step that prunes nothing here has no line
+        cuts = {code: cut for code, cut in data.cuts.items() if code in with_line}
         limited = {code: cut for code, cut in cuts.items() if cut.shared is not None}
-        limit = float(np.abs(picture.edges).max())
+        limit = float(np.abs(data.edges).max())
         for lines, wanted in ((self._cuts, cuts), (self._own_cuts, limited)):
             for code in [code for code in lines if code not in wanted]:
                 lines.pop(code).remove()
@@ -338,14 +299,13 @@ class DistributionView(View[Subject]):
                 if code not in lines:
                     lines[code] = CutLine(self._plot)
                     lines[code].dragged.connect(partial(self._drag, code))
-                drafted = code == subject.draft
                 lines[code].show_cut(
                     cut,
-                    tr("draft") if drafted else tr("step {number}", number=code),
+                    tr("draft") if code == draft else tr("step {number}", number=code),
                     self.colours(),
-                    self._scale(picture),
+                    self._scale(data),
                     limit=limit,
-                    drafted=drafted,
+                    drafted=code == draft,
                     own=lines is self._own_cuts,
                 )
         self._arrange()
@@ -354,54 +314,43 @@ class DistributionView(View[Subject]):
         """Put the labels of the cuts, and the marks of what is beyond, in the visible range."""
         lines = [cuts[code] for cuts in (self._own_cuts, self._cuts) for code in sorted(cuts)]
         arrange_labels(self._plot, lines)
-        picture = self._picture_shown
-        if picture is None:
+        data = self._data
+        if data is None:
             return
-        low, high = self._plot.view.viewRange()[0]
-        beyond = count_beyond(picture.positions, picture.sums, low, high)
-        for mark, count, extreme in zip(self._marks, beyond, picture.extremes, strict=True):
+        (low, high), (_, top) = self._plot.view.viewRange()
+        beyond = count_beyond(data.positions, data.sums, low, high)
+        for mark, count, extreme in zip(self._marks, beyond, data.extremes, strict=True):
             mark.show_count(count, extreme, self.colours())
-        highest, top = int(picture.sums.argmax()), self._plot.view.viewRange()[1][1]
-        middle = float(picture.positions[highest : highest + 2].mean())
-        log = self._display_box.currentData() == LOG_COUNTS
+        peak = int(data.sums.argmax())
+        middle, count = float(data.positions[peak : peak + 2].mean()), int(data.sums[peak])
         self._peak_mark.hide()
-        if not (picture.curve or log) and picture.sums[highest] > top and low <= middle <= high:
-            self._peak_mark.show_peak(middle, int(picture.sums[highest]), self.colours())
+        if not (data.curve or self._is_log) and count > top and low <= middle <= high:
+            self._peak_mark.show_peak(middle, count, self.colours())
 
     def _drag(self, code: int, value: float) -> None:
         self._arrange()
-        picture = self._picture_shown
-        if picture is None:
-            return
-        of_step = isinstance(picture.request.of, int)
-        step = None if code == picture.subject.draft else code
-        self._request_draft(CutRequest("score" if of_step else "weight", value, step))
+        if self._data is not None:
+            of_step = isinstance(self._data.request.of, int)
+            step = None if code == self._data.subject.draft else code
+            self._request_draft(CutRequest("score" if of_step else "weight", value, step))
 
-    def _cursor_moved(self, scene: QPointF) -> None:
-        picture, self._cursor = self._picture_shown, scene
-        if picture is None or self.subject is None:
-            return
-        x = self._plot.view.mapSceneToView(scene).x()
-        if not self._plot.view.sceneBoundingRect().contains(scene):
-            self._bin_label.say("")
-            return
-        value = math.pow(10.0, x) if picture.request.log else x
-        position = int(np.searchsorted(picture.edges, value, side="right")) - 1
-        if picture.curve is not None:
-            self._bin_label.say(describe_cut(picture.curve, max(value, 0.0)))
-        elif 0 <= position < picture.counts.shape[1]:
-            self._bin_label.say(describe_bin(picture, position))
-        else:
-            self._bin_label.say("")
-
-    def _cursor_left(self) -> None:
-        self._cursor = None
-        self._bin_label.say("")
+    def _point_at(self, scene: QPointF | None) -> None:
+        """Describe the bin or the cut under the cursor; None if it left the plot."""
+        data, self._cursor = self._data, scene
+        text = ""
+        if scene is not None and self._plot.view.sceneBoundingRect().contains(scene) and data:
+            x = self._plot.view.mapSceneToView(scene).x()
+            value = math.pow(10.0, x) if data.request.log else x
+            position = int(np.searchsorted(data.edges, value, side="right")) - 1
+            if data.curve is not None:
+                text = describe_cut(data.curve, max(value, 0.0))
+            elif 0 <= position < data.counts.shape[1]:
+                text = describe_bin(data, position)
+        self._pointed.say(text)
 
     def table(self) -> Table | None:
         """Return the bins with the counts of each step, or the points of the curve."""
-        shown = self._picture_shown
-        return table_of(shown) if shown is not None and self.picture() is not None else None
+        return table_of(self._data) if self._data is not None and self.picture() else None
 
     def _recolour(self) -> None:
         self._plot.recolour(self.colours())

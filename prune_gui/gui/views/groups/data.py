@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.errors import RecipeError
-from prune_gui.gui.views.norms.data import ChannelData, NormOrScore, ScoreOf
+from prune_gui.gui.views.bars.data import ChannelData, NormOrScore, ScoreOf
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.files import file_name

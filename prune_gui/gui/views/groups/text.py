@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.norms.data import ScoreOf
+from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import KEPT

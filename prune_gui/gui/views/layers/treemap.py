@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
+from prune_gui.recipe import Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Rect:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TreemapCell:
     """The rectangle of a module or a parameter.
 
     Attributes:
@@ -43,9 +44,47 @@ class Cell:
     is_open: bool
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class TreemapData:
+    """A treemap with the share pruned of each cell.
+
+    Attributes:
+        size: width and height of the treemap in pixels.
+        modules: subdivided modules, each before those inside it.
+        cells: the remaining cells, which fill the area.
+        shares: share pruned of each cell, in [0, 1].
+    """
+
+    size: tuple[float, float]
+    modules: tuple[TreemapCell, ...]
+    cells: tuple[TreemapCell, ...]
+    shares: Sequence[float]
+
+
+def make_treemap(
+    infos: Sequence[TensorInfo],
+    resolution: Resolution,
+    size: tuple[float, float],
+    before: TreemapData | None = None,
+) -> TreemapData:
+    """Return the treemap of a width and height in pixels, and the share pruned of each cell."""
+    if before is not None and before.size == size:
+        modules, cells = before.modules, before.cells
+    else:
+        all_cells = treemap(infos, Rect(0.0, 0.0, *size))
+        modules = tuple(cell for cell in all_cells if cell.is_open)
+        cells = tuple(cell for cell in all_cells if not cell.is_open)
+    return TreemapData(size, modules, cells, [_share(cell, resolution) for cell in cells])
+
+
+def _share(cell: TreemapCell, resolution: Resolution) -> float:
+    counts = [resolution.counts[tensor.name] for tensor in cell.node.tensors]
+    return sum(pruned for pruned, _ in counts) / sum(total for _, total in counts)
+
+
 def treemap(
     infos: Sequence[TensorInfo], rect: Rect, most: int = 4000, least: float = 20.0
-) -> tuple[Cell, ...]:
+) -> tuple[TreemapCell, ...]:
     """Divide a rectangle among parameters. Those of one module are adjacent.
 
     Large modules are opened first; a module with too small parts stays one cell.
@@ -61,17 +100,17 @@ def treemap(
     """
     if not infos:
         return ()
-    done: list[Cell] = []
+    done: list[TreemapCell] = []
     closed, order = 1, count()
     waiting = [(-rect.area, next(order), module_tree(infos), rect)]
     while waiting:
         area, _, node, node_rect = heapq.heappop(waiting)
         parts = _parts(node)
         if not parts or -area < least * len(parts) or closed + len(parts) - 1 > most:
-            done.append(Cell(node, node_rect, is_open=False))
+            done.append(TreemapCell(node, node_rect, is_open=False))
             continue
         closed += len(parts) - 1
-        done.append(Cell(node, node_rect, is_open=True))
+        done.append(TreemapCell(node, node_rect, is_open=True))
         parts.sort(key=lambda part: -part.numel)
         rects = squarify([part.numel for part in parts], node_rect)
         for part, part_rect in zip(parts, rects, strict=True):

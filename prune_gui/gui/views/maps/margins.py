@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.bars import drawable, span
+from prune_gui.gui.views.bars.data import drawable, span
 from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours

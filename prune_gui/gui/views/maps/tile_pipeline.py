@@ -1,4 +1,4 @@
-"""The order in which the pictures of a map are rendered. No Qt."""
+"""Rendering of pictures in tiles: painters, partial pictures, and what is rendered first. No Qt."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from prune_gui.errors import Cancelled, PruneGuiError
-from prune_gui.gui.views.maps.cell_labels import Texts
+from prune_gui.gui.views.maps.text import Texts
 from prune_gui.gui.views.maps.tiles import (
     RasterBlock,
     Tile,
@@ -22,15 +22,48 @@ from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.profiles import Profiles
     from prune_gui.raster.slice_layout import ParameterLayout
 
-
-MAX_OVERVIEW_CELLS = 700
+MAX_OVERVIEW_CELLS: Final = 700
 """Maximum number of cells of the overview along each side."""
-RENDER_INTERVAL_S = 0.1
+RENDER_INTERVAL_S: Final = 0.1
 """Time after which a partial picture is shown; the rest is rendered in later jobs."""
 
 Result = TypeVar("Result")
+
+
+class Painter(Protocol):
+    """Paints pictures of a parameter, on the engine's thread."""
+
+    @property
+    def subject(self) -> Subject:
+        """The parameter and its resolution."""
+
+    @property
+    def key(self) -> Hashable:
+        """A key that is equal for equal results."""
+
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle."""
+
+
+class MapPainter(Painter, Protocol):
+    """A painter that also has a text for each element, and profiles."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether no more of the parameter is to be read than what is shown."""
+
+    @property
+    def profile_key(self) -> Hashable:
+        """A key that is equal for equal profiles."""
+
+    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
+        """Return texts for the elements of a rectangle."""
+
+    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
+        """Return the profiles of a whole layout."""
 
 
 class RunJob(Protocol):
@@ -50,175 +83,12 @@ class RunJob(Protocol):
         """
 
 
-class TilePipeline:
-    """Renders requested pictures in tiles, and the overview after them. Keeps the tiles in a cache.
-
-    The overview is the picture of the whole parameter, so that something is visible after every pan
-    or zoom.
-
-    Args:
-        lane: lane of the jobs of requested pictures; the overview has the lane "<lane>.whole".
-        run_job: runs the jobs.
-        show: shows a requested picture, which may be partial, or the message of an error.
-        show_overview: shows the complete overview below the picture.
-
-    Attributes:
-        tiles: the cache.
-        shown: the picture on the screen, which may be partial; None if there is none. The owner
-            sets it to None when something else replaces the picture.
-    """
-
-    def __init__(
-        self,
-        lane: str,
-        run_job: RunJob,
-        show: Callable[[Subject, RenderedView | str], None],
-        show_overview: Callable[[RenderedView], None],
-    ) -> None:
-        self._lane = lane
-        self._run_job = run_job
-        self._show = show
-        self._show_overview = show_overview
-        self.tiles = TileCache()
-        self.shown: RenderedView | None = None
-        self._wanted: tuple[Hashable, TileGrid] | None = None
-        self._overview_key: tuple[Hashable, ParameterLayout] | None = None
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the requested picture is completely on the screen."""
-        shown, wanted = self.shown, self._wanted
-        return shown is not None and wanted is not None and shown.shows(*wanted)
-
-    def has_overview(self, rendered: RenderedView) -> bool:
-        """Return whether the overview of a picture is complete."""
-        return self._overview_key == _overview_key(rendered)
-
-    def forget_pictures(self) -> None:
-        """Forget what is on the screen, so that it is shown anew; the tiles stay cached."""
-        self.shown = self._overview_key = None
-
-    def request(self, painter: Painter, tile_grid: TileGrid, *, keep_previous: bool) -> None:
-        """Show a picture, from the cache or rendered, unless it is on the screen.
-
-        Args:
-            painter: paints the tiles.
-            tile_grid: positions of the tiles.
-            keep_previous: whether a different picture stays on the screen until the new one is
-                complete, so that it does not flicker while a step is edited. Else partial pictures
-                are shown as they arrive.
-        """
-        self._wanted = (painter.key, tile_grid)
-        if self.is_current:
-            return
-        cached = self.tiles.of(painter.key, tile_grid)
-        if len(cached) == len(tile_grid.indices):
-            self._arrive(painter.subject, RenderedView.of(painter.key, tile_grid, cached))
-            return
-        changed = self.shown is not None and self.shown.key != painter.key
-        time_limit_s = None if changed and keep_previous else RENDER_INTERVAL_S
-        self._render(painter, tile_grid, {}, time_limit_s)
-
-    def _render(
-        self,
-        painter: Painter,
-        tile_grid: TileGrid,
-        finished: dict[TileIndex, Tile],
-        time_limit_s: float | None,
-    ) -> None:
-        """Render the missing tiles, in several jobs if there is a time limit."""
-
-        def handle_result(rendered: RenderedView | str) -> None:
-            if self.is_current:
-                return  # from the cache meanwhile
-            is_wanted = self._wanted == (painter.key, tile_grid)
-            if is_wanted and isinstance(rendered, RenderedView) and not rendered.is_complete:
-                self._render(painter, tile_grid, rendered.tiles, time_limit_s)
-            self._arrive(painter.subject, rendered)
-
-        self._run_job(
-            self._lane,
-            painter.subject,
-            lambda monitor: render_tiles(
-                painter, tile_grid, self.tiles, finished, monitor, time_limit_s
-            ),
-            handle_result,
-        )
-
-    def _arrive(self, subject: Subject, rendered: RenderedView | str) -> None:
-        self.shown = None if isinstance(rendered, str) else rendered
-        if self.shown is not None and self.shown.is_complete and self.shown.tile_grid.is_whole:
-            self._overview_key = _overview_key(self.shown)
-        self._show(subject, rendered)
-
-    def request_overview(self, painter: Painter) -> None:
-        """Render the overview of the picture on the screen, unless it is there."""
-        shown = self.shown
-        if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
-            return
-        self._render_overview(painter, TileGrid.whole(shown.tile_grid, MAX_OVERVIEW_CELLS), {})
-
-    def _render_overview(
-        self, painter: Painter, overview: TileGrid, finished: dict[TileIndex, Tile]
-    ) -> None:
-        """Render the overview in several jobs, so that requested pictures can come first."""
-
-        def handle_result(rendered: RenderedView | str) -> None:
-            above = self.shown
-            if isinstance(rendered, str) or above is None:
-                return
-            if _overview_key(above) != _overview_key(rendered):
-                return  # the picture above has changed
-            if rendered.is_complete:
-                self._show_overview(rendered)
-                self._overview_key = _overview_key(rendered)
-            else:
-                self._render_overview(painter, overview, rendered.tiles)
-
-        self._run_job(
-            f"{self._lane}.whole",
-            painter.subject,
-            lambda monitor: render_tiles(
-                painter, overview, self.tiles, finished, monitor, RENDER_INTERVAL_S
-            ),
-            handle_result,
-        )
-
-
-def _overview_key(rendered: RenderedView) -> tuple[Hashable, ParameterLayout]:
-    return rendered.key, rendered.tile_grid.layout
-
-
-class Painter(Protocol):
-    """Paints pictures of a parameter, on the engine's thread."""
-
-    @property
-    def subject(self) -> Subject:
-        """The parameter and its resolution."""
-
-    @property
-    def key(self) -> Hashable:
-        """A key that is equal for equal results."""
-
-    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle."""
-
-
-class TextPainter(Painter, Protocol):
-    """A painter that also has a text for each element."""
-
-    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return texts for the elements of a rectangle."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RenderedView:
     """A picture, which may be incomplete, and what it shows.
 
     Attributes:
         key: key of the painter.
-        tile_grid: positions of the tiles.
-        tiles: the rendered tiles.
         painted: the rendered tiles, joined.
     """
 
@@ -241,6 +111,11 @@ class RenderedView:
     def is_complete(self) -> bool:
         """Whether all tiles are rendered."""
         return self.share == 1
+
+    @property
+    def overview_key(self) -> tuple[Hashable, ParameterLayout]:
+        """A key that is equal for pictures with the same overview."""
+        return self.key, self.tile_grid.layout
 
     def shows(self, key: Hashable, tile_grid: TileGrid) -> bool:
         """Return whether it is the complete picture of a painter on a tile grid."""
@@ -273,3 +148,132 @@ def render_tiles(
     except PruneGuiError as error:
         return str(error)
     return RenderedView.of(painter.key, tile_grid, available)
+
+
+class TilePipeline:
+    """Renders requested pictures in tiles, and the overview after them. Keeps the tiles in a cache.
+
+    The overview is the picture of the whole parameter, so that something is visible after every pan
+    or zoom.
+
+    Args:
+        lane: lane of the jobs of requested pictures; the overview has the lane "<lane>.whole".
+        run_job: runs the jobs.
+        show: shows a requested picture, which may be partial, or the message of an error.
+        show_overview: shows the complete overview below the picture.
+
+    Attributes:
+        shown: the picture on the screen, which may be partial. The owner sets it to None when
+            something else replaces the picture.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        run_job: RunJob,
+        show: Callable[[Subject, RenderedView | str], None],
+        show_overview: Callable[[RenderedView], None],
+    ) -> None:
+        self._lane = lane
+        self._run_job = run_job
+        self._show = show
+        self._show_overview = show_overview
+        self.tiles = TileCache()
+        self.shown: RenderedView | None = None
+        self._wanted: tuple[Hashable, TileGrid] | None = None
+        self._overview_key: tuple[Hashable, ParameterLayout] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the requested picture is completely on the screen."""
+        shown, wanted = self.shown, self._wanted
+        return shown is not None and wanted is not None and shown.shows(*wanted)
+
+    def has_overview(self, rendered: RenderedView) -> bool:
+        """Return whether the overview of a picture is complete."""
+        return self._overview_key == rendered.overview_key
+
+    def forget_pictures(self) -> None:
+        """Forget what is on the screen, so that it is shown anew; the tiles stay cached."""
+        self.shown = self._overview_key = None
+
+    def request(self, painter: Painter, tile_grid: TileGrid, *, keep_previous: bool) -> None:
+        """Show a picture, from the cache or rendered, unless it is on the screen.
+
+        Args:
+            keep_previous: whether a different picture stays on the screen until the new one is
+                complete, so that it does not flicker while a step is edited. Else partial pictures
+                are shown as they arrive.
+        """
+        self._wanted = (painter.key, tile_grid)
+        if self.is_current:
+            return
+        cached = self.tiles.of(painter.key, tile_grid)
+        if len(cached) == len(tile_grid.indices):
+            self._arrive(painter.subject, RenderedView.of(painter.key, tile_grid, cached))
+            return
+        changed = self.shown is not None and self.shown.key != painter.key
+        time_limit_s = None if changed and keep_previous else RENDER_INTERVAL_S
+
+        def render(finished: dict[TileIndex, Tile]) -> None:
+            self._render(self._lane, painter, tile_grid, finished, time_limit_s, handle)
+
+        def handle(rendered: RenderedView | str) -> None:
+            if self.is_current:
+                return  # from the cache meanwhile
+            is_wanted = self._wanted == (painter.key, tile_grid)
+            if is_wanted and isinstance(rendered, RenderedView) and not rendered.is_complete:
+                render(rendered.tiles)
+            self._arrive(painter.subject, rendered)
+
+        render({})
+
+    def request_overview(self, painter: Painter) -> None:
+        """Render the overview of the picture on the screen, unless it is there.
+
+        That takes several jobs, so that requested pictures can come first.
+        """
+        shown = self.shown
+        if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
+            return
+        overview = TileGrid.whole(shown.tile_grid, MAX_OVERVIEW_CELLS)
+        lane = f"{self._lane}.whole"
+
+        def render(finished: dict[TileIndex, Tile]) -> None:
+            self._render(lane, painter, overview, finished, RENDER_INTERVAL_S, handle)
+
+        def handle(rendered: RenderedView | str) -> None:
+            above = self.shown
+            if isinstance(rendered, str) or above is None:
+                return
+            if above.overview_key != rendered.overview_key:
+                return  # the picture above has changed
+            if rendered.is_complete:
+                self._show_overview(rendered)
+                self._overview_key = rendered.overview_key
+            else:
+                render(rendered.tiles)
+
+        render({})
+
+    def _render(
+        self,
+        lane: str,
+        painter: Painter,
+        tile_grid: TileGrid,
+        finished: dict[TileIndex, Tile],
+        time_limit_s: float | None,
+        then: Callable[[RenderedView | str], None],
+    ) -> None:
+        """Render the missing tiles, or some of them if there is a time limit."""
+
+        def work(monitor: Monitor) -> RenderedView | str:
+            return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
+
+        self._run_job(lane, painter.subject, work, then)
+
+    def _arrive(self, subject: Subject, rendered: RenderedView | str) -> None:
+        self.shown = None if isinstance(rendered, str) else rendered
+        if self.shown is not None and self.shown.is_complete and self.shown.tile_grid.is_whole:
+            self._overview_key = self.shown.overview_key
+        self._show(subject, rendered)

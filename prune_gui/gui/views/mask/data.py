@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.maps.cell_labels import Texts, texts
+from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
 from prune_gui.raster.colours import TABLE_SIZE, Colours, density_ramp, rgb
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO

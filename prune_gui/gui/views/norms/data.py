@@ -1,15 +1,14 @@
-"""The channels of a parameter, and texts about them. No Qt."""
+"""The channels of a parameter: their norms or ranks, and texts about them. No Qt."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.bars import inner_limit, span
+from prune_gui.gui.views.bars.data import ChannelData, NormOrScore, ScoreOf
 from prune_gui.language import format_number, join_clauses, tr
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
@@ -19,68 +18,6 @@ from prune_gui.tables import Table
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import ChannelCut
-    from prune_gui.statistics.norms import ChannelStatistics
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreOf:
-    """The scores by which a step ranks channels.
-
-    Attributes:
-        step: the number of the step, from 1; the draft has one, too.
-    """
-
-    step: int
-
-
-NormOrScore = float | ScoreOf
-"""The order of a norm, or the step whose scores take its place."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChannelData:
-    """The channels of a parameter along one dimension.
-
-    Attributes:
-        subject: the parameter and its resolution.
-        dim: dimension of the channels.
-        by: order of the norm, or the step whose scores of the channels take its place.
-        norms: float64 (channels,), the norms in the file, or the scores of the step.
-        channels: what is pruned of each channel.
-        parts: float64 (codes, channels), what each step leaves of the norm: row 0 is that of the
-            kept weights, and the last row is `norms`; see `norms_by_step`. Of the scores of a step,
-            row 0 has those of the channels that it keeps, and zeros.
-        cut: score up to which the step prunes, 0.0 if it prunes nothing; None for norms.
-        shared_cut: score up to which the step prunes other targets, where its maximum sparsity
-            stops it earlier in this parameter; else None.
-    """
-
-    subject: Subject
-    dim: int
-    by: NormOrScore
-    norms: NDArray[np.float64]
-    channels: ChannelStatistics
-    parts: NDArray[np.float64]
-    cut: float | None = None
-    shared_cut: float | None = None
-
-    @property
-    def highest(self) -> float:
-        """The largest finite norm; 1.0 if none is above zero."""
-        highest = float(np.max(self.norms, where=np.isfinite(self.norms), initial=0.0))
-        return span(0.0, highest or 1.0)[1]
-
-    @property
-    def inner_limit(self) -> float:
-        """Upper end of an axis that leaves out a few outliers, but not the cut."""
-        finite = self.norms[np.isfinite(self.norms)]
-        return span(0.0, max(inner_limit(finite), self.cut or 0.0, self.shared_cut or 0.0) or 1.0)[
-            1
-        ]
-
-    def is_about(self, subject: Subject, dim: int) -> bool:
-        """Return whether it is about these channels, regardless of what is pruned of them."""
-        return self.dim == dim and self.subject.same_parameter(subject)
 
 
 def channel_cuts(subject: Subject) -> dict[ScoreOf, ChannelCut]:
@@ -101,11 +38,8 @@ def measure(
     """Compute the norms and the pruned counts of the channels; results in `before` are reused.
 
     Args:
-        subject: the parameter and its resolution.
-        dim: dimension of the channels.
         by: order of the norm; or one of `channel_cuts`, which ranks along `dim`.
         before: a result for the same channels, or None.
-        monitor: receives the progress.
     """
     from prune_gui.statistics.norms import (  # torch: slow to import
         channels,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -16,9 +16,10 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPixmap,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import PADDING_PX, OverviewLayout, Position
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prune_gui.architecture.blocks import Section
-    from prune_gui.gui.views.overview.data import OverviewData
+    from prune_gui.gui.views.overview.data import OverviewData, Picture
     from prune_gui.raster.colours import Colours
+
 
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
@@ -431,3 +433,59 @@ def image_of(pixels: NDArray[np.uint8]) -> QImage:
     """Return RGBA pixels (rows, columns, 4) as an image, valid as long as the array."""
     rows, columns, _ = pixels.shape
     return QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGBA8888)
+
+
+SIDE_PX: Final = 240
+GAP_PX: Final = 12
+"""Gap between a thumbnail and its enlargement."""
+
+
+class Enlarged(QFrame):
+    """A window like a tool tip with a large thumbnail and a text."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.ToolTip | Qt.WindowType.WindowTransparentForInput)
+        self.setAttribute(Qt.WidgetAttribute.WA_ShowWithoutActivating)
+        self.setFrameShape(QFrame.Shape.StyledPanel)
+        self.setBackgroundRole(self.palette().ColorRole.ToolTipBase)
+        self.setAutoFillBackground(True)
+        self._image = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
+        self._text = QLabel(wordWrap=True)
+        for label in (self._image, self._text):
+            label.setForegroundRole(self.palette().ColorRole.ToolTipText)
+        self._text.setFixedWidth(SIDE_PX)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self._image)
+        layout.addWidget(self._text)
+
+    def show_beside(
+        self, thumbnail: QRect, picture: Picture | None, shape: tuple[int, ...], text: str
+    ) -> None:
+        """Show a parameter beside its thumbnail.
+
+        Args:
+            picture: its pixels; None if they are not computed yet.
+            shape: the shape of the parameter.
+        """
+        self._text.setText(text)
+        self._image.setVisible(picture is not None)
+        if picture is not None:
+            width, height = (round(SIDE_PX * side) for side in proportions(shape))
+            ratio = self.devicePixelRatioF()
+            pixmap = QPixmap.fromImage(image_of(picture.pixels)).scaled(
+                QSize(width, height) * ratio
+            )
+            pixmap.setDevicePixelRatio(ratio)
+            self._image.setPixmap(pixmap)
+        self.adjustSize()
+        self.move(_beside(thumbnail, self.size(), self.screen().availableGeometry()))
+        self.show()
+
+
+def _beside(thumbnail: QRect, size: QSize, screen: QRect) -> QPoint:
+    """Return the position of a window of `size` at the right of a thumbnail, or at its left."""
+    x = thumbnail.right() + GAP_PX
+    if x + size.width() > screen.right():
+        x = thumbnail.left() - GAP_PX - size.width()
+    y = min(thumbnail.top(), screen.bottom() - size.height())
+    return QPoint(max(x, screen.left()), max(y, screen.top()))

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QRect, QTimer
+from PySide6.QtCore import QRect
 from PySide6.QtGui import QHideEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
+from prune_gui.gui.views.controls import Choice, note, switch
+from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
 from prune_gui.gui.views.overview.card_panel import CardPanel
-from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview
-from prune_gui.gui.views.overview.enlarged import Enlarged
+from prune_gui.gui.views.overview.data import OverviewData, OverviewRequest, compute_overview
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading
-from prune_gui.gui.views.overview.thumbnail_grid import ThumbnailGrid
-from prune_gui.gui.views.view import SETTLE_MS, View
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
+from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.number_formats import percent
 from prune_gui.session.draft_request import StepRequest
 from prune_gui.session.manual_units import dead_units
 from prune_gui.session.subjects import ModelSubject
 
 if TYPE_CHECKING:
-    from prune_gui.gui.views.overview.data import OverviewData
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes
 
-SHADINGS: Final = (
-    (Shading.STEP, deferred("By step")),
-    (Shading.DENSITY, deferred("By sparsity")),
-    (Shading.ENERGY, deferred("By pruned energy")),
-)
 BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
 """Share and step of each cell, and its pixel."""
 DEFAULT_LIMIT: Final = 10_000
@@ -50,17 +43,24 @@ class OverviewView(View[ModelSubject]):
     lane = "overview"
     spreads = True
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, lambda: workbench.model_subject, parent)
-        self.setAccessibleName(tr("Overview"))
-        self._found: OverviewData | None = None
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(workbench, lambda: workbench.model_subject, tr("Overview"))
+        self._data: OverviewData | None = None
         self._limit = DEFAULT_LIMIT
-        self._shading_box = ElidedComboBox()
-        self._shading_box.setAccessibleName(tr("What the colours show"))
-        for shading, title in SHADINGS:
-            self._shading_box.addItem(tr(title), shading)
-        self._vectors_box = QCheckBox(tr("Biases and norms"))
-        self._vectors_box.setToolTip(tr("Also show parameters with less than two dimensions"))
+        self._shading_box = Choice(
+            tr("What the colours show"),
+            [
+                (tr("By step"), Shading.STEP),
+                (tr("By sparsity"), Shading.DENSITY),
+                (tr("By pruned energy"), Shading.ENERGY),
+            ],
+            self.refresh,
+        )
+        self._vectors_box = switch(
+            tr("Biases and norms"),
+            tr("Also show parameters with less than two dimensions"),
+            self.refresh,
+        )
         self._grid, self._card = ThumbnailGrid(), CardPanel()
         self._enlarged = Enlarged(self._grid)
         page = QWidget()
@@ -69,18 +69,21 @@ class OverviewView(View[ModelSubject]):
         self._beside.setSpacing(0)
         self._beside.addWidget(self._grid, 1)
         self._beside.addWidget(self._card)
-        self._pointed, self._progress = ElidedLabel(tr("Parameter under the cursor")), QLabel()
-        self._progress.setAccessibleName(tr("Reading progress"))
+        self._pointed = ElidedLabel(tr("Parameter under the cursor"))
+        self._progress = note(tr("Reading progress"))
         self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed, self._progress])
         # Continue after the new state is painted, because the engine's work would delay painting.
-        self._paint_timer = QTimer(self, singleShot=True, interval=0)
-        self._paint_timer.timeout.connect(self.refresh)
-        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
-        self._settle_timer.timeout.connect(self.refresh)
-        self._hover_timer = QTimer(self, singleShot=True, interval=HOVER_DELAY_MS)
-        self._hover_timer.timeout.connect(self._enlarge)
+        self._paint_timer = self._timer(0, self.refresh)
+        self._hover_timer = self._timer(HOVER_DELAY_MS, self._enlarge)
         self._name_pointed = ""
-        self._connect()
+        self._grid.chosen.connect(workbench.choose)
+        self._grid.opened.connect(self._open)
+        self._grid.pointed.connect(self._point_at)
+        self._grid.moved.connect(self._on_moved)
+        self._card.opened.connect(self._open)
+        self._card.removal_wanted.connect(self._remove_dead)
+        self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
+        self.pictured.connect(self._continue)
 
     def picture(self) -> QWidget | None:
         """Return the thumbnails, without the card; None if nothing is shown."""
@@ -91,21 +94,8 @@ class OverviewView(View[ModelSubject]):
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
 
     @property
-    def shading(self) -> Shading:
-        """What the colours show."""
-        return Shading(self._shading_box.currentData())
-
-    def _connect(self) -> None:
-        self._shading_box.currentIndexChanged.connect(self.refresh)
-        self._vectors_box.toggled.connect(self.refresh)
-        self._grid.chosen.connect(self._workbench.choose)
-        self._grid.opened.connect(self._open)
-        self._grid.pointed.connect(self._point_at)
-        self._grid.moved.connect(self._on_moved)
-        self._card.opened.connect(self._open)
-        self._card.removal_wanted.connect(self._remove_dead)
-        self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
-        self.pictured.connect(self._continue)
+    def _shading(self) -> Shading:
+        return Shading(self._shading_box.value)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
@@ -116,15 +106,13 @@ class OverviewView(View[ModelSubject]):
             self._grid.choose(self._workbench.chosen)
 
     def _request_picture(self, subject: ModelSubject) -> None:
-        before, request = (
-            self._found,
-            OverviewRequest(
-                self.shading,
-                self._vectors_box.isChecked(),
-                self.colours(),
-                self._grid.visible_names(),
-                self._limit,
-            ),
+        before = self._data
+        request = OverviewRequest(
+            self._shading,
+            self._vectors_box.isChecked(),
+            self.colours(),
+            self._grid.visible_names(),
+            self._limit,
         )
         self._run_picture_job(
             subject,
@@ -132,60 +120,55 @@ class OverviewView(View[ModelSubject]):
             self._show,
         )
 
-    def _show(self, found: OverviewData) -> None:
-        before, self._found = self._found, found
-        self._grid.show_data(found, self.colours())
+    def _show(self, data: OverviewData) -> None:
+        before, self._data = self._data, data
+        self._grid.show_data(data, self.colours())
         self._grid.choose(self._workbench.chosen)
-        if before is None or before.card is not found.card:
-            self._card.show_card(found.card, self.colours())
-        self._show_legend(found)
+        if before is None or before.card is not data.card:
+            self._card.show_card(data.card, self.colours())
+        self._show_legend(data)
         self._point_at(self._name_pointed)
-        self._progress.setText("" if found.is_drawn else tr("Drawing…"))
+        self._progress.setText("" if data.is_drawn else tr("Drawing…"))
 
-    def _show_legend(self, found: OverviewData) -> None:
-        if self.shading is Shading.STEP:
-            subject = found.subject
-            self._legend.setText(legend(subject, self.colours(), zeros=subject.zeros))
+    def _show_legend(self, data: OverviewData) -> None:
+        colours = self.colours()
+        if self._shading is Shading.STEP:
+            self._legend.setText(legend(data.subject, colours, zeros=data.subject.zeros))
             return
-        energy = self.shading is Shading.ENERGY
+        energy = self._shading is Shading.ENERGY
         items = [tr("pruned share of the energy") if energy else tr("sparsity")]
-        for index in range(SCALE_STEPS):
-            share = index / (SCALE_STEPS - 1)
-            shade = self.colours().share(share)
-            items.append(f'<span style="color: {shade}">■</span>&nbsp;{unbroken(percent(share))}')
+        shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
+        items += [marked(colours.share(share), percent(share)) for share in shares]
         self._legend.setText(SEPARATOR.join(items))
 
     def _continue(self) -> None:
         """Continue with further thumbnails and statistics."""
-        if self.picture() is not None and self._found is not None and not self._found.is_complete:
+        if self.picture() is not None and self._data is not None and not self._data.is_complete:
             self._paint_timer.start()
 
     def _on_moved(self) -> None:
         """Draw what came into sight first."""
         self._point_at("")
-        if self._found is not None and len(self._found.pictures) >= self._limit:
+        if self._data is not None and len(self._data.pictures) >= self._limit:
             self._settle_timer.start()
 
     def _point_at(self, name: str) -> None:
         """Describe a parameter, and enlarge it after a while; "" for none."""
-        found = self._found
         if name != self._name_pointed:
             self._name_pointed = name
             self._enlarged.hide()
             self._hover_timer.start() if name else self._hover_timer.stop()
-        if found is not None and name in found.arrangement.positions:
-            self._pointed.say(one_line(name))
-        else:
-            self._pointed.say("")
+        is_shown = self._data is not None and name in self._data.arrangement.positions
+        self._pointed.say(one_line(name) if is_shown else "")
 
     def _enlarge(self) -> None:
-        found, name = self._found, self._name_pointed
-        if found is None or name not in found.arrangement.positions or not self.isVisible():
+        data, name = self._data, self._name_pointed
+        if data is None or name not in data.arrangement.positions or not self.isVisible():
             return
         rect = self._grid.rect_of(name).toRect()
         on_screen = QRect(self._grid.viewport().mapToGlobal(rect.topLeft()), rect.size())
-        shape = found.subject.resolution.checkpoint.tensors[name].shape
-        self._enlarged.show_beside(on_screen, found.pictures.get(name), shape, found.describe(name))
+        shape = data.subject.resolution.checkpoint.tensors[name].shape
+        self._enlarged.show_beside(on_screen, data.pictures.get(name), shape, data.describe(name))
 
     def _open(self, name: str) -> None:
         """Show a parameter in the view Mask."""
@@ -200,8 +183,8 @@ class OverviewView(View[ModelSubject]):
             self._request_draft(StepRequest(dead_units(None, checkpoint)))
 
     def _recolour(self) -> None:
-        if self._found is not None:
-            self._card.show_card(self._found.card, self.colours())
+        if self._data is not None:
+            self._card.show_card(self._data.card, self.colours())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Show the card beside the thumbnails, or above them if the view is narrow."""
@@ -212,8 +195,6 @@ class OverviewView(View[ModelSubject]):
         self._card.lay_flat(flat=flat)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timers, and hide the enlarged thumbnail."""
+        """Hide the enlarged thumbnail."""
         super().hideEvent(event)
-        self._paint_timer.stop()
-        self._settle_timer.stop()
         self._point_at("")

@@ -13,8 +13,8 @@ from cachetools import LRUCache
 
 from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.views.bars import inner_limit
-from prune_gui.gui.views.maps.cell_labels import Texts, texts
+from prune_gui.gui.views.bars.data import inner_limit
+from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.comparison.comparison import Overlap
-from prune_gui.gui.views.compare.data import Shades, legend, paint, split, total_text
+from prune_gui.gui.views.compare.data import Shades, paint, split
+from prune_gui.gui.views.compare.text import legend, total_text
 from prune_gui.raster.colours import DARK, LIGHT
 
 SHADES = ("#000000", "#646464", "#ff0000")

@@ -4,7 +4,7 @@ import torch
 from PySide6.QtWidgets import QComboBox
 from safetensors.torch import save_file
 
-from prune_gui.gui.views.compare.overlap_table import OverlapTable
+from prune_gui.gui.views.parameter_table import ParameterTable
 
 
 def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
@@ -13,10 +13,10 @@ def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
     assert name == "fc.weight"
     assert what.endswith(". Left: The original file. Right: The stack")
     taken = compare.picture()
-    assert taken.isAncestorOf(compare._pair.left)
-    assert taken.isAncestorOf(compare._pair.right)
+    assert taken.isAncestorOf(compare.pair.left)
+    assert taken.isAncestorOf(compare.pair.right)
     assert not taken.findChildren(QComboBox)
-    assert not taken.findChildren(OverlapTable)
+    assert not taken.findChildren(ParameterTable)
     assert "only right" in compare.legend().replace("&nbsp;", " ")
 
 

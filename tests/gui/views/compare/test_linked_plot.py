@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from prune_gui.gui.views.compare.linked_plot import LinkedPlot
+from prune_gui.gui.views.compare.picture_pair import LinkedPlot
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -98,11 +98,6 @@ def test_arrow_keys_pan(plot, qtbot):
     qtbot.keyClick(plot, Qt.Key.Key_Down)
     assert _sight(plot)[0] > left
     assert _sight(plot)[2] > top
-
-
-def test_settled_is_emitted_after_a_zoom(plot, qtbot):
-    with qtbot.waitSignal(plot.settled):
-        plot.zoom(0.5)
 
 
 def test_the_element_under_the_cursor_is_emitted_or_none_outside(plot, hand, qtbot):

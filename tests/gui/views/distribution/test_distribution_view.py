@@ -137,7 +137,7 @@ def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench
 
 def test_the_bin_under_the_cursor_is_described(distribution, bench, hand):
     bench.add(bench.step(amount=1.0))
-    result = distribution._picture_shown
+    result = distribution._data
     bin_index = int(result.counts.sum(0).argmax())
     middle = float(result.edges[bin_index : bin_index + 2].mean())
     hand.hover(distribution._plot, hand.point(distribution._plot, middle, 0.5))
@@ -154,10 +154,10 @@ def test_non_finite_weights_are_counted(distribution, bench):
 
 def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
     weights = bench.session.checkpoint.read("fc.weight")
-    assert distribution._picture_shown.edges[0] == -distribution._picture_shown.edges[-1]
+    assert distribution._data.edges[0] == -distribution._data.edges[-1]
     check_box(distribution, "Symmetric").click()
     bench.until_idle()
-    edges = distribution._picture_shown.edges
+    edges = distribution._data.edges
     assert (edges[0], edges[-1]) == (float(weights.min()), float(weights.max()))
 
 
@@ -222,7 +222,7 @@ def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, sco
     assert "ranks by other scores" in distribution._legend.text()
     choose(distribution, bench, "Scores of the draft")
     linear(distribution, bench)
-    picture, pruned = distribution._picture_shown, ~bench.found().resolution.mask("fc.weight")
+    picture, pruned = distribution._data, ~bench.found().resolution.mask("fc.weight")
     assert picture.cuts[1].value == pytest.approx(float(scores[1][pruned].max()))
     assert picture.counts.sum(1).tolist() == [24, 24]
     pruned_counts = np.histogram(scores[1][pruned].numpy(), picture.edges)[0]
@@ -233,12 +233,12 @@ def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, sco
 def test_a_logarithmic_axis_reports_the_zeros_it_leaves_out(distribution, bench):
     bench.choose("fc.bias")
     choose(distribution, bench, "|Weights|")
-    picture = distribution._picture_shown
+    picture = distribution._data
     assert (picture.left_out, int(picture.counts.sum())) == (1, 7)
     assert "1 (12.5 %) at zero" in _label(distribution, "Non-finite weights")
     assert distribution._plot.plotItem.getAxis("bottom").logMode
     linear(distribution, bench)
-    assert distribution._picture_shown.left_out == 0
+    assert distribution._data.left_out == 0
     assert not distribution._plot.plotItem.getAxis("bottom").logMode
 
 
@@ -248,7 +248,7 @@ def test_an_all_zero_parameter_is_shown(distribution, bench, tmp_path, how):
     bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
     bench.draft_step(bench.step(amount=0.5))
     choose(distribution, bench, "|Weights|", how)
-    assert distribution._picture_shown.left_out == 48
+    assert distribution._data.left_out == 48
 
 
 def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench):
@@ -259,14 +259,14 @@ def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench)
     together.click()
     for of in ("Weights", "|Weights|"):
         choose(distribution, bench, of)
-        picture = distribution._picture_shown
+        picture = distribution._data
         assert (int(picture.counts.sum()), int(picture.others.sum())) == (48, 48)
         assert int((picture.counts + picture.others)[1].sum()) == 48
         mask = bench.found().resolution.mask("fc.weight")
         assert int(picture.counts[0].sum()) == int(mask.sum())
     bench.draft_step(bench.step(amount=0.5))
     assert not together.isVisible()
-    assert distribution._picture_shown.names == ("fc.weight",)
+    assert distribution._data.names == ("fc.weight",)
 
 
 def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
@@ -274,9 +274,9 @@ def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
     check_box(distribution, "All targets").click()
     bench.until_idle()
-    before = distribution._picture_shown
+    before = distribution._data
     bench.draft_step(bench.step(amount=0.25, scope="global", targets=targets))
-    after = distribution._picture_shown
+    after = distribution._data
     assert after.same_axis(before)
     assert int((after.counts + after.others)[1].sum()) == 24
     assert set(after.histograms) == set(targets)
@@ -287,7 +287,7 @@ def test_the_curve_gives_amount_and_energy_of_every_cut(distribution, bench, han
     linear(distribution, bench)
     weights = bench.session.checkpoint.read("fc.weight").double().abs()
     at = float(weights.median()) * 1.0005
-    curve = distribution._picture_shown.curve
+    curve = distribution._data.curve
     pruned, energy = curve.at(at)
     assert pruned == pytest.approx(float((weights <= at).double().mean()), abs=0.03)
     kept = float(weights[weights > at].square().sum() / weights.square().sum())
@@ -308,9 +308,9 @@ def test_a_dragged_cut_in_the_curve_sets_the_amount(distribution, bench, draft, 
     draft.show_draft(amount=0.25)
     choose(distribution, bench, how="Cumulative")
     linear(distribution, bench)
-    start = distribution._picture_shown.cuts[1].value
+    start = distribution._data.cuts[1].value
     drag_cut(distribution, bench, hand, start, start + 0.4)
-    at = distribution._picture_shown.cuts[1].value
+    at = distribution._data.cuts[1].value
     weights = bench.session.checkpoint.read("fc.weight").abs()
     assert at == pytest.approx(start + 0.4, abs=0.1)
     assert bench.draft.current.step.method.amount == float((weights <= at).double().mean())
@@ -320,7 +320,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
     draft.show_draft(amount=0.25, importance=scores[0])
     choose(distribution, bench, "Scores of the draft")
     linear(distribution, bench)
-    start = distribution._picture_shown.cuts[1].value
+    start = distribution._data.cuts[1].value
     drag_cut(distribution, bench, hand, start, 1.75)
     amount = bench.draft.current.step.method.amount
     assert amount == pytest.approx(float((scores[1] <= 1.75).double().mean()), abs=0.05)
@@ -330,7 +330,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
 def test_a_cut_can_be_dragged_on_a_logarithmic_axis(distribution, bench, draft, hand):
     draft.show_draft(amount=0.25)
     choose(distribution, bench, "|Weights|")
-    start = distribution._picture_shown.cuts[1].value
+    start = distribution._data.cuts[1].value
     drag_cut(distribution, bench, hand, np.log10(start), 0.0)
     weights = bench.session.checkpoint.read("fc.weight").abs()
     amount = bench.draft.current.step.method.amount
@@ -388,10 +388,10 @@ def test_the_legend_says_why_a_draft_has_no_cut(distribution, bench, method, par
 def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft):
     draft.show_draft("lamp", amount=0.5, targets=["fc.weight", "other.weight"])
     choose(distribution, bench, "Scores of the draft")
-    at = distribution._picture_shown.cuts[1].value
+    at = distribution._data.cuts[1].value
     bench.choose("other.weight")
     bench.until_idle()
-    other = distribution._picture_shown.cuts[1].value
+    other = distribution._data.cuts[1].value
     # Each is the largest pruned score of its own parameter.
     assert at == pytest.approx(other, rel=0.5)
     distribution.draft_wanted.emit(CutRequest("score", at / 2))

@@ -41,12 +41,12 @@ def test_outliers_are_counted_at_the_ends_of_the_axis_unless_the_full_range_is_s
 def test_bins_stay_narrow_despite_outliers_and_are_kept_while_the_draft_changes(
     distribution, bench, outliers
 ):
-    picture = distribution._picture_shown
+    picture = distribution._data
     assert np.diff(picture.edges).max() < 0.02
     bench.draft_step(bench.step(amount=0.5))
-    assert distribution._picture_shown.same_axis(picture)
+    assert distribution._data.same_axis(picture)
     counts = np.histogram(outliers.double().numpy(), picture.edges)[0]
-    assert distribution._picture_shown.sums.tolist() == counts.tolist()
+    assert distribution._data.sums.tolist() == counts.tolist()
 
 
 @pytest.mark.parametrize("numbers", ["Weights", "|Weights|"])
@@ -83,7 +83,7 @@ def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
     zeroed = outliers.masked_fill(outliers.abs() < 0.07, 0.0)
     save_file({"fc.weight": zeroed}, tmp_path / "zeros.safetensors")
     bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
-    sums, mark = np.sort(distribution._picture_shown.sums), distribution._peak_mark
+    sums, mark = np.sort(distribution._data.sums), distribution._peak_mark
     assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
     assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
     check_box(distribution, "Full range").click()

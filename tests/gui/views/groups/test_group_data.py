@@ -8,6 +8,7 @@ from small_bert import EMBEDDINGS, FFN, HIDDEN, LAYER, bert_tensors, write_bert
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
+from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.groups.data import measure_group, prunable_by_hand
 from prune_gui.gui.views.groups.text import (
     GROUP_COLUMNS,
@@ -16,7 +17,6 @@ from prune_gui.gui.views.groups.text import (
     group_facts,
     group_table,
 )
-from prune_gui.gui.views.norms.data import ScoreOf
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import Recipe, resolve

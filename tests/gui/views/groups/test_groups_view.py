@@ -13,9 +13,10 @@ from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
 from waiting import change
 
 from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.views.bars import bar_view
+from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
-from prune_gui.gui.views.norms.data import ScoreOf
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
@@ -105,7 +106,7 @@ def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.light_of(1)) > 0.02
     assert "step&nbsp;1:&nbsp;Coupled&nbsp;units&nbsp;5" in groups.legend()
-    found = groups._found.data
+    found = groups._data
     cut = groups._plot._cut
     assert (cut.isVisible(), cut.value()) == (True, pytest.approx(found.units.cut))
     assert groups._plot.plotItem.getAxis("left").labelText == "score in step 1"
@@ -115,7 +116,7 @@ def test_scores_from_a_file_are_shown_with_its_name(groups, bench, tmp_path):
     path = tmp_path / "scores.safetensors"
     save_file({"encoder.layer.1.ffn": torch.arange(12.0), "encoder.layer.0.ffn": ONCE}, path)
     bench.add(_coupled(bench, importance=str(path)))
-    found = groups._found.data
+    found = groups._data
     assert np.array_equal(found.units.norms, ONCE)
     assert found.units.cut == 4
     assert groups._plot.plotItem.getAxis("left").labelText == (
@@ -134,7 +135,7 @@ def test_layers_that_a_file_ranks_are_shown_with_scores_and_cut(groups, bench, d
     draft.preview.click()
     groups._group_box.activated.emit(groups._group_box.findText("layers · encoder.layer"))
     bench.until_idle()
-    found = groups._found.data
+    found = groups._data
     assert found.group.space == "layers"
     assert (found.units.norms.tolist(), found.units.cut) == ([3.0, 2.0], 2.0)
     assert found.pruned_by.tolist() == [0, 1]
@@ -145,7 +146,7 @@ def test_layers_that_a_file_ranks_are_shown_with_scores_and_cut(groups, bench, d
 
 
 def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkeypatch, share_of):
-    monkeypatch.setattr(groups_view, "MAX_BARS", 3)
+    monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.of(1)) > 0
     assert share_of(groups._plot, LIGHT.light_of(1)) == 0
@@ -180,8 +181,8 @@ def test_the_unit_under_the_cursor_is_described(groups, bench, hand):
 def test_a_click_on_a_unit_drafts_it_and_a_second_click_keeps_it(groups, bench, draft, hand):
     _click(groups, hand, bench, 4)
     assert _drafted(bench) == ("listed_units", (4,), (UP,))
-    assert groups._found.data.pruned_by[4] == 1
-    assert groups._found.data.draft == 1
+    assert groups._data.pruned_by[4] == 1
+    assert groups._data.draft == 1
     _click(groups, hand, bench, 7)
     _click(groups, hand, bench, 4)
     assert _drafted(bench) == ("listed_units", (7,), (UP,))
@@ -209,7 +210,7 @@ def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, 
     draft._show_step(_coupled(bench, targets=[UP]))
     draft.preview.click()
     bench.until_idle()
-    ranked = set(np.flatnonzero(groups._found.data.pruned_by).tolist())
+    ranked = set(np.flatnonzero(groups._data.pruned_by).tolist())
     assert len(ranked) == 5
     other = min(set(range(FFN)) - ranked)
     _click(groups, hand, bench, other)
@@ -232,7 +233,7 @@ def test_a_drag_with_shift_drafts_a_range(groups, bench, draft, hand):
 def test_units_can_be_drafted_with_the_keyboard(groups, bench, draft, qtbot):
     groups._sorted.click()
     bench.until_idle()
-    smallest = int(groups._found.data.units.norms.argmin())
+    smallest = int(groups._data.units.norms.argmin())
     for key in (Qt.Key.Key_Home, Qt.Key.Key_Space):
         qtbot.keyClick(groups._plot, key)
     bench.until_idle()
@@ -249,14 +250,14 @@ def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, h
     _click(groups, hand, bench, 2)
     assert _drafted(bench) == ("listed_units", (2,), (QUERY,))
     assert _text(groups, "Unit under the cursor").startswith("head 2: ")
-    assert groups._found.data.pruned_by.tolist() == [0, 0, 1, 0]
+    assert groups._data.pruned_by.tolist() == [0, 0, 1, 0]
     groups._group_box.setCurrentIndex(1)
     groups._group_box.activated.emit(1)
     bench.until_idle()
     assert _text(groups, "Number of units") == "2 units, 0 pruned"
     _click(groups, hand, bench, 1)
     assert _drafted(bench)[:2] == ("layers", (1,))
-    assert groups._found.data.pruned_by.tolist() == [0, 1]
+    assert groups._data.pruned_by.tolist() == [0, 1]
     assert _text(groups, "Unit under the cursor").startswith("layer 1: ")
 
 
@@ -273,14 +274,14 @@ def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
     assert len(_cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
     _click(groups, hand, bench, 3)
     assert _drafted(bench)[:2] == ("listed_units", (3,))
-    assert groups._found.data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert groups._data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
 
 
 def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
     groups._members.selectRow(2)
     bench.until_idle()
     assert bench.chosen == DOWN
-    assert groups._found.data.group.label == "encoder.layer.0"
+    assert groups._data.group.label == "encoder.layer.0"
     groups._overview.selectRow(1)
     bench.until_idle()
     assert bench.chosen == UP.replace(".0.", ".1.")
@@ -298,10 +299,10 @@ def test_a_step_on_another_member_updates_the_view(groups, bench):
 def test_the_scores_of_a_draft_are_shown_while_there_is_one(groups, bench):
     bench.add(_coupled(bench))
     bench.draft_step(_coupled(bench, amount=2))
-    assert groups._found.data.units.by == ScoreOf(2)
+    assert groups._data.units.by == ScoreOf(2)
     assert groups._plot.plotItem.getAxis("left").labelText == "score in the draft"
     bench.draft_step(None)
-    assert groups._found.data.units.by == ScoreOf(1)
+    assert groups._data.units.by == ScoreOf(1)
 
 
 def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
@@ -327,11 +328,11 @@ def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(
     groups, bench, draft, hand, scope
 ):
     bench.add(_coupled(bench, scope=scope))
-    plot, units = groups._plot, groups._found.data.units
+    plot, units = groups._plot, groups._data.units
     wanted = float(np.sort(units.norms)[8:10].mean())
     hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, wanted))
     bench.until_idle()
-    found = groups._found.data
+    found = groups._data
     assert found.units.by == ScoreOf(1)
     assert found.draft == 1
     at = plot._cut.value()
@@ -343,11 +344,11 @@ def test_a_cut_that_prunes_nothing_stays_and_can_be_dragged_up_again(groups, ben
     draft._show_step(_coupled(bench))
     draft.preview.click()
     bench.until_idle()
-    plot, units = groups._plot, groups._found.data.units
+    plot, units = groups._plot, groups._data.units
     hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, 0.0))
     bench.until_idle()
     assert bench.draft.current.step.method.amount == 0
-    assert groups._found.data.units.by == ScoreOf(1)
+    assert groups._data.units.by == ScoreOf(1)
     assert plot._cut.isVisible()
     wanted = float(np.sort(units.norms)[2:4].mean())
     hand.drag(plot, hand.point(plot, 6, 0.0), hand.point(plot, 6, wanted))
@@ -364,7 +365,7 @@ def test_what_remains_of_dead_units_is_drafted_from_the_view(groups, bench, draf
     label.linkActivated.emit("dead")
     bench.until_idle()
     assert bench.draft.current.step.method.name == "dead_units"
-    assert groups._found.data.pruned_by.nonzero()[0].tolist() == [2, 3]
+    assert groups._data.pruned_by.nonzero()[0].tolist() == [2, 3]
     assert not label.isVisible()
 
 
@@ -378,7 +379,9 @@ def test_units_of_a_kind_without_a_method_have_a_reason(groups, bench, draft, ha
         bench.edit(lambda session: session.use_table(own))
     bench.until_idle()
     assert _text(groups, "Table of the architecture") == "Mine, table own.yaml"
-    assert groups._unit.accessibleDescription().startswith("No step prunes units of the kind 'cel")
+    assert groups._pointed.accessibleDescription().startswith(
+        "No step prunes units of the kind 'cel"
+    )
     _click(groups, hand, bench, 4)
     assert bench.draft.current is None
 
@@ -388,7 +391,7 @@ def test_the_table_for_export_has_the_units_in_the_order_on_the_screen(groups, b
     groups._sorted.click()
     bench.until_idle()
     rows = list(groups.table().rows)
-    scores = groups._found.data.units.norms
+    scores = groups._data.units.norms
     assert [row[0] for row in rows] == np.argsort(scores).tolist()
     assert [row[3] for row in rows] == ["step 1: Coupled units"] * 5 + [""] * 7
     assert groups.table().headers[:4] == ("unit", "name", "score", "pruned by")

@@ -18,10 +18,9 @@ from PySide6.QtWidgets import (
 from safetensors.torch import save_file
 
 from prune_gui.gui.views.layers import columns as layer_columns
-from prune_gui.gui.views.layers import view as layers_view
-from prune_gui.gui.views.layers.amount_editor import AmountEditor
+from prune_gui.gui.views.layers import data as layers_data
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
-from prune_gui.gui.views.layers.view import LayersView
+from prune_gui.gui.views.layers.view import AmountEditor, LayersView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
@@ -275,7 +274,7 @@ def test_selecting_a_module_row_chooses_its_first_parameter(layers, bench):
 
 
 def test_many_parameters_are_grouped_by_module_at_first(bench, shown, tmp_path, monkeypatch):
-    monkeypatch.setattr(layers_view, "MAX_BARS", 4)
+    monkeypatch.setattr(layers_data, "MAX_BARS", 4)
     tensors = {f"layer.{i}.{part}": torch.ones(2) for i in range(3) for part in "abc"}
     save_file(tensors, tmp_path / "many.safetensors")
     view = shown(LayersView(bench))
@@ -287,7 +286,7 @@ def test_many_parameters_are_grouped_by_module_at_first(bench, shown, tmp_path, 
 
 
 def test_counts_are_shown_before_the_weights_are_read(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    monkeypatch.setattr(layers_data, "read_budget", one_by_one)
     view = shown(LayersView(bench))
     seen = []
     view.pictured.connect(lambda: seen.append((cells(view, ENERGY), texts(view))))
@@ -300,10 +299,10 @@ def test_counts_are_shown_before_the_weights_are_read(bench, checkpoint, shown, 
 
 
 def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    monkeypatch.setattr(layers_data, "read_budget", one_by_one)
     view = shown(LayersView(bench))
     seen = []
-    view.pictured.connect(lambda: view._found and seen.append(view._found.rows))
+    view.pictured.connect(lambda: view._data and seen.append(view._data.rows))
     bench.open_and_choose(checkpoint, "fc.weight")
     assert len(seen) >= 8
     assert all(rows.counts is seen[0].counts for rows in seen)
@@ -312,7 +311,7 @@ def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch
 
 
 def test_a_hidden_view_stops_reading(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    monkeypatch.setattr(layers_data, "read_budget", one_by_one)
     view = shown(LayersView(bench))
     view.pictured.connect(lambda: view.setVisible(not cells(view, NAME)))
     bench.open_and_choose(checkpoint, "fc.weight")

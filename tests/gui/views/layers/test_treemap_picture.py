@@ -9,7 +9,8 @@ from PySide6.QtGui import QColor, QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.views.layers.treemap_picture import PADDING_PX, TreemapPicture, make_treemap
+from prune_gui.gui.views.layers.treemap import make_treemap
+from prune_gui.gui.views.layers.treemap_picture import PADDING_PX, TreemapPicture
 from prune_gui.raster.colours import LIGHT
 
 INFOS = [

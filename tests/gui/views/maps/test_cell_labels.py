@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.gui.views.maps import cell_labels
-from prune_gui.gui.views.maps.cell_labels import MAX_CHARACTERS, is_bright, short, texts
+from prune_gui.gui.views.maps import text as map_text
+from prune_gui.gui.views.maps.text import MAX_CHARACTERS, is_bright, short, texts
 from prune_gui.raster.colours import DARK, LIGHT, ramp, rgb
 from prune_gui.raster.kernel_layout import KernelLayout
 from prune_gui.raster.slice_layout import SliceLayout
@@ -43,7 +43,7 @@ def test_numbers_have_the_expected_short_texts(number, text):
     ],
 )
 def test_each_element_has_the_text_of_its_own_number(layout, at_once, monkeypatch):
-    monkeypatch.setattr(cell_labels, "MAX_SPAN_ELEMENTS", at_once)
+    monkeypatch.setattr(map_text, "MAX_SPAN_ELEMENTS", at_once)
     known = np.ones(72, np.bool_)
     known[::5] = False
 

@@ -7,9 +7,9 @@ import torch
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 
-from prune_gui.gui.views.maps.heads_box import AUTO, OFF, HeadsBox
+from prune_gui.gui.views.maps.readers import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
-from prune_gui.gui.views.mask.view import mask_view
+from prune_gui.gui.views.mask.view import MaskView
 
 QUERY = "layer.0.attention.self.query.weight"
 OUTPUT = "layer.0.attention.output.dense.weight"
@@ -23,14 +23,14 @@ def mask(bench, tmp_path, shown):
     save_file({**tensors, "conv.weight": torch.ones(2, 2, 3, 3)}, tmp_path / "model.safetensors")
     config = {"model_type": "bert", "num_attention_heads": 4, "hidden_size": 48}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    view = shown(mask_view(bench, Viewport()))
+    view = shown(MaskView(bench, Viewport()))
     view.resize(700, 700)
     bench.open_and_choose(tmp_path / "model.safetensors", QUERY)
     return view
 
 
 def _texts(mask, side):
-    axis = mask._plot.plotItem.getAxis(side)
+    axis = mask.canvas.plotItem.getAxis(side)
     if not axis.isVisible():
         return []
     size = axis.height() if side == "right" else axis.width()
@@ -42,7 +42,7 @@ def _texts(mask, side):
 
 
 def _lines(mask):
-    lines = mask._plot.heads._lines
+    lines = mask.canvas.heads._lines
     return len(lines.getData()[0]) // 2 if lines.isVisible() else 0
 
 
@@ -96,7 +96,7 @@ def test_a_number_that_does_not_divide_the_weight_shows_no_heads(mask, bench):
 
 
 def test_a_head_that_is_partly_visible_has_its_text_in_the_visible_part(mask, bench):
-    mask._plot.setRange(xRange=(0, 10), yRange=(13, 16), padding=0)
+    mask.canvas.setRange(xRange=(0, 10), yRange=(13, 16), padding=0)
     bench.until_idle()
     [text] = _texts(mask, "right")
     assert text.startswith("head 1\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 
-from prune_gui.gui.views.maps.map_navigation import ZOOM_FACTOR, add_axis_shortcuts
+from prune_gui.gui.views.controls import ZOOM_FACTOR, add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot
 
 

@@ -2,8 +2,7 @@ import pytest
 from PySide6.QtWidgets import QComboBox, QSlider
 
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
-from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
-from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
 from prune_gui.raster.kernel_layout import KernelLayout
 from prune_gui.raster.slice_layout import SliceLayout
 

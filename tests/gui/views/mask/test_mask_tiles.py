@@ -12,26 +12,26 @@ from prune_gui.monitor import Monitor
 
 def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):
     bench.open_and_choose(large, "fc.weight")
-    assert mask._pipeline._overview_key == (mask._pipeline.shown.key, mask._plot.layout_shown)
+    assert mask._pipeline._overview_key == (mask._pipeline.shown.key, mask.canvas.layout_shown)
     assert mask._pipeline.shown.tile_grid.is_whole
     for _ in range(12):
-        mask.zoom(0.7)
+        mask.canvas.zoom(0.7)
     bench.until_idle()
     tile_grid = mask._pipeline.shown.tile_grid
     assert tile_grid.cell == (1, 1)
     assert not tile_grid.is_whole
     assert len(tile_grid.rows) <= 256
-    assert mask._plot.part.isVisible()
-    assert mask._plot.whole.isVisible()
+    assert mask.canvas.part.isVisible()
+    assert mask.canvas.whole.isVisible()
 
 
 def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     bench.open_and_choose(large, "fc.weight")
     for _ in range(12):
-        mask.zoom(0.7)
+        mask.canvas.zoom(0.7)
     bench.until_idle()
     first = mask._pipeline.shown.tile_grid
-    mask.pan(5.0, 0.0)
+    mask.canvas.pan(5.0, 0.0)
     bench.until_idle()
     assert mask._pipeline.shown.tile_grid != first
     lanes = []
@@ -42,7 +42,7 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
         return look(lane, *rest)
 
     monkeypatch.setattr(bench.bridge, "run_job", count)
-    mask.pan(-5.0, 0.0)
+    mask.canvas.pan(-5.0, 0.0)
     bench.until_idle()
     assert mask._pipeline.shown.tile_grid == first
     assert "mask" not in lanes
@@ -75,7 +75,7 @@ def _follow(mask):
     def note():
         if mask._pipeline.shown is not None:
             seen.append(
-                (mask._pipeline.shown, mask._share.text(), mask._plot._hatching.isVisible())
+                (mask._pipeline.shown, mask._share.text(), mask.canvas._hatching.isVisible())
             )
 
     mask.pictured.connect(note)
@@ -112,7 +112,7 @@ def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
         assert not rendered.painted.pixels[high:].any()
     assert last.is_complete
     shown = mask._pixels(last.painted.pixels, last.tile_grid.cell)
-    np.testing.assert_array_equal(mask._plot.whole.image, shown)
+    np.testing.assert_array_equal(mask.canvas.whole.image, shown)
 
 
 def test_a_picture_does_not_flicker_while_the_amount_changes(mask, bench, large, in_strips):
@@ -126,12 +126,12 @@ def test_a_picture_does_not_flicker_while_the_amount_changes(mask, bench, large,
 def test_the_overview_is_visible_below_the_strips_of_a_region(mask, bench, large, in_strips):
     bench.open_and_choose(large, "fc.weight")
     seen = _follow(mask)
-    mask.zoom(0.5)
+    mask.canvas.zoom(0.5)
     bench.until_idle()
     assert [rendered.is_complete for rendered, *_ in seen][-1]
     assert len(seen) > 1
     assert not any(hatched for *_, hatched in seen)
-    assert mask._plot.whole.isVisible()
+    assert mask.canvas.whole.isVisible()
 
 
 def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_strips, monkeypatch):
@@ -148,7 +148,7 @@ def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_s
     [(work, then)] = held
     then(work(Monitor()))
     bench.until_idle()  # the picture is fitted to the window, which changes the region
-    mask.zoom(0.3)
+    mask.canvas.zoom(0.3)
     bench.until_idle()
     asked = len(held)
     then(work(Monitor()))

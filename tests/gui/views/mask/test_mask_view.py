@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QPushButton
 
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
-from prune_gui.gui.views.maps import element_reader
+from prune_gui.gui.views.maps import element_inspector
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import Contrast
@@ -12,7 +12,7 @@ from prune_gui.raster.colours import LIGHT
 
 
 def _sight(mask):
-    (left, right), (top, bottom) = mask._plot.view.viewRange()
+    (left, right), (top, bottom) = mask.canvas.view.viewRange()
     return left, right, top, bottom
 
 
@@ -21,8 +21,8 @@ def _entry(mask):
 
 
 def _click(mask, hand, qtbot, x, y):
-    at = hand.point(mask._plot, x, y).toPoint()
-    qtbot.mouseClick(mask._plot.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    at = hand.point(mask.canvas, x, y).toPoint()
+    qtbot.mouseClick(mask.canvas.viewport(), Qt.MouseButton.LeftButton, pos=at)
 
 
 def _pinned(mask):
@@ -48,7 +48,7 @@ def test_colour_shares_match_the_mask(mask, bench, share_of):
 
 def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     bench.add(bench.step(amount=1.0))
-    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
     score, step = f"{abs(value):.6g}", "step 1: L1 unstructured"
@@ -67,48 +67,48 @@ def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
 
 
 def test_outside_the_parameter_nothing_is_described(mask, bench, hand):
-    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
     bench.until_idle()
     assert _entry(mask)[0] == "[2, 3]"
-    mask.one_to_one()
-    hand.hover(mask._plot, hand.point(mask._plot, 40, 2))
+    mask.canvas.one_to_one()
+    hand.hover(mask.canvas, hand.point(mask.canvas, 40, 2))
     assert _entry(mask) == ["", "point at a weight", "", ""]
 
 
 def test_the_index_has_every_dimension(mask, bench, hand):
     bench.choose("conv.weight")
     bench.until_idle()
-    hand.hover(mask._plot, hand.point(mask._plot, 4, 21))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 4, 21))
     bench.until_idle()
     assert _entry(mask)[0] == "[3, 1, 3, 1]"
-    hand.hover(mask._plot, hand.point(mask._plot, 5, 21))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 5, 21))
     assert _entry(mask)[0] == ""  # between kernels
     mask.findChild(QComboBox, "layout").setCurrentText("flattened")
     bench.until_idle()
-    hand.hover(mask._plot, hand.point(mask._plot, 17, 3))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 17, 3))
     bench.until_idle()
     assert _entry(mask)[0] == "[3, 1, 3, 1]"
 
 
 def test_dragging_pans_the_picture(mask, bench, hand):
     left, *_ = _sight(mask)
-    hand.drag(mask._plot, hand.point(mask._plot, 1, 1), hand.point(mask._plot, 3, 1))
+    hand.drag(mask.canvas, hand.point(mask.canvas, 1, 1), hand.point(mask.canvas, 3, 1))
     bench.until_idle()
     assert _sight(mask)[0] == pytest.approx(left - 2, abs=0.1)
 
 
 def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
-    mask._plot.setFocus()
+    mask.canvas.setFocus()
     whole = _sight(mask)
-    qtbot.keyClick(mask._plot, Qt.Key.Key_Plus)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_Plus)
     zoomed = _sight(mask)
     assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
-    qtbot.keyClick(mask._plot, Qt.Key.Key_Right)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_Right)
     assert _sight(mask)[0] > zoomed[0]
-    qtbot.keyClick(mask._plot, Qt.Key.Key_1)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_1)
     left, right, _, _ = _sight(mask)
-    assert right - left == pytest.approx(mask._plot.view.width(), rel=0.01)
-    qtbot.keyClick(mask._plot, Qt.Key.Key_F)
+    assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_F)
     assert _sight(mask) == pytest.approx(whole)
     bench.until_idle()
 
@@ -130,27 +130,27 @@ def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
     bench.open_and_choose(large, "fc.weight")
     for amount in (1, 1_000_000 - 2):
         bench.add(bench.step(amount=amount))
-        [place] = mask._plot._marks.points()
+        [place] = mask.canvas._marks.points()
         pruned = ~bench.shown.mask("fc.weight").numpy()
         row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
         high, wide = mask._pipeline.shown.tile_grid.cell
         assert abs(place.pos().y() - row) <= high
         assert abs(place.pos().x() - column) <= wide
-    mask._plot.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
+    mask.canvas.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
     bench.until_idle()
-    assert len(mask._plot._marks.points()) == 0  # the element is large enough to see
+    assert len(mask.canvas._marks.points()) == 0  # the element is large enough to see
 
 
 def test_large_elements_show_their_values(mask, bench):
-    mask._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    mask.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    written = mask._plot._texts._cell_texts
+    written = mask.canvas._texts._cell_texts
     values = bench.session.checkpoint.read("fc.weight")
     assert written.texts.shape == (8, 6)
     assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
-    mask.one_to_one()
+    mask.canvas.one_to_one()
     bench.until_idle()
-    assert mask._plot._texts._cell_texts is None
+    assert mask.canvas._texts._cell_texts is None
 
 
 def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot):
@@ -168,37 +168,37 @@ def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot
     bench.until_idle()
     value = float(bench.session.checkpoint.read("other.weight")[2, 3])
     assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
-    qtbot.keyClick(mask._plot, Qt.Key.Key_Escape)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_Escape)
     assert _pinned(mask) is None
 
 
 def test_profiles_are_shown_in_the_margins(mask, bench):
     bench.add(bench.step("channels", dim=0, channels=[2]))
-    _, heights = mask._plot.margins._columns.getData()
+    _, heights = mask.canvas.margins._columns.getData()
     assert heights.max() == pytest.approx(1 / 8)
-    widths, _ = mask._plot.margins._rows.getData()
+    widths, _ = mask.canvas.margins._rows.getData()
     assert sorted(set(widths)) == [0, 1]
-    titles = [title.toPlainText() for title in mask._plot.margins._titles]
+    titles = [title.toPlainText() for title in mask.canvas.margins._titles]
     assert titles == [
         "Share pruned of each column, from 0 to 100 %",
         "Share pruned of each row, from 0 to 100 %",
     ]
     mask._profiles.box.click()
     bench.until_idle()
-    assert not mask._plot.margins._above.isVisible()
+    assert not mask.canvas.margins._above.isVisible()
 
 
 def test_all_steps_can_have_one_colour(mask, bench, share_of):
     bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
-    assert share_of(mask._plot, LIGHT.steps[1]) > 0.01
-    mask.content._colour_by.setCurrentIndex(1)
+    assert share_of(mask.canvas, LIGHT.steps[1]) > 0.01
+    mask._colour_by.setCurrentIndex(1)
     bench.until_idle()
-    assert share_of(mask._plot, LIGHT.steps[1]) == 0
-    assert share_of(mask._plot, LIGHT.steps[0]) > 0.01
+    assert share_of(mask.canvas, LIGHT.steps[1]) == 0
+    assert share_of(mask.canvas, LIGHT.steps[0]) > 0.01
 
 
 def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
-    mask.zoom(0.5)
+    mask.canvas.zoom(0.5)
     bench.until_idle()
     sight = _sight(mask)
     bench.choose("other.weight")
@@ -207,10 +207,10 @@ def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
 
 
 def test_grid_lines_are_drawn_only_between_large_elements(mask, bench):
-    assert len(mask._plot._grid.getData()[0]) == 2 * (7 + 9)
-    mask.one_to_one()
+    assert len(mask.canvas._grid.getData()[0]) == 2 * (7 + 9)
+    mask.canvas.one_to_one()
     bench.until_idle()
-    assert len(mask._plot._grid.getData()[0]) == 0
+    assert len(mask.canvas._grid.getData()[0]) == 0
 
 
 def test_a_section_shows_its_two_dimensions(mask, bench):
@@ -219,9 +219,9 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
     combo = mask.findChild(QComboBox, "layout")
     combo.setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     bench.until_idle()
-    assert (mask._plot.layout_shown.rows, mask._plot.layout_shown.columns) == (3, 5)
-    assert mask._plot.plotItem.getAxis("left").labelText == "input channel"
-    assert mask._plot.plotItem.getAxis("bottom").labelText == "kernel row"
+    assert (mask.canvas.layout_shown.rows, mask.canvas.layout_shown.columns) == (3, 5)
+    assert mask.canvas.plotItem.getAxis("left").labelText == "input channel"
+    assert mask.canvas.plotItem.getAxis("bottom").labelText == "kernel row"
 
 
 def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
@@ -244,11 +244,11 @@ def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
 
 def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
     def press(key, modifier=Qt.KeyboardModifier.NoModifier):
-        qtbot.keyClick(mask._plot, key, modifier)
+        qtbot.keyClick(mask.canvas, key, modifier)
         bench.until_idle()
 
     shift = Qt.KeyboardModifier.ShiftModifier
-    mask._plot.setRange(xRange=(2.5, 3.5), yRange=(1.5, 2.5), padding=0)
+    mask.canvas.setRange(xRange=(2.5, 3.5), yRange=(1.5, 2.5), padding=0)
     bench.until_idle()
     press(Qt.Key.Key_Right, shift)
     assert _pinned(mask) is None
@@ -257,7 +257,7 @@ def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
     press(Qt.Key.Key_Down, shift)
     press(Qt.Key.Key_Left, shift)
     assert _pinned(mask)[0] == "[3, 2]"
-    assert mask._plot.sight.contains(2, 3)
+    assert mask.canvas.sight.contains(2, 3)
     for _ in range(9):
         press(Qt.Key.Key_Up, shift)
     assert _pinned(mask)[0] == "[0, 2]"
@@ -268,9 +268,9 @@ def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
 def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
     mask, bench, hand, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(element_reader, "MAX_RESTED_ELEMENTS", 47)
+    monkeypatch.setattr(element_inspector, "MAX_RESTED_ELEMENTS", 47)
     bench.add(bench.step(amount=24))
-    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
     bench.until_idle()
     assert _entry(mask)[7] == PENDING
     _click(mask, hand, qtbot, 3, 2)
@@ -280,7 +280,7 @@ def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
 
 def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):
     bench.add(*(bench.step(amount=1) for _ in range(5)))
-    inspector, plot = mask._elements.inspector, mask._plot
+    inspector, plot = mask._elements.inspector, mask.canvas
     before = plot.geometry(), inspector.geometry(), _sight(mask)
     hand.hover(plot, hand.point(plot, 3, 2))
     bench.until_idle()
@@ -301,22 +301,22 @@ def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, be
 def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
     bench.open_and_choose(large, "fc.weight")
     bench.add(bench.step(amount=0.5))
-    bar = mask.content.bar
+    bar = mask.bar
     assert bar.isEnabled()
-    assert share_of(mask._plot, LIGHT.steps[0]) == 0
-    pixels = mask._plot.whole.image
-    mask.content._local.click()
+    assert share_of(mask.canvas, LIGHT.steps[0]) == 0
+    pixels = mask.canvas.whole.image
+    mask._local.click()
     assert 0 < bar.contrast.low < 0.5 < bar.contrast.high < 1
-    assert not np.array_equal(mask._plot.whole.image, pixels)
-    mask.content._local.click()
-    np.testing.assert_array_equal(mask._plot.whole.image, pixels)
-    mask.content._colour_by.setCurrentIndex(2)
+    assert not np.array_equal(mask.canvas.whole.image, pixels)
+    mask._local.click()
+    np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
+    mask._colour_by.setCurrentIndex(2)
     assert not bar.isEnabled()
-    mask.content._colour_by.setCurrentIndex(0)
-    mask._plot.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
+    mask._colour_by.setCurrentIndex(0)
+    mask.canvas.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
     bench.until_idle()
     assert not bar.isEnabled()
-    assert share_of(mask._plot, LIGHT.steps[0]) > 0.2
+    assert share_of(mask.canvas, LIGHT.steps[0]) > 0.2
 
 
 def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
@@ -324,7 +324,7 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
 ):
     bench.open_and_choose(large, "fc.weight")
     bench.add(bench.step(amount=0.5))
-    pixels, bar = mask._plot.whole.image, mask.content.bar
+    pixels, bar = mask.canvas.whole.image, mask.bar
     requests = []
     monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
     middle = bar.rect().center()
@@ -332,17 +332,17 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
     qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=middle)
     qtbot.mouseClick(bar, Qt.MouseButton.LeftButton, pos=middle)
     assert bar.contrast != Contrast()
-    assert not np.array_equal(mask._plot.whole.image, pixels)
+    assert not np.array_equal(mask.canvas.whole.image, pixels)
     qtbot.keyClick(bar, Qt.Key.Key_Home)
     assert bar.contrast == Contrast()
-    np.testing.assert_array_equal(mask._plot.whole.image, pixels)
+    np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
     assert requests == []
 
 
 def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     def pixels_per_cell():
         left, right, top, bottom = _sight(mask)
-        size = mask._plot.view.rect()
+        size = mask.canvas.view.rect()
         return size.width() / (right - left), size.height() / (bottom - top)
 
     across, down = pixels_per_cell()

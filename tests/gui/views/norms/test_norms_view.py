@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import save_file
 
 from prune_gui import language
-from prune_gui.gui.views.norms import view as norms_view
+from prune_gui.gui.views.bars import bar_view
 from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.raster.colours import LIGHT
 
@@ -119,7 +119,7 @@ def test_dead_channels_are_marked_and_counted(norms, bench, share_of):
 
 
 def test_channels_share_bars_until_the_user_zooms_in(norms, bench, monkeypatch):
-    monkeypatch.setattr(norms_view, "MAX_BARS", 3)
+    monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(bench.step(amount=0.5))
     assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
     assert "maximum of 3 channels" in norms.legend().replace("&nbsp;", " ")

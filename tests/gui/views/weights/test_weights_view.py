@@ -5,20 +5,20 @@ from PySide6.QtWidgets import QCheckBox, QLabel
 from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.weights.view import weights_view
+from prune_gui.gui.views.weights.view import WeightsView
 from prune_gui.raster.colours import LIGHT, ramp
 
 
 @pytest.fixture
 def weights(bench, checkpoint, shown):
-    view = shown(weights_view(bench, Viewport()))
+    view = shown(WeightsView(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
     return view
 
 
 def _pick(weights, bench, quantity):
-    weights.content._quantity.setCurrentIndex(weights.content._quantity.findData(quantity))
-    weights.content._choose()
+    weights._quantity.setCurrentIndex(weights._quantity.findData(quantity))
+    weights._choose()
     bench.until_idle()
 
 
@@ -46,7 +46,7 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
         _pixels(weights), _expected(values, np.abs(values).max(), signed=True)
     )
     assert "Value of each weight" in _legend(weights)
-    assert weights.content.bar.numbers[2] == f"{np.abs(values).max():.3g}"
+    assert weights.bar.numbers[2] == f"{np.abs(values).max():.3g}"
 
 
 def test_sizes_use_the_unsigned_ramp(weights, bench):
@@ -56,7 +56,7 @@ def test_sizes_use_the_unsigned_ramp(weights, bench):
 
 
 def test_the_legend_explains_cells_of_several_elements(weights, bench):
-    weights._plot.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
+    weights.canvas.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
     bench.until_idle()
     values = _values(bench)
     high, wide = weights._pipeline.shown.tile_grid.cell
@@ -89,14 +89,14 @@ def test_the_last_ranking_step_is_shown_by_default(weights, bench):
     bench.add(bench.step(amount=20), bench.step("channels", dim=0, channels=[1]))
     bench.add(bench.step("ln_structured", amount=2, n=2, dim=0))
     _pick(weights, bench, "score")
-    assert weights.content._step.isVisible()
-    assert weights.content._step.currentData() == 3
+    assert weights._step.isVisible()
+    assert weights._step.currentData() == 3
     pruned_before = (
         ~bench.shown.mask("fc.weight").numpy() & (bench.shown.pruned_by("fc.weight") != 3).numpy()
     )
     blank = [int(LIGHT.grid[i : i + 2], 16) for i in (1, 3, 5)]
     np.testing.assert_array_equal((_pixels(weights)[..., :3] == blank).all(2), pruned_before)
-    weights.content._step.setCurrentIndex(weights.content._step.findData(1))
+    weights._step.setCurrentIndex(weights._step.findData(1))
     bench.until_idle()
     sizes = np.abs(_values(bench))
     np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
@@ -108,11 +108,11 @@ def test_a_message_replaces_the_picture_while_no_step_ranks(weights, bench):
     assert "No step ranks fc.weight" in weights._reason.text()
     bench.draft_step(bench.step(amount=4))
     assert not weights._reason.isVisible()
-    assert weights._plot.isVisible()
+    assert weights.canvas.isVisible()
     bench.draft_step(None)
     assert weights._reason.isVisible()
     _pick(weights, bench, "value")
-    assert weights._plot.isVisible()
+    assert weights.canvas.isVisible()
 
 
 def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
@@ -120,7 +120,7 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     other = torch.from_numpy(values).float() + torch.eye(8, 6)
     path = tmp_path / "other.safetensors"
     save_file({"fc.weight": other, "other.weight": torch.ones(2, 2)}, path)
-    weights.content.compare_with(path)
+    weights.compare_with(path)
     bench.until_idle()
     expected = values - other.double().numpy()
     result = _pixels(weights)
@@ -129,7 +129,7 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     bench.choose("other.weight")
     bench.until_idle()
     assert "has shape [2, 2]" in weights._reason.text()
-    assert weights.content._quantity.isVisible()
+    assert weights._quantity.isVisible()
 
 
 def test_non_finite_numbers_have_the_warning_colour(weights, bench):
@@ -139,15 +139,15 @@ def test_non_finite_numbers_have_the_warning_colour(weights, bench):
     odd = (_pixels(weights)[..., :3] == warning).all(2)
     assert odd.tolist() == [[False, True], [True, False], [False, False]]
     assert "NaN or infinite" in _legend(weights)
-    assert weights.content.bar.numbers[2] == "2"
+    assert weights.bar.numbers[2] == "2"
 
 
 def test_elements_show_the_chosen_quantity(weights, bench):
     bench.add(bench.step(amount=20))
     _pick(weights, bench, "margin")
-    weights._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    weights.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    texts = weights._plot._texts._cell_texts.texts
+    texts = weights.canvas._texts._cell_texts.texts
     pruned = ~bench.shown.mask("fc.weight").numpy()
     assert [
         [text.startswith("-") or text == "0" for text in row] for row in texts
@@ -157,7 +157,7 @@ def test_elements_show_the_chosen_quantity(weights, bench):
 def _bars(weights):
     """Return the heights of the bars of the columns and of the rows."""
     (_, heights), (widths, _) = (
-        item.getData() for item in (weights._plot.margins._columns, weights._plot.margins._rows)
+        item.getData() for item in (weights.canvas.margins._columns, weights.canvas.margins._rows)
     )
     return heights[1:-1:2], widths[1:-1:2]
 
@@ -166,7 +166,7 @@ def test_the_margins_show_the_mean_size_of_rows_and_columns(weights, bench):
     sizes = np.abs(_values(bench))
     for result, axis in zip(_bars(weights), (0, 1), strict=True):
         np.testing.assert_allclose(result, sizes.mean(axis))
-    above, beside = (title.toPlainText() for title in weights._plot.margins._titles)
+    above, beside = (title.toPlainText() for title in weights.canvas.margins._titles)
     assert above == f"Mean |w| of each column, from 0 to {sizes.mean(0).max():.3g}"
     assert beside == f"Mean |w| of each row, from 0 to {sizes.mean(1).max():.3g}"
 
@@ -178,7 +178,7 @@ def test_the_profiles_follow_the_quantity(weights, bench):
     margins = sizes - sizes[pruned].max()
     for result, axis in zip(_bars(weights), (0, 1), strict=True):
         np.testing.assert_allclose(result, margins.mean(axis), rtol=1e-5)
-    assert weights._plot.margins._titles[0].toPlainText().startswith("Mean margin of each column")
+    assert weights.canvas.margins._titles[0].toPlainText().startswith("Mean margin of each column")
 
 
 def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights, bench, tmp_path):
@@ -186,12 +186,12 @@ def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights,
     values[3, 4] = 90.0
     save_file({"fc.weight": values}, tmp_path / "outlier.safetensors")
     bench.open_and_choose(tmp_path / "outlier.safetensors", "fc.weight")
-    limit = float(weights.content.bar.numbers[2])
+    limit = float(weights.bar.numbers[2])
     assert 0.4 < limit <= 0.5
     assert "end colours: numbers up to 90" in _legend(weights)
     [box] = [box for box in weights.findChildren(QCheckBox) if box.text() == "Full range"]
     box.click()
     bench.until_idle()
-    assert weights.content.bar.numbers[2] == "90"
+    assert weights.bar.numbers[2] == "90"
     assert "end colours" not in _legend(weights)
     np.testing.assert_array_equal(_pixels(weights), _expected(values.numpy(), 90.0, signed=True))

@@ -1,4 +1,4 @@
-"""A box for the order of a norm: a common one, or any typed number."""
+"""The controls of the view Norms: the order of the norm, and buttons for the selected channels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QToolButton, QWidget
 
-from prune_gui.gui.views.norms.data import NormOrScore, ScoreOf
+from prune_gui.gui.views.bars.data import NormOrScore, ScoreOf
 from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 
@@ -23,6 +23,19 @@ NORMS: Final = (
     (-math.inf, deferred("-inf: smallest |w|")),
 )
 DEFAULT_ORDER: Final = 2.0
+PRUNE: Final = deferred(
+    "Draft a step that prunes the selected channels of this parameter and those that the draft "
+    "already prunes (Enter)"
+)
+PROTECT: Final = deferred(
+    "Remove the selected channels from the draft: it becomes a list of the other channels it "
+    "prunes, and prunes that many fewer"
+)
+NOTHING_TO_PROTECT: Final = deferred(
+    "Removes channels from the draft. Requires a draft that prunes channels along this dimension, "
+    "of this parameter only"
+)
+NOTHING: Final = deferred("Select channels first: click them, or drag over them with Shift")
 
 
 class NormBox(QComboBox):
@@ -37,8 +50,8 @@ class NormBox(QComboBox):
 
     changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.order: NormOrScore = DEFAULT_ORDER
         self._norm = DEFAULT_ORDER
         self._offered: dict[ScoreOf, str] = {}
@@ -123,3 +136,30 @@ def _text(of: ScoreOf, draft: int | None) -> str:
     if of.step == draft:
         return tr("draft: the value it ranks by")
     return tr("step {number}: the value it ranks by", number=of.step)
+
+
+class SelectionBar(QWidget):
+    """A switch for what a drag does, and a button per action on the selected channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.banding = QToolButton()
+        self.banding.setText(tr("Select"))
+        self.banding.setCheckable(True)
+        self.banding.setToolTip(tr("Drag to select channels, not to pan (or hold Shift)"))
+        self.prune, self.protect = QPushButton(), QPushButton()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        for button in (self.banding, self.prune, self.protect):
+            row.addWidget(button)
+        self.show_number(0, protectable=False)
+
+    def show_number(self, chosen: int, *, protectable: bool) -> None:
+        """Show how many channels are selected, and enable the possible actions."""
+        self.prune.setText(tr("Prune {count:,}", count=chosen) if chosen else tr("Prune"))
+        self.protect.setText(tr("Protect {count:,}", count=chosen) if chosen else tr("Protect"))
+        self.prune.setEnabled(chosen > 0)
+        self.protect.setEnabled(chosen > 0 and protectable)
+        self.prune.setToolTip(tr(PRUNE if chosen else NOTHING))
+        protect_tip = (PROTECT if chosen else NOTHING) if protectable else NOTHING_TO_PROTECT
+        self.protect.setToolTip(tr(protect_tip))

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QLabel
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
-from prune_gui.gui.views.compare.data import total_text
-from prune_gui.gui.views.compare.overlap_table import OverlapTable
-from prune_gui.gui.views.compare.summary_table import SummaryTable
+from prune_gui.gui.views.compare.text import (
+    OVERLAP_COLUMNS,
+    PATTERNS,
+    summary_rows,
+    total_text,
+    worst_names,
+)
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
+from prune_gui.gui.views.parameter_table import ParameterTable
+from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState
 from prune_gui.session.subjects import Subject
 from prune_gui.statistics.read_budget import read_budget
@@ -24,14 +31,18 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 
+GROUPS: Final = (deferred("Left"), deferred("Right"), deferred("Difference"))
+SCOPES: Final = (deferred("parameter"), deferred("all"))
+SUMMARY_COLUMNS: Final = len(GROUPS) * len(SCOPES)
+ALIGNMENT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+MIN_COLUMN_WIDTH_PX: Final = 48
+MIN_NAME_WIDTH_PX: Final = 240
+"""Minimum width of the names. Wider tables scroll."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """Two states.
-
-    Attributes:
-        left: the state on the left.
-        right: the state on the right.
-    """
+    """Two states."""
 
     left: ComparedState
     right: ComparedState
@@ -41,6 +52,85 @@ class Compared:
         return (
             other is not None and self.left.same_as(other.left) and self.right.same_as(other.right)
         )
+
+
+class SummaryTable(QWidget):
+    """Shows rows of a left side, a right side and their difference.
+
+    Each has a column for the chosen parameter and one for all parameters. Below are the names of
+    the worst layers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Summary of the comparison"))
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
+        self._grid.setHorizontalSpacing(GAP_PX)
+        self._grid.setVerticalSpacing(TIGHT_PX)
+        for group, title in enumerate(GROUPS):
+            self._grid.addWidget(_heading(tr(title)), 0, 1 + 2 * group, 1, 2)
+            for scope, text in enumerate(SCOPES):
+                self._grid.addWidget(_heading(tr(text)), 1, 1 + 2 * group + scope)
+        for column in range(1, 1 + SUMMARY_COLUMNS):
+            self._grid.setColumnStretch(column, 1)
+        self._labels: list[list[QLabel]] = []
+        for row, content in enumerate(summary_rows(None), start=2):
+            labels = [QLabel(), *(QLabel(alignment=ALIGNMENT) for _ in content.cells)]
+            for column, label in enumerate(labels):
+                self._grid.addWidget(label, row, column)
+            self._labels.append(labels)
+        self._names = [
+            ElidedLabel(tr("Worst layer"), elide=Qt.TextElideMode.ElideMiddle) for _ in range(2)
+        ]
+        for side, label in enumerate(self._names):
+            label.setForegroundRole(label.palette().ColorRole.PlaceholderText)
+            self._grid.addWidget(label, 2 + len(self._labels) + side, 0, 1, 1 + SUMMARY_COLUMNS)
+        self.show_summary(None)
+
+    def texts(self) -> list[list[str]]:
+        """Return the titles and the texts of the cells, row by row."""
+        return [[label.text() for label in labels] for labels in self._labels]
+
+    def show_summary(self, summary: Summary | None) -> None:
+        """Show a summary; None for one that is not computed."""
+        for labels, row in zip(self._labels, summary_rows(summary), strict=True):
+            labels[0].setText(row.title)
+            labels[0].setToolTip(row.tip)
+            for label, cell in zip(labels[1:], row.cells, strict=True):
+                label.setText(cell.text)
+                label.setToolTip(cell.tip)
+        for name_label, name in zip(self._names, worst_names(summary), strict=True):
+            name_label.say(name)
+            name_label.setToolTip(name)
+            name_label.setVisible(bool(name))
+
+
+def _heading(text: str) -> QLabel:
+    label = QLabel(text, alignment=ALIGNMENT)
+    label.setForegroundRole(label.palette().ColorRole.PlaceholderText)
+    return label
+
+
+class OverlapTable(ParameterTable["Overlap"]):
+    """Shows how much two states prune of each parameter."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            OVERLAP_COLUMNS,
+            tr("Every parameter in both"),
+            lambda row: row.name,
+            min_name_px=MIN_NAME_WIDTH_PX,
+            min_column_px=MIN_COLUMN_WIDTH_PX,
+        )
+
+    def show_rows(
+        self, rows: Sequence[Overlap], marked: Callable[[Overlap], bool] | None = None
+    ) -> None:
+        """Replace the rows. Without any n:m pattern, their column makes room for the names."""
+        super().show_rows(rows, marked)
+        self.setColumnHidden(PATTERNS, all(row.patterns == ((), ()) for row in rows))
+        self._fit_names()
 
 
 class ComparedTables(QObject):
@@ -142,7 +232,8 @@ class ComparedTables(QObject):
 
         def show(result: tuple[tuple[Overlap, ...], str]) -> None:
             self._tabulated = compared
-            self.overlaps.show_rows(result[0])
-            self.total.setText(result[1])
+            rows, total = result
+            self.overlaps.show_rows(rows)
+            self.total.setText(total)
 
         self._run_long_job("compare.table", subject, count, show)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
 from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.bars import ChannelBars
-from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
-from prune_gui.gui.views.norms.data import ChannelData, ScoreOf
-from prune_gui.gui.views.overflow_mark import OverflowMark
-from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf
+from prune_gui.gui.views.plot import OverflowMark, Plot, bar_item, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.recipe.pruned_by_codes import KEPT
@@ -44,25 +39,45 @@ KEY_STEPS: Final = {
     Qt.Key.Key_Home: -(10**9),
     Qt.Key.Key_End: 10**9,
 }
+SHIFT: Final = Qt.KeyboardModifier.ShiftModifier
+CONTROL: Final = Qt.KeyboardModifier.ControlModifier
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChannelRow:
-    """The channels in the order on the screen, and the bars of the visible ones.
+class ChannelBox(pg.ViewBox):  # type: ignore[misc]
+    """The view box of the bars. A drag pans; with Shift or while `banding`, it selects a range.
 
-    Attributes:
-        measured: the channels.
-        order: the channel at each position.
-        bars: of the visible channels.
-        top: upper end of the axis of heights.
-        point_codes: uint8 (channels,), the codes of points in place of bars; None for bars.
+    Signals:
+        clicked: (x, whether Control or Shift is held) the user clicked.
+        banded: (start x, end x, whether finished) the user draws a rubber band.
     """
 
-    measured: ChannelData
-    order: NDArray[np.intp]
-    bars: ChannelBars
-    top: float
-    point_codes: NDArray[np.uint8] | None = None
+    clicked = Signal(float, bool)
+    banded = Signal(float, float, bool)
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+        self.banding = False
+
+    def mouseClickEvent(self, event: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:  # noqa: N802
+        """Emit a click with the left button."""
+        if event.button() == Qt.MouseButton.LeftButton:
+            event.accept()
+            adds = bool(event.modifiers() & (CONTROL | SHIFT))
+            self.clicked.emit(self.mapToView(event.pos()).x(), adds)
+
+    def mouseDragEvent(  # noqa: N802
+        self, event: pg.GraphicsScene.mouseEvents.MouseDragEvent, axis: int | None = None
+    ) -> None:
+        """Pan, or draw a rubber band."""
+        bands = self.banding or bool(event.modifiers() & SHIFT)
+        if axis is not None or event.button() != Qt.MouseButton.LeftButton or not bands:
+            super().mouseDragEvent(event, axis=axis)
+            return
+        event.accept()
+        start, stop = (
+            self.mapToView(QPointF(at)).x() for at in (event.buttonDownPos(), event.pos())
+        )
+        self.banded.emit(start, stop, event.isFinish())
 
 
 class ChannelPlot(Plot):
@@ -87,8 +102,8 @@ class ChannelPlot(Plot):
     cut_dragged = Signal(float)
 
     def __init__(self, name: str) -> None:
-        self._box = ChannelBox()
-        super().__init__({"bottom": IndexAxis("bottom")}, self._box)
+        self.box = ChannelBox()
+        super().__init__({"bottom": IndexAxis("bottom")}, self.box)
         self.setAccessibleName(name)
         self.setMouseEnabled(x=True, y=False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -97,16 +112,9 @@ class ChannelPlot(Plot):
         self._chosen: list[pg.BarGraphItem] = []
         self._band = pg.LinearRegionItem(movable=False)
         self._current = pg.InfiniteLine()
-        self._cut = pg.InfiniteLine(
-            angle=0,
-            movable=True,
-            label="",
-            labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2},
-        )
+        self._cut = _cut_line(1, movable=True)
         self._cut.setToolTip(tr("Drag to change how much the step prunes"))
-        self._own_cut = pg.InfiniteLine(
-            angle=0, label="", labelOpts={"position": 0.02, "anchors": [(0, 0)] * 2}
-        )
+        self._own_cut = _cut_line(0)
         self._own_cut.setToolTip(tr("The maximum sparsity of the step stops it here"))
         self._cut.sigDragged.connect(lambda line: self.cut_dragged.emit(max(0.0, line.value())))
         for z, item in enumerate((self._band, self._current, self._own_cut, self._cut), start=10):
@@ -114,24 +122,15 @@ class ChannelPlot(Plot):
             item.hide()
             self.addItem(item, ignoreBounds=True)
         self._overflow = OverflowMark(self, "top")
-        self._box.clicked.connect(self._click)
-        self._box.banded.connect(self._draw_band)
-
-    @property
-    def banding(self) -> bool:
-        """Whether a drag selects channels without Shift too."""
-        return self._box.banding
-
-    @banding.setter
-    def banding(self, banding: bool) -> None:
-        self._box.banding = banding
+        self.box.clicked.connect(self._click)
+        self.box.banded.connect(self._draw_band)
 
     def show_row(self, row: ChannelRow, colours: Colours) -> None:
         """Show the bars of channels."""
         self._row = row
         for item in self._items:
             self.removeItem(item)
-        self._items = self._bars(row, colours) if row.point_codes is None else _points(row, colours)
+        self._items = _bars(row, colours) if row.point_codes is None else _points(row, colours)
         for item in self._items:
             self.addItem(item, ignoreBounds=True)
         self.setYRange(-DEAD_STRIP_SHARE * row.top, HEADROOM * row.top, padding=0)
@@ -141,7 +140,7 @@ class ChannelPlot(Plot):
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
-        """Show the selection."""
+        """Show which positions are selected, and the current one."""
         for item in self._chosen:
             self.removeItem(item)
         self._chosen = []
@@ -153,14 +152,7 @@ class ChannelPlot(Plot):
             shade = QColor(self.palette().color(QPalette.ColorRole.Accent))
             shade.setAlpha(SELECTION_ALPHA)
             left, right = bars.edges[:-1][marked] - 0.5, bars.edges[1:][marked] - 0.5
-            item = pg.BarGraphItem(
-                x0=left,
-                x1=right,
-                y0=-DEAD_STRIP_SHARE * top,
-                y1=HEADROOM * top,
-                pen=None,
-                brush=shade,
-            )
+            item = bar_item(left, right, -DEAD_STRIP_SHARE * top, HEADROOM * top, shade)
             item.setZValue(5)
             self._chosen.append(item)
             self.addItem(item, ignoreBounds=True)
@@ -190,59 +182,6 @@ class ChannelPlot(Plot):
         else:
             super().keyPressEvent(event)
 
-    def _bars(self, row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
-        bars, top = row.bars, row.top
-        gap = 0.1 if len(bars.dead) <= MAX_BARS_WITH_GAPS else 0.0
-        left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
-        items = []
-        for part, code in enumerate(row.measured.channels.codes):
-            shade = colours.of if code == KEPT else colours.light_of
-            colour = shade(code, row.measured.subject.draft)
-            y0, y1 = bars.tops[part], bars.tops[part + 1]
-            items.append(pg.BarGraphItem(x0=left, x1=right, y0=y0, y1=y1, pen=None, brush=colour))
-        beyond = bars.tops[-1] > HEADROOM * top
-        if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:
-            middles = ((left + right) / 2)[beyond]
-            items.append(
-                pg.ScatterPlotItem(
-                    middles,
-                    np.full(len(middles), top),
-                    symbol="t1",
-                    size=9,
-                    pen=None,
-                    brush=colours.foreground,
-                )
-            )
-        if bars.dead.any():
-            dead = bars.dead
-            y0, y1 = -DEAD_STRIP_SHARE * top, -DEAD_STRIP_SHARE * top / 4
-            items.append(
-                pg.BarGraphItem(
-                    x0=left[dead], x1=right[dead], y0=y0, y1=y1, pen=None, brush=colours.warning
-                )
-            )
-        if bars.non_finite.any():  # it ranks as the largest norm, so its bar fills the height
-            non_finite = bars.non_finite
-            items.append(
-                pg.BarGraphItem(
-                    x0=left[non_finite],
-                    x1=right[non_finite],
-                    y0=bars.tops[-1][non_finite],
-                    y1=HEADROOM * top,
-                    pen=None,
-                    brush=colours.warning,
-                )
-            )
-        if bars.max_channels > 1:
-            faint = QColor(colours.foreground)
-            faint.setAlpha(MINIMUM_LINE_ALPHA)
-            items.append(
-                pg.PlotCurveItem(
-                    bars.edges - 0.5, bars.minimum, stepMode="center", pen=pg.mkPen(faint)
-                )
-            )
-        return items
-
     def _show_cut(self, measured: ChannelData, colours: Colours) -> None:
         own, shared = measured.cut, measured.shared_cut
         self._cut.setVisible(own is not None)
@@ -258,7 +197,7 @@ class ChannelPlot(Plot):
         self._cut.setBounds((0.0, measured.highest))
         if not self._cut.moving:
             self._cut.setValue(own if shared is None else shared)
-        value, step = float(self._cut.value()), cut_title(measured)
+        value, step = float(self._cut.value()), _cut_title(measured)
         if shared is None:
             self._cut.label.setFormat(tr("{step}: up to {value:.4g}", step=step, value=value))
             return
@@ -287,6 +226,42 @@ class ChannelPlot(Plot):
         self.banded.emit(self._position(low), self._position(high), at_its_end)
 
 
+def _cut_line(anchor: int, *, movable: bool = False) -> pg.InfiniteLine:
+    """Return a horizontal line with a label above it (anchor 1) or below it (anchor 0)."""
+    options = {"position": 0.02, "anchors": [(0, anchor)] * 2}
+    return pg.InfiniteLine(angle=0, movable=movable, label="", labelOpts=options)
+
+
+def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
+    """Return a bar per code, and marks of bars beyond the plot, dead channels and minima."""
+    bars, top = row.bars, row.top
+    gap = 0.1 if len(bars.dead) <= MAX_BARS_WITH_GAPS else 0.0
+    left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
+    items: list[pg.GraphicsObject] = []
+    for part, code in enumerate(row.measured.channels.codes):
+        shade = colours.of if code == KEPT else colours.light_of
+        colour = shade(code, row.measured.subject.draft)
+        items.append(bar_item(left, right, bars.tops[part], bars.tops[part + 1], colour))
+    beyond = bars.tops[-1] > HEADROOM * top
+    if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:
+        middles = ((left + right) / 2)[beyond]
+        tops = np.full(len(middles), top)
+        brush = colours.foreground
+        items.append(pg.ScatterPlotItem(middles, tops, symbol="t1", size=9, pen=None, brush=brush))
+    if (dead := bars.dead).any():
+        y0, y1 = -DEAD_STRIP_SHARE * top, -DEAD_STRIP_SHARE * top / 4
+        items.append(bar_item(left[dead], right[dead], y0, y1, colours.warning))
+    if (odd := bars.non_finite).any():  # it ranks as the largest norm, so its bar fills the height
+        y0, y1 = bars.tops[-1][odd], HEADROOM * top
+        items.append(bar_item(left[odd], right[odd], y0, y1, colours.warning))
+    if bars.max_channels > 1:
+        faint = QColor(colours.foreground)
+        faint.setAlpha(MINIMUM_LINE_ALPHA)
+        edges, line = bars.edges - 0.5, pg.mkPen(faint)
+        items.append(pg.PlotCurveItem(edges, bars.minimum, stepMode="center", pen=line))
+    return items
+
+
 def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     """Return a point for each visible channel, at the height of its norm."""
     assert row.point_codes is not None
@@ -309,22 +284,9 @@ def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     ]
 
 
-def cut_title(measured: ChannelData) -> str:
+def _cut_title(measured: ChannelData) -> str:
     """Return the name of the step whose cut is shown: "draft" or "step 2"."""
     number = measured.by.step if isinstance(measured.by, ScoreOf) else None
     if number is None or number == measured.subject.draft:
         return tr("draft")
     return tr("step {number}", number=number)
-
-
-def selected_positions(chosen: frozenset[int], order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return a bool per position along the axis: whether its channel is selected."""
-    by_channel = np.zeros(len(order), np.bool_)
-    by_channel[np.fromiter(chosen, np.intp, len(chosen))] = True
-    selected: NDArray[np.bool_] = by_channel[order]
-    return selected
-
-
-def channels_at(order: NDArray[np.intp], positions: Sequence[int]) -> frozenset[int]:
-    """Return the channels at given positions along the axis."""
-    return frozenset(order[list(positions)].tolist())

@@ -162,7 +162,7 @@ def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, 
     def show(view, first_row=None):
         remote.views.bring_forward(view.lane)
         if first_row is not None:
-            view._plot.setRange(QRectF(100, first_row, 20, 20), padding=0)
+            view.canvas.setRange(QRectF(100, first_row, 20, 20), padding=0)
         qtbot.wait(BACKGROUND_DELAY_MS + 50)
         qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
         assert view._pipeline.is_current

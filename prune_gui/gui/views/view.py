@@ -66,7 +66,7 @@ class View(QWidget, Generic[SubjectT]):
         busy_text: message while the picture is computed, with a field for the name of the subject.
         spreads: whether jobs may use the cluster of the settings; see `Job`.
         has_table: whether `table` returns a table while there is a picture.
-        subject: what the view shows or is about to show; None if there is nothing.
+        subject: what the view shows or is about to show.
         ticket: of the last job that computes the picture.
 
     Signals:

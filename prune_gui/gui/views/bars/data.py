@@ -124,7 +124,6 @@ class ChannelRow:
     """The channels in the order on the screen, and the bars of the visible ones.
 
     Attributes:
-        order: the channel at each position.
         top: upper end of the axis of heights.
         point_codes: uint8 (channels,), the codes of points in place of bars; None for bars.
     """
@@ -198,10 +197,7 @@ def channel_bars(
 ) -> ChannelBars:
     """Return the bars of the channels at some positions, at least one.
 
-    Args:
-        parts: see `ChannelData`. A non-finite norm has no height.
-        is_dead: whether a channel is dead.
-        order: the channel at each position along the axis.
+    See `ChannelData` for `parts`. A non-finite norm has no height.
     """
     bars = min(max_bars, len(positions))
     starts = np.arange(bars + 1, dtype=np.int64) * len(positions) // bars

@@ -43,13 +43,8 @@ class Shades:
 class ComparePainter:
     """Paints a parameter in two states: a picture of each, and one of their difference.
 
-    A block has the channels of the three pictures one after another; see `pictures`.
-
-    Attributes:
-        subject: the parameter of the open checkpoint.
-        left: the parameter on the left; None if it cannot be compared.
-        right: the parameter on the right, in the same way.
-        colours: colours of the theme.
+    A block has the channels of the three pictures one after another; see `pictures`. A side is None
+    if it cannot be compared.
     """
 
     subject: Subject
@@ -111,13 +106,9 @@ def pictures(pixels: Pixels) -> list[Pixels]:
 
 
 def split(left: Pixels, right: Pixels, columns: range, at: float) -> Pixels:
-    """Return the left picture up to a column, and the right one beyond it.
+    """Return the left picture, RGBA, up to the column `at`, and the right one beyond it.
 
-    Args:
-        left: uint8 (cells down, cells across, 4).
-        right: the same region of the other side.
-        columns: the columns of the layout that the pictures cover.
-        at: the column; the left edge of column 0 is -0.5.
+    The left edge of column 0 is -0.5; `columns` are those of the layout that the pictures cover.
     """
     across = left.shape[1]
     share = (at + 0.5 - columns.start) / len(columns)

@@ -96,11 +96,8 @@ class LinkedPlot(MapCanvas):
 class SwipeDivider(QWidget):
     """A vertical line that is dragged, or moved with the left and right arrow keys, Home and End.
 
-    Attributes:
-        share: position of the line, as a share of the width in [0, 1] that the parent lays out.
-
     Signals:
-        moved: the user changed `share`.
+        moved: the user changed `share`, the position in the width that the parent lays out.
         dragged: (x) the user dragged the line to this position in the parent, in pixels.
     """
 
@@ -155,17 +152,11 @@ class SwipeDivider(QWidget):
 
 
 class PicturePair(QWidget):
-    """Arranges two pictures of the same region.
+    """Arranges two pictures of the same region; the left one alone for "single" and "swipe".
 
     Swiping shows one picture, which the owner joins from the left one up to a divider and the right
     one beyond it. Blinking shows both in turn. A message may replace a picture; then the pictures
     are side by side.
-
-    Attributes:
-        left: the left picture; the only one of the arrangements "single" and "swipe".
-        right: the right picture.
-        divider: between the pictures while swiping.
-        right_in_front: whether blinking shows the right picture at present.
 
     Signals:
         blinked: the other picture is in front.

@@ -100,12 +100,7 @@ class SidePicker(ElidedComboBox):
 
 
 class SidesBar(QWidget):
-    """Chooses and exchanges the sides, and shows the summary.
-
-    Attributes:
-        pickers: the box of each side.
-        summary: the table.
-    """
+    """Chooses and exchanges the sides, and shows the summary."""
 
     def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
         super().__init__()

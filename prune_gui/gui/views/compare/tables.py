@@ -134,11 +134,9 @@ class OverlapTable(ParameterTable["Overlap"]):
 
 
 class ComparedTables(QObject):
-    """Computes and shows the tables.
+    """Computes and shows the tables of two states.
 
     Attributes:
-        compared: the states to compare; None before the first request.
-        overlaps: the table of all parameters.
         total: says how much both sides prune in all parameters, and what is left out.
 
     Signals:

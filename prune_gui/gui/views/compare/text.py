@@ -35,12 +35,7 @@ OBSTACLES: Final[dict[Obstacle, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SummaryCell:
-    """A cell of the table.
-
-    Attributes:
-        text: the text.
-        tip: a more exact text; "" for none.
-    """
+    """A text, and a more exact one as its tool tip."""
 
     text: str
     tip: str = ""
@@ -48,13 +43,7 @@ class SummaryCell:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """A row of the table.
-
-    Attributes:
-        title: its heading.
-        tip: what it means; "" if the heading says it.
-        cells: left, right and difference; each of the parameter, then of all parameters.
-    """
+    """A row: left, right and difference; each of the parameter, then of all parameters."""
 
     title: str
     tip: str

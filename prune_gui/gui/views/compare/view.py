@@ -176,8 +176,8 @@ class CompareView(TiledView):
             self._show_message(tr("Computing the masks…"))
             return
         self._wanted = painter
-        plot = self.pair.visible_plot
-        tile_grid = TileGrid.over(plot.frame_of(self._chooser.layout_chosen))
+        plot, layout = self.pair.visible_plot, self._chooser.layout_chosen
+        tile_grid = TileGrid.over(layout, plot.region_of(layout))
         if self._request_tiles(painter, plot, tile_grid):
             self._pages.setCurrentWidget(self._picture_page)
 

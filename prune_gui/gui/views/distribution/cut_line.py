@@ -24,12 +24,9 @@ STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps numbers to positions along the axis.
+    """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic.
 
-    Attributes:
-        low: lower end of a logarithmic axis; None if the axis is linear.
-        signed: whether the axis shows negative numbers; a cut then has two lines.
-        symbol: symbol of the numbers in formulas.
+    If the axis is signed, a cut has two lines.
     """
 
     low: float | None = None
@@ -51,10 +48,6 @@ class Scale:
 
 class CutLine(QObject):
     """A line at a value, and on a signed axis a second line at minus the value. Both move together.
-
-    Attributes:
-        label: text of the line; `arrange_labels` puts it next to the line.
-        drafted: whether it is the cut of the draft.
 
     Signals:
         dragged: (absolute value) the user moved one of the lines.

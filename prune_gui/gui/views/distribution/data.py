@@ -43,7 +43,6 @@ class DistributionRequest:
     """What the user wants to see.
 
     Attributes:
-        of: which numbers.
         cumulative: whether to show what a cut would prune, not a histogram.
         log: whether the axis is logarithmic; never for signed weights.
         symmetric: whether the axis is symmetric about zero; for signed weights only.
@@ -67,8 +66,6 @@ class DistributionData:
     """A histogram of numbers, or the curve of what a cut through them would prune.
 
     Attributes:
-        subject: the parameter and its resolution.
-        request: the request that this answers.
         names: the parameters that are included.
         edges: bin edges, float64 (bins + 1,); for a curve, the first and the last bound the axis.
         codes: the code of each row of the counts.
@@ -77,8 +74,6 @@ class DistributionData:
         cuts: by step, the cut of the step in the parameter.
         left_out: number of zeros, which a logarithmic axis cannot show.
         nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
-        infinite: number of infinite numbers, which are in no bin.
-        curve: what a cut would prune; None for a histogram.
         histograms: by parameter; the next computation starts from them.
         value_ranges: by parameter, the minimum and the maximum weight.
     """
@@ -156,15 +151,7 @@ def compute_distribution(
     before: DistributionData | None,
     monitor: Monitor,
 ) -> DistributionData:
-    """Compute what a request asks for.
-
-    Args:
-        subject: the parameter and its resolution.
-        request: what to show.
-        score_histograms: cache; only what has changed is counted again.
-        before: the previous result for the same open file, or None.
-        monitor: receives the progress.
-    """
+    """Compute what a request asks for; only what has changed since `before` is counted again."""
     step = shared_step(subject, request.of) if request.together else None
     names = tuple(subject.resolution.outcomes[step - 1].pruned) if step else (subject.name,)
     if request.signed:

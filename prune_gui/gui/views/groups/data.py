@@ -29,12 +29,7 @@ NORM = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TitledGroup:
-    """A coupled group with the title of its space.
-
-    Attributes:
-        title: a few words on the units, in the plural.
-        group: the group.
-    """
+    """A coupled group with the title of its space: a few words on the units, in the plural."""
 
     title: str
     group: CoupledGroup
@@ -44,11 +39,7 @@ class TitledGroup:
 class MemberRow:
     """A member of a group, and how much of its slices is pruned.
 
-    Attributes:
-        member: the member.
-        short_name: its name without the components that the names of all members begin with.
-        pruned: number of pruned elements.
-        total: number of all elements.
+    The short name leaves out the components that the names of all members begin with.
     """
 
     member: Member
@@ -59,13 +50,7 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group of a space, and how many of its units are kept.
-
-    Attributes:
-        group: the group.
-        short_label: its label without the components that the labels of all groups begin with.
-        kept: number of units of which an element is kept.
-    """
+    """A group of a space, and how many of its units are kept, at least in part."""
 
     group: CoupledGroup
     short_label: str
@@ -77,14 +62,11 @@ class GroupData:
     """A coupled group that a parameter is a member of.
 
     Attributes:
-        subject: the parameter and its resolution.
         choices: the groups that the parameter is a member of.
-        chosen: the group.
         units: the units in place of channels: the number of their elements by code, and their
             scores in the last step that ranked them, or else their norms.
         pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if an element
             is kept.
-        members: the members of the group.
         overview: all groups of the space.
         dead: number of units without effect of which elements are kept.
         architecture: the name of the family of the table; "" without a table.
@@ -136,13 +118,9 @@ def measure_group(
     before: GroupData | None,
     monitor: Monitor,
 ) -> GroupData:
-    """Compute what steps prune of a coupled group of a parameter.
+    """Compute what steps prune of a coupled group of a parameter; norms in `before` are reused.
 
-    Args:
-        subject: the parameter and its resolution.
-        wanted: a group, if the parameter is a member of it, or else of its space; or None.
-        before: a previous result, of which norms are reused; or None.
-        monitor: receives the progress.
+    That is the wanted group if the parameter is a member of it, or else of its space.
 
     Raises:
         RecipeError: the parameter is no member of a group, or a table does not fit the file.

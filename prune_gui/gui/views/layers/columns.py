@@ -209,13 +209,7 @@ STEP_FILE_RANK: Final = 9
 def columns_of(
     rows: Rows, draft: int | None, zeros: Sequence[Column[Rows]] = ()
 ) -> tuple[Column[Rows], ...]:
-    """Return the columns for rows.
-
-    Args:
-        rows: the rows.
-        draft: the draft's step number; None without a draft.
-        zeros: the columns of the zeros in the file, after that of the sparsity.
-    """
+    """Return the columns for rows, with those of the zeros in the file after the sparsity."""
     steps = (_step_column(i, code, is_draft=code == draft) for i, code in enumerate(rows.codes))
     return (*LAYER_COLUMNS[:2], *zeros, *LAYER_COLUMNS[2:], *steps)
 
@@ -240,13 +234,7 @@ def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:
 def zero_columns(
     file_zeros: FileZeros, rows: Rows, infos: Sequence[TensorInfo]
 ) -> tuple[Column[Rows], ...]:
-    """Return the columns of the zeros in the file; none if there are no noticeable zeros.
-
-    Args:
-        file_zeros: the zeros of the file, as far as they are counted.
-        rows: the rows.
-        infos: the parameters in file order, which `rows.grouping` assigns to the rows.
-    """
+    """Return the columns of the zeros in the file; none if there are no noticeable zeros."""
     if not file_zeros.noticeable():
         return ()
     counts = [file_zeros.counts.get(info.name, 0) for info in infos]

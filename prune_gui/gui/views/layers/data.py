@@ -26,14 +26,7 @@ FITTING: Final[Literal["fitting"]] = "fitting"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LayersData:
-    """The content of the view.
-
-    Attributes:
-        statistics: of the parameters, as far as they are computed.
-        columns: columns of the table on the screen and in files.
-        treemap: None if the treemap is not shown.
-        depths: maximum depth of the modules.
-    """
+    """The content of the view. `depths` is the maximum depth of the modules."""
 
     subject: ModelSubject
     statistics: LayerStatistics

@@ -33,10 +33,7 @@ class Rect:
 class TreemapCell:
     """The rectangle of a module or a parameter.
 
-    Attributes:
-        node: the module or parameter.
-        rect: its rectangle.
-        is_open: whether other cells fill it. The cells that are not open tile the whole treemap.
+    Other cells fill it if it is open. The cells that are not open tile the whole treemap.
     """
 
     node: ModuleNode
@@ -46,13 +43,9 @@ class TreemapCell:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TreemapData:
-    """A treemap with the share pruned of each cell.
+    """A treemap of a size in pixels with the share pruned of each cell.
 
-    Attributes:
-        size: width and height of the treemap in pixels.
-        modules: subdivided modules, each before those inside it.
-        cells: the remaining cells, which fill the area.
-        shares: share pruned of each cell, in [0, 1].
+    The modules are subdivided, each before those inside it; the cells fill the area.
     """
 
     size: tuple[float, float]
@@ -87,16 +80,9 @@ def treemap(
 ) -> tuple[TreemapCell, ...]:
     """Divide a rectangle among parameters. Those of one module are adjacent.
 
-    Large modules are opened first; a module with too small parts stays one cell.
-
-    Args:
-        infos: the parameters, each with at least one element.
-        rect: the rectangle to divide.
-        most: maximum number of cells that are not open.
-        least: minimum mean area of the parts of a module for it to be opened.
-
-    Returns:
-        The cells; each comes before the cells inside it.
+    Large modules are opened first; a module whose parts would have a mean area below `least` stays
+    one cell, and there are at most `most` cells that are not open. Each cell comes before those
+    inside it.
     """
     if not infos:
         return ()

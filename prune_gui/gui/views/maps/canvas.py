@@ -16,7 +16,7 @@ from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
 from prune_gui.gui.views.maps.margins import Margins
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS
-from prune_gui.gui.views.maps.tiles import Frame, frame, grid_lines
+from prune_gui.gui.views.maps.tiles import TileRegion, grid_lines, visible_region
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.raster.colours import Colours
@@ -115,10 +115,10 @@ class MapCanvas(Plot):
             self.sight.height() / max(1.0, size.height() * ratio),
         )
 
-    def frame_of(self, layout: ParameterLayout) -> Frame:
-        """Return the frame to draw: the visible region, or all of a layout that is new."""
+    def region_of(self, layout: ParameterLayout) -> TileRegion:
+        """Return the region to draw: the visible one, or all of a layout that is new."""
         region, (across, down) = self._visible_rect(layout), self.pixel
-        return frame(
+        return visible_region(
             layout,
             (region.left(), region.right()),
             (region.top(), region.bottom()),

@@ -205,7 +205,8 @@ class MapView(TiledView):
 
     def _request_picture(self, subject: Subject) -> None:
         self._chooser.set_shape(subject.info.shape)
-        tile_grid = TileGrid.over(self.canvas.frame_of(self._chooser.layout_chosen))
+        layout = self._chooser.layout_chosen
+        tile_grid = TileGrid.over(layout, self.canvas.region_of(layout))
         self._prepare(subject, is_whole=tile_grid.is_whole)
         painter = self._painter(subject)
         is_current = self._request_tiles(painter, self.canvas, tile_grid)
@@ -241,7 +242,7 @@ class MapView(TiledView):
 
     def _fit_colours(self, rendered: RenderedView) -> bool:
         """Fit the colours to the visible part of a picture; return whether they have changed."""
-        tile_grid, sight = rendered.tile_grid, self.canvas.frame_of(rendered.tile_grid.layout)
+        tile_grid, sight = rendered.tile_grid, self.canvas.region_of(rendered.tile_grid.layout)
         (top, bottom), (left, right) = (
             ((seen.start - lines.start) // cell, -(-(seen.stop - lines.start) // cell))
             for seen, lines, cell in zip(

@@ -96,7 +96,7 @@ class CellTextWriter:
             self._key = None
             self._canvas.write(None)
             return
-        sight = self._canvas.frame_of(tile_grid.layout)
+        sight = self._canvas.region_of(tile_grid.layout)
         rows, columns = sight.rows, sight.columns
         wanted = (rendered.key, rows, columns)
         if wanted == self._key:

@@ -32,12 +32,8 @@ PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"
 class StepRow:
     """Texts about an element in one step that touches its parameter.
 
-    Attributes:
-        step: name of the step, the unit that it ranked if that is no single element, and the
-            factors of its row and column if these are part of the score.
-        score: the score of the element or of its unit.
-        cut: the highest score that the step prunes.
-        rank: the position in order of score, from 1.
+    The step has the unit that it ranked if that is no single element, and the factors of its row
+    and column if these are part of the score. Ranks count from 1.
     """
 
     step: str
@@ -48,14 +44,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class ElementText:
-    """Texts about an element.
-
-    Attributes:
-        index: its index: "[3, 17]".
-        value: its value in the file.
-        state: whether it is kept, or what pruned it.
-        rows: one per step, in the order of the recipe.
-    """
+    """Texts about an element: its index, "[3, 17]", value and state, and a row per step."""
 
     index: str
     value: str

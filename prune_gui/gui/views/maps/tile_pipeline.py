@@ -85,12 +85,7 @@ class RunJob(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RenderedView:
-    """A picture, which may be incomplete, and what it shows.
-
-    Attributes:
-        key: key of the painter.
-        painted: the rendered tiles, joined.
-    """
+    """A picture of a painter, which may be incomplete; `painted` has the tiles joined."""
 
     key: Hashable
     tile_grid: TileGrid
@@ -236,7 +231,7 @@ class TilePipeline:
         shown = self.shown
         if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
             return
-        overview = TileGrid.whole(shown.tile_grid, MAX_OVERVIEW_CELLS)
+        overview = TileGrid.whole(shown.tile_grid.layout, MAX_OVERVIEW_CELLS)
         lane = f"{self._lane}.whole"
 
         def render(finished: dict[TileIndex, Tile]) -> None:

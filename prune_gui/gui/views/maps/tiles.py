@@ -13,8 +13,12 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from prune_gui.gui.views.bars.data import visible_positions
 from prune_gui.raster.slice_layout import ParameterLayout
 
+MAX_PIXELS = 2_000_000
+MIN_SHADE = 0.22
+"""Minimum share of the step's colour in a cell with one pruned element; the same for kept ones."""
 TILE_CELLS = 128
 """Cells along each side of a tile."""
 MARK_LIMIT = 200
@@ -77,13 +81,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TileRegion:
-    """A rectangle of a picture, and its number of cells.
-
-    Attributes:
-        rows: rows of the picture.
-        columns: columns of the picture.
-        cells: number of cells down and across.
-    """
+    """A rectangle of a picture, and its number of cells down and across."""
 
     rows: range
     columns: range
@@ -92,10 +90,9 @@ class TileRegion:
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """The tiles that cover a frame. Tile boundaries of a level do not depend on the visible region.
+    """The tiles that cover a region. Their boundaries at a level do not depend on what is visible.
 
     Attributes:
-        layout: layout of the parameter.
         cell: rows and columns of the layout per cell; powers of two.
         down: vertical indices of the tiles.
         across: horizontal indices of the tiles.
@@ -107,36 +104,24 @@ class TileGrid:
     across: range
 
     @classmethod
-    def over(cls, frame: Frame) -> TileGrid:
-        """Return the tiles that cover a frame; no cell is smaller than a cell of the frame."""
-        lines = (frame.rows, frame.columns)
+    def over(cls, layout: ParameterLayout, region: TileRegion) -> TileGrid:
+        """Return the tiles that cover a region; no cell is smaller than a cell of the region."""
+        lines = (region.rows, region.columns)
         high, wide = (
             1 << max(0, -(-len(part) // cells) - 1).bit_length()
-            for part, cells in zip(lines, frame.cells, strict=True)
+            for part, cells in zip(lines, region.cells, strict=True)
         )
         down, across = (
             range(part.start // (cell * TILE_CELLS), -(-part.stop // (cell * TILE_CELLS)))
             for part, cell in zip(lines, (high, wide), strict=True)
         )
-        return cls(frame.layout, (high, wide), down, across)
+        return cls(layout, (high, wide), down, across)
 
     @classmethod
-    def whole(cls, tile_grid: TileGrid, max_cells: int) -> TileGrid:
-        """Return the tiles that cover the whole layout of another tile grid.
-
-        Args:
-            tile_grid: the other tile grid.
-            max_cells: maximum number of cells along each side.
-        """
-        sides = (tile_grid.layout.rows, tile_grid.layout.columns)
-        return cls.over(
-            Frame(
-                tile_grid.layout,
-                range(sides[0]),
-                range(sides[1]),
-                (min(max_cells, sides[0]), min(max_cells, sides[1])),
-            )
-        )
+    def whole(cls, layout: ParameterLayout, max_cells: int) -> TileGrid:
+        """Return the tiles that cover a whole layout, with a maximum number of cells per side."""
+        cells = min(max_cells, layout.rows), min(max_cells, layout.columns)
+        return cls.over(layout, TileRegion(range(layout.rows), range(layout.columns), cells))
 
     @property
     def rows(self) -> range:
@@ -165,14 +150,9 @@ class TileGrid:
     def paint(
         self, missing: Sequence[TileIndex], paint: Callable[[TileRegion], RasterBlock]
     ) -> Iterator[dict[TileIndex, Tile]]:
-        """Paint tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements.
+        """Yield painted tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements.
 
-        Args:
-            missing: indices of the tiles.
-            paint: paints a rectangle whose sides are multiples of the cell's.
-
-        Yields:
-            The tiles of each strip, as soon as it is painted.
+        Each call of `paint` gets a rectangle whose sides are multiples of the cell's.
         """
         for down, across in _rectangles(missing):
             tile_row = TileGrid(self.layout, self.cell, _single(down.start), across)
@@ -187,10 +167,7 @@ class TileGrid:
     def _cut(self, whole: RasterBlock) -> dict[TileIndex, Tile]:
         tiles = {}
         for index in self.indices:
-            top, left = (
-                (index[0] - self.down.start) * TILE_CELLS,
-                (index[1] - self.across.start) * TILE_CELLS,
-            )
+            top, left = self._corner(index)
             here = slice(top, top + TILE_CELLS), slice(left, left + TILE_CELLS)
             tile_area = TileGrid(self.layout, self.cell, _single(index[0]), _single(index[1]))
             tiles[index] = Tile(
@@ -198,6 +175,11 @@ class TileGrid:
                 tuple(tile_area._centres_of(cells[here]) for cells in whole.rare),
             )
         return tiles
+
+    def _corner(self, index: TileIndex) -> tuple[int, int]:
+        """Return the row and the column of the first cell of a tile in the joined picture."""
+        down, across = self.down.start, self.across.start
+        return (index[0] - down) * TILE_CELLS, (index[1] - across) * TILE_CELLS
 
     def _centres_of(self, cells: NDArray[np.bool_]) -> CellCentres | None:
         """Return the centres of the cells that are True; None if there are too many."""
@@ -214,11 +196,8 @@ class TileGrid:
         one = next(iter(tiles.values())).pixels
         shape = *(-(-len(part) // cell) for part, cell in sides), *one.shape[2:]
         pixels = np.zeros(shape, one.dtype)
-        for (row, column), tile in tiles.items():
-            top, left = (
-                (row - self.down.start) * TILE_CELLS,
-                (column - self.across.start) * TILE_CELLS,
-            )
+        for index, tile in tiles.items():
+            top, left = self._corner(index)
             high, wide = tile.pixels.shape[:2]
             pixels[top : top + high, left : left + wide] = tile.pixels
         kinds = zip(*(tile.rare for tile in tiles.values()), strict=True)
@@ -353,79 +332,37 @@ def _joined_centres(parts: Iterable[CellCentres | None]) -> CellCentres | None:
     return np.concatenate(result)
 
 
-MAX_PIXELS = 2_000_000
-MIN_SHADE = 0.22
-"""Minimum share of the step's colour in a cell with one pruned element; the same for kept ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The region of a layout to draw, and the resolution.
-
-    Attributes:
-        layout: layout of the parameter.
-        rows: rows of the layout.
-        columns: columns of the layout.
-        cells: maximum number of cells down and across.
-    """
-
-    layout: ParameterLayout
-    rows: range
-    columns: range
-    cells: tuple[int, int]
-
-
-def frame(
+def visible_region(
     layout: ParameterLayout,
     x: tuple[float, float],
     y: tuple[float, float],
     pixel: tuple[float, float],
-) -> Frame:
-    """Return a frame that covers the visible region, with about one cell per pixel.
+) -> TileRegion:
+    """Return the visible region of a layout, with about one cell per pixel.
 
     A cell is never smaller than a pixel. Each cell therefore covers at least one pixel, and every
-    lone element is visible.
-
-    Args:
-        layout: element (row, column) covers y from row - 0.5 to row + 0.5, and x from
-            column - 0.5 to column + 0.5.
-        x: start and end of the visible region.
-        y: start and end of the visible region.
-        pixel: width and height of a screen pixel, in elements.
+    lone element is visible. Element (row, column) covers y from row - 0.5 to row + 0.5, and x from
+    column - 0.5 to column + 0.5; a pixel has a width and a height in elements.
     """
-    columns = range(*_visible_range(x, layout.columns))
-    rows = range(*_visible_range(y, layout.rows))
+    columns, rows = visible_positions(x, layout.columns), visible_positions(y, layout.rows)
     across = max(1, min(len(columns), int(len(columns) / pixel[0])))
     down = max(1, min(len(rows), int(len(rows) / pixel[1])))
     if across * down > MAX_PIXELS:
         shrink = (MAX_PIXELS / (across * down)) ** 0.5
         across, down = max(1, int(across * shrink)), max(1, int(down * shrink))
-    return Frame(layout, rows, columns, (down, across))
+    return TileRegion(rows, columns, (down, across))
 
 
 def grid_lines(
     x: tuple[float, float], y: tuple[float, float], *, across: bool, down: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lines between the elements of a rectangle, as x and y of pairs of points.
-
-    Args:
-        x: start and end of the rectangle.
-        y: start and end of the rectangle.
-        across: whether to draw lines between columns.
-        down: whether to draw lines between rows.
-    """
+    """Return lines between columns and rows of a rectangle, as x and y of pairs of points."""
     vertical = _borders(x) if across else np.zeros(0)
     level = _borders(y) if down else np.zeros(0)
     return (
         np.concatenate([np.repeat(vertical, 2), np.tile(x, len(level))]),
         np.concatenate([np.tile(y, len(vertical)), np.repeat(level, 2)]),
     )
-
-
-def _visible_range(span: tuple[float, float], size: int) -> tuple[int, int]:
-    """Return the first visible index and the one after the last; if none, the nearest index."""
-    first = min(max(0, math.floor(span[0] + 0.5)), size - 1)
-    return first, max(first + 1, min(size, math.ceil(span[1] + 0.5)))
 
 
 def _borders(span: tuple[float, float]) -> NDArray[np.float64]:

@@ -23,13 +23,7 @@ LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """The layout that the user chose for parameters of a shape.
-
-    Attributes:
-        shape: shape of the parameters.
-        layout_key: the chosen layout.
-        at: index along every dimension, which selects a section.
-    """
+    """The layout that the user chose for parameters of a shape; `at` selects a section."""
 
     shape: tuple[int, ...]
     layout_key: LayoutKey
@@ -38,13 +32,7 @@ class LayoutChoice:
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
-    """The visible region and the pinned element, for layouts of one size.
-
-    Attributes:
-        size: number of rows and columns of the layouts.
-        sight: visible region, x in columns and y in rows.
-        pinned: row and column of the pinned element; None if there is none.
-    """
+    """The visible region, in columns and rows, and the pinned element, for layouts of one size."""
 
     size: tuple[int, int]
     sight: QRectF
@@ -59,11 +47,7 @@ def head_key(name: str) -> str:
 class Viewport:
     """The visible region of all views. The view in front sets it; others read it when shown.
 
-    Attributes:
-        choice: the last layout that the user chose; None before the first.
-        view_state: the last visible region and pin; None before the first.
-        square_cells: whether rows are as high as columns are wide; kept between runs.
-        head_counts: the number of heads that the user chose, by `head_key`.
+    The number of heads that the user chose is kept by `head_key`.
     """
 
     def __init__(self) -> None:
@@ -107,10 +91,7 @@ class LayoutChooser(QWidget):
     """Offers the flattened layout, and sections along two dimensions with sliders for the others.
 
     If they are possible, the first choices are a grid of all kernels, and one long row wrapped
-    into a block. The box is hidden if there is only one choice.
-
-    Attributes:
-        sliders: widget with the sliders, to be laid out by the parent; hidden if there are none.
+    into a block. The box is hidden if there is only one choice. The parent lays out the sliders.
 
     Signals:
         changed: `layout_chosen` has changed.

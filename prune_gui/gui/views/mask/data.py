@@ -51,12 +51,7 @@ Table = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """The kept shares between which the colours of a density change.
-
-    Attributes:
-        low: share kept with the colour nearest to that of pruned cells; at least 0.
-        high: share kept with the colour nearest to that of kept cells; at most 1.
-    """
+    """The kept shares between which the colours of a density change."""
 
     low: float = 0.0
     high: float = 1.0
@@ -86,10 +81,8 @@ def _colour_indices(draft: int | None) -> Levels:
 def step_table(colours: Colours, *, plain: bool) -> Table:
     """Return colours blended from that of kept elements to that of the step.
 
-    Args:
-        colours: colours of the theme.
-        plain: whether all steps have the colour of the first, and kept zeros of the file that of
-            other kept elements.
+    If it is plain, all steps have the colour of the first, and zeros of the file that of kept
+    elements.
     """
     weights = np.linspace(0.0, 1.0, ALL + 1)
     weights[1:-1] = MIN_SHADE + weights[1:-1] * (1 - 2 * MIN_SHADE)

@@ -54,9 +54,6 @@ class DensityBar(QWidget):
 
     While it is disabled, the picture does not show densities.
 
-    Attributes:
-        contrast: the range between the handles.
-
     Signals:
         moved: (Contrast) the user moved a handle.
     """

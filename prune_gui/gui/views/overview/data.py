@@ -36,13 +36,7 @@ BATCH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What determines the pixels of a thumbnail beside the mask.
-
-    Attributes:
-        shading: what the colours show.
-        colours: the colours of the theme.
-        draft: step number of the draft; None without a draft.
-    """
+    """What determines the pixels of a thumbnail beside the mask."""
 
     shading: Shading
     colours: Colours
@@ -51,14 +45,10 @@ class Style:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Picture:
-    """The pixels of a thumbnail.
+    """The pixels of a thumbnail, uint8 (down, across, 4).
 
-    Attributes:
-        thumbnail: the cells.
-        style: the style of the pixels.
-        pixels: uint8 (down, across, 4).
-        zeros: number of elements that are pruned or zero in the file; None if it is unknown, or
-            the number of pruned elements.
+    Its zeros are the number of elements that are pruned or zero in the file; None if it is unknown,
+    or the number of pruned elements.
     """
 
     thumbnail: Thumbnail
@@ -69,15 +59,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class OverviewRequest:
-    """What the user wants to see.
+    """What the user wants to see: the visible parameters first, and no more than a number of them.
 
-    Attributes:
-        shading: what the colours show.
-        vectors: whether to show parameters with less than two dimensions, and those that are no
-            weights (see `TensorInfo.kind`).
-        colours: the colours of the theme.
-        visible: the first and the last visible parameter; None if unknown.
-        limit: maximum number of thumbnails in memory.
+    Vectors are parameters with less than two dimensions, and those that are no weights (see
+    `TensorInfo.kind`).
     """
 
     shading: Shading
@@ -89,18 +74,7 @@ class OverviewRequest:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OverviewData:
-    """The content of the view.
-
-    Attributes:
-        subject: all parameters and their resolution.
-        arrangement: where the parameters are.
-        vectors: whether parameters with less than two dimensions are among them.
-        pictures: by name; those of other steps or styles are out of date.
-        is_drawn: whether all pictures are up to date.
-        statistics: of all parameters, as far as they are computed.
-        rows: the same, with one row per parameter.
-        card: texts about the file.
-    """
+    """The content of the view. Unless all pictures are drawn, some are of other steps or styles."""
 
     subject: ModelSubject
     arrangement: Arrangement
@@ -134,15 +108,6 @@ def compute_overview(
     """Compute the content of the overview for `SLICE_S`: thumbnails first, then statistics.
 
     Thumbnails are exact. Those near the visible ones come first.
-
-    Args:
-        subject: all parameters and their resolution.
-        before: the previous content, or None.
-        request: what the user wants to see.
-        monitor: receives the number of elements and bytes processed.
-
-    Raises:
-        CheckpointError: the file changed while it was read.
     """
     # torch: slow to import
     from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows

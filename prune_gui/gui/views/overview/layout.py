@@ -108,7 +108,6 @@ class OverviewLayout:
     """The arrangement in pixels. Sections are below each other, with a heading above the rows.
 
     Attributes:
-        arrangement: the parameters.
         side: longer side of a thumbnail.
         line: height of a line of text.
         label_width: width of the labels of the rows, at the left.

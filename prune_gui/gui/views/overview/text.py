@@ -27,13 +27,7 @@ MAX_LISTED: Final = 20
 
 
 class CardRow(NamedTuple):
-    """A row of the card.
-
-    Attributes:
-        label: what the row is about.
-        text: its value.
-        parameter: the parameter to which the row leads; None if it leads nowhere.
-    """
+    """A row of the card, which may lead to a parameter."""
 
     label: str
     text: str
@@ -41,25 +35,16 @@ class CardRow(NamedTuple):
 
 
 class CardList(NamedTuple):
-    """A list of parameters with a text about each.
-
-    Attributes:
-        rows: the first `MAX_LISTED` of them.
-        total: the number of all.
-    """
+    """The first `MAX_LISTED` of a list of parameters, each with a text, and the number of all."""
 
     rows: tuple[CardRow, ...]
     total: int
 
 
 class Card(NamedTuple):
-    """The content of the card.
+    """The file in numbers, and its parameters with patterns and with warnings, in file order.
 
-    Attributes:
-        facts: the file in numbers.
-        patterns: the parameters whose zeros in the file form a pattern, in file order.
-        warnings: the parameters with warnings, in file order.
-        has_dead: whether a step leaves channels dead of which other tensors may have elements.
+    It has dead ones if a step leaves channels dead of which other tensors may have elements.
     """
 
     facts: tuple[CardRow, ...]

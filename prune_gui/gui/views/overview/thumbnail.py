@@ -47,9 +47,8 @@ class Thumbnail:
 
     Attributes:
         key: equal for parameters with the same mask and the same zeros.
-        needs_weights: whether its shares are those of energy.
-        density: the pruned share of each cell, of the elements or of the energy, and the step that
-            pruned the most elements. Zeros in the file count as pruned.
+        density: the pruned share of each cell, of the elements or (if it needs weights) of the
+            energy, and the step that pruned the most elements. Zeros in the file count as pruned.
     """
 
     key: Hashable

@@ -39,13 +39,9 @@ SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
 class QuantityStyle:
     """How a quantity is shown.
 
-    Attributes:
-        title: name.
-        signed: whether it can be negative.
-        averaged: whether a cell of several elements shows their mean; else it shows the number that
-            is farthest from zero, which a mean would hide.
-        profile: what is averaged along each row and column.
-        of_step: whether it depends on a step.
+    A cell of several elements shows their mean if it is averaged; else it shows the number that is
+    farthest from zero, which a mean would hide. The profile is what is averaged along rows and
+    columns.
     """
 
     title: str
@@ -131,13 +127,8 @@ class WeightsPainter:
     """Paints one number per element.
 
     Attributes:
-        subject: the parameter and its resolution.
-        colours: colours of the theme.
-        quantity: which number.
         step: the step of the score or margin; 0 for other quantities.
         path: path of the other file for a difference; else "".
-        files: opens the other file.
-        reach_cache: cache of reaches, shared with other painters.
         full_range: whether the colours range up to the number farthest from zero; else a few
             outliers have the colour of the end.
         is_part: whether only a part of a remote parameter is shown, and no more of it is to be

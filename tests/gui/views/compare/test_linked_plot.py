@@ -22,7 +22,7 @@ def plot(shown, qtbot):
 
 
 def _pixels(plot, *, layout=PLANE, same=False, level=200):
-    grid = TileGrid.over(plot.frame_of(layout))
+    grid = TileGrid.over(layout, plot.region_of(layout))
     sides = (
         -(-len(part) // cell)
         for part, cell in zip((grid.rows, grid.columns), grid.cell, strict=True)
@@ -44,7 +44,7 @@ def test_a_new_layout_is_shown_whole_with_its_labels(plot):
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
     assert plot.plotItem.getAxis("left").labelText == "down"
-    assert plot.frame_of(PLANE).cells == (8, 6)
+    assert plot.region_of(PLANE).cells == (8, 6)
 
 
 def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
@@ -60,11 +60,11 @@ def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
 def test_the_frame_covers_only_the_visible_region(plot):
     for _ in range(6):
         plot.zoom(0.7)
-    frame = plot.frame_of(PLANE)
+    frame = plot.region_of(PLANE)
     assert len(frame.rows) < 8
     assert len(frame.columns) < 6
     plot.fit()
-    assert plot.frame_of(PLANE).cells == (8, 6)
+    assert plot.region_of(PLANE).cells == (8, 6)
 
 
 def test_the_visible_region_stays_for_a_layout_of_the_same_size(plot):

@@ -21,7 +21,7 @@ def pair(shown, qtbot):
     for plot, colour in zip(widget.plots, (RED, BLUE), strict=True):
         plot.recolour(LIGHT)
         plot.show_layout(LAYOUT, ("", ""))
-        grid = TileGrid.over(plot.frame_of(LAYOUT))
+        grid = TileGrid.over(LAYOUT, plot.region_of(LAYOUT))
         pixels = np.full((8, 6, 4), 255, np.uint8)
         pixels[..., :3] = colour
         tiles = dict.fromkeys(grid.indices, Tile(pixels))

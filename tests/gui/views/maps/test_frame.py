@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.gui.views.maps.tiles import MAX_PIXELS, frame, grid_lines
+from prune_gui.gui.views.maps.tiles import MAX_PIXELS, grid_lines, visible_region
 from prune_gui.raster.slice_layout import SliceLayout
 
 ROUNDING = 1e-9
@@ -22,7 +22,7 @@ def test_a_frame_covers_the_visible_region_with_cells_no_smaller_than_a_pixel(
 ):
     layout = SliceLayout.flattened((rows, columns))
     pixel = ((x[1] - x[0]) / width, (y[1] - y[0]) / height)
-    result = frame(layout, x, y, pixel)
+    result = visible_region(layout, x, y, pixel)
     for span, part, size in ((x, result.columns, columns), (y, result.rows, rows)):
         assert 0 <= part.start < part.stop <= size
         assert part.start == 0 or part.start - 0.5 <= span[0] + ROUNDING or part.start == size - 1
@@ -37,7 +37,7 @@ def test_a_frame_covers_the_visible_region_with_cells_no_smaller_than_a_pixel(
 
 def test_the_number_of_pixels_is_limited():
     layout = SliceLayout.flattened((10_000, 10_000))
-    result = frame(layout, (0, 10_000), (0, 10_000), (1.0, 1.0))
+    result = visible_region(layout, (0, 10_000), (0, 10_000), (1.0, 1.0))
     assert 0.9 * MAX_PIXELS < result.cells[0] * result.cells[1] <= MAX_PIXELS
 
 

@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.gui.views.maps import tiles as tiles_module
-from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, Tile, TileCache, TileGrid, frame
+from prune_gui.gui.views.maps.tiles import (
+    TILE_CELLS,
+    RasterBlock,
+    Tile,
+    TileCache,
+    TileGrid,
+    visible_region,
+)
 from prune_gui.raster.slice_layout import SliceLayout
 
 RANGES = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
@@ -41,8 +48,9 @@ def test_tiles_cover_the_visible_region_with_cells_no_smaller_than_a_pixel(
     rows, columns, x, y, width, height
 ):
     pixel = ((x[1] - x[0]) / width, (y[1] - y[0]) / height)
-    asked = frame(SliceLayout.flattened((rows, columns)), x, y, pixel)
-    result = TileGrid.over(asked)
+    layout = SliceLayout.flattened((rows, columns))
+    asked = visible_region(layout, x, y, pixel)
+    result = TileGrid.over(layout, asked)
     for part, covered, cell, cells in (
         (asked.rows, result.rows, result.cell[0], asked.cells[0]),
         (asked.columns, result.columns, result.cell[1], asked.cells[1]),

@@ -80,7 +80,7 @@ def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, gr
     assert view._data.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
         "embed.bias"
     }
-    assert len(grid.layout_shown.arrangement.sections[0].rows) == 30
+    assert len(grid._shown.layout.arrangement.sections[0].rows) == 30
 
 
 def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
@@ -104,7 +104,7 @@ def test_a_pruned_channel_has_the_colour_of_its_step(grid, prune):
 
 
 def step_colours(grid):
-    pictures = grid._data.pictures.values()
+    pictures = grid._shown.data.pictures.values()
     return {tuple(map(int, pixel[:3])) for one in pictures for pixel in one.pixels.reshape(-1, 4)}
 
 
@@ -144,7 +144,7 @@ def test_the_chosen_parameter_scrolls_into_sight(bench, grid):
 
 def test_headings_stay_in_sight_when_scrolled(bench, grid):
     def heading():
-        height = grid.layout_shown.heading_height(grid._data.arrangement.sections[0])
+        height = grid._shown.layout.heading_height(grid._shown.data.arrangement.sections[0])
         return grid.viewport().grab().toImage().copy(0, 0, 300, height - 6)
 
     top = heading()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -13,12 +13,14 @@ from shiboken6 import isValid
 
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
 from prune_gui.raster.colours import Colours
+from prune_gui.session.subjects import ModelSubject, Subject
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -29,22 +31,8 @@ if TYPE_CHECKING:
     from prune_gui.worker import Job
 
 
-class AnySubject(Protocol):
-    """What a view can show, as a snapshot."""
-
-    @property
-    def name(self) -> str:
-        """Name of the subject."""
-
-    def same_parameter(self, other: object, /) -> bool:
-        """Return whether both are about the same thing, regardless of what is pruned of it."""
-
-    def facts(self) -> str:
-        """Return a summary of the subject, and of how much of it is pruned."""
-
-
 Result = TypeVar("Result")
-SubjectT = TypeVar("SubjectT", bound=AnySubject)
+SubjectT = TypeVar("SubjectT", Subject, ModelSubject)
 
 SETTLE_MS = 25
 """Interval in which changes of the visible region are merged into one update."""
@@ -84,14 +72,11 @@ class View(QWidget, Generic[SubjectT]):
     view_wanted = Signal(str)
 
     def __init__(
-        self,
-        workbench: Workbench,
-        current_subject: Callable[[], SubjectT | str],
-        name: str,
+        self, workbench: Workbench, current_subject: Callable[[], SubjectT | str], name: str
     ) -> None:
         super().__init__()
         self.setAccessibleName(name)
-        self._current_subject = current_subject
+        self._current_subject: Callable[[], SubjectT | str] = current_subject
         self.subject: SubjectT | None = None
         self._complete = False
         self._workbench = workbench
@@ -143,21 +128,12 @@ class View(QWidget, Generic[SubjectT]):
     ) -> None:
         """Lay out controls above the picture; below it the notes in a row, then the legend."""
         above, below = QHBoxLayout(), QHBoxLayout()
-        above.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        above.setSpacing(GAP_PX)
-        below.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-        for control in controls:
-            above.addWidget(control)
+        fill(above, *controls, margins=(GAP_PX, GAP_PX, GAP_PX, GAP_PX), spacing=GAP_PX)
         above.addStretch()
-        for note in notes:
-            below.addWidget(note, 1 if note is notes[0] else 0)
-        layout = QVBoxLayout(self._picture_page)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(above)
-        layout.addWidget(picture, 1)
-        layout.addLayout(below)
-        layout.addWidget(self._legend)
+        margins = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
+        fill(below, *notes, margins=margins, spacing=None, growing=notes[:1])
+        page = QVBoxLayout(self._picture_page)
+        fill(page, above, picture, below, self._legend, growing=[picture])
         self._shown = picture
         self._complete = True
 

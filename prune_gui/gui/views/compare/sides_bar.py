@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, 
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.tables import SummaryTable
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
@@ -117,17 +118,10 @@ class SidesBar(QWidget):
         self._notice = Message()
         self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         self.summary = SummaryTable()
-        boxes = QHBoxLayout()
-        boxes.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
-        boxes.addWidget(self.pickers["left"], 1)
-        boxes.addWidget(self.swap)
-        boxes.addWidget(self.pickers["right"], 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(boxes)
-        layout.addWidget(self._notice)
-        layout.addWidget(self.summary)
+        boxes, (left, right) = QHBoxLayout(), self.pickers.values()
+        margins = (GAP_PX, 0, GAP_PX, TIGHT_PX)
+        fill(boxes, left, self.swap, right, margins=margins, spacing=None, growing=[left, right])
+        fill(QVBoxLayout(self), boxes, self._notice, self.summary)
 
     def offer(self) -> None:
         """Update the boxes, and say which side was replaced."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QHBoxLayout, QLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names_of, layout_labels
@@ -17,7 +17,7 @@ from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.sides_bar import SidesBar
 from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
-from prune_gui.gui.views.controls import zoom_buttons
+from prune_gui.gui.views.controls import fill, zoom_buttons
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.gui.views.maps.map_view import TiledView
 from prune_gui.gui.views.maps.text import describe_sides
@@ -25,7 +25,6 @@ from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
-from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
@@ -47,8 +46,6 @@ TABLE_HEIGHT_PX: Final = 120
 """Initial height of the table of all parameters."""
 MIN_SIDES_PX: Final = 72
 """Minimum height of the sides and their summary, which scroll in a low window."""
-GROWING: Final = (PicturePair, ParameterTable, QSplitter)
-"""Widgets that get the remaining height."""
 IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
 """Name of the side in front; True is the right side."""
 
@@ -100,13 +97,16 @@ class CompareView(TiledView):
         self._chooser.setContentsMargins(GAP_PX, 0, 0, 0)
         slices.addWidget(self._chooser, 0, Qt.AlignmentFlag.AlignLeft)
         slices.addWidget(self._chooser.sliders, 1)
-        _stack(upper, self.pair, self._element_label, self._legend, slices)
-        _stack(lower, self._tables.overlaps, self._tables.total)
+        below = (self._element_label, self._legend, slices)
+        fill(QVBoxLayout(upper), self.pair, *below, growing=[self.pair])
+        table, total = self._tables.overlaps, self._tables.total
+        fill(QVBoxLayout(lower), table, total, growing=[table])
         for half in (upper, lower):
             halves.addWidget(half)
         halves.setStretchFactor(0, 1)
         halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
-        _stack(body, self._sides_area, self._blink_bar, self._film_bar, halves)
+        bars = (self._sides_area, self._blink_bar, self._film_bar)
+        fill(QVBoxLayout(body), *bars, halves, growing=[halves])
 
     def _connect(self) -> None:
         for plot in self.pair.plots:
@@ -357,15 +357,3 @@ class CompareView(TiledView):
         for plot in self.pair.plots:
             plot.recolour(self.colours())
         self._pipeline.forget_pictures()
-
-
-def _stack(widget: QWidget, *parts: QWidget | QLayout) -> None:
-    """Lay out parts below each other; the pictures and tables get the remaining height."""
-    layout = QVBoxLayout(widget)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(0)
-    for part in parts:
-        if isinstance(part, QLayout):
-            layout.addLayout(part)
-        else:
-            layout.addWidget(part, 1 if isinstance(part, GROWING) else 0)

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.bars.data import visible_positions
-from prune_gui.gui.views.controls import add_axis_shortcuts
+from prune_gui.gui.views.controls import add_axis_shortcuts, fill
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
 from prune_gui.gui.views.plot import Plot, bar_item
 from prune_gui.gui.views.view import SETTLE_MS
@@ -159,8 +159,7 @@ class LayerBars(QWidget):
         box = SegmentBox(self._segment_at)
         box.dragged.connect(self.dragged)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        fill(layout)
         self.plots: Sequence[Plot] = [
             Plot({"left": axis, "bottom": PositionAxis("bottom")}, view)
             for axis, view in (

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.panels.draft.number_box import PERCENT_DECIMALS, NumberBox
-from prune_gui.gui.views.controls import Choice, note, switch
+from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.layers.columns import describe_node, describe_row
 from prune_gui.gui.views.layers.data import FITTING, LayersData, compute_layers
 from prune_gui.gui.views.layers.layer_bars import LayerBars
@@ -76,11 +76,8 @@ class AmountEditor(QWidget):
             tr("Write the share that the step prunes of each parameter into it, to change them")
         )
         self._take.clicked.connect(lambda: self.wanted.emit(SharesRequest(self._step)))
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(GAP_PX)
-        for widget in (self._label, self._box, self._reset, self._take):
-            layout.addWidget(widget)
+        parts = (self._label, self._box, self._reset, self._take)
+        fill(QHBoxLayout(self), *parts, spacing=GAP_PX)
         self.show_parameter(None, None)
 
     def show_parameter(self, subject: ModelSubject | None, name: str | None) -> None:

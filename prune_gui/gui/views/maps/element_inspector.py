@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.text import ElementText, StepRow, describe, describe_ranks
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
@@ -71,16 +72,9 @@ class ElementInspector(QWidget):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(1)
         self._side = QWidget()
-        lines = QVBoxLayout(self._side)
-        lines.setContentsMargins(GAP_PX, 0, 0, 0)
-        lines.setSpacing(0)
-        for label in self._labels:
-            lines.addWidget(label)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, TIGHT_PX, 0, 0)
-        layout.setSpacing(GAP_PX)
-        layout.addWidget(self._side)
-        layout.addWidget(self._table, 1)
+        fill(QVBoxLayout(self._side), *self._labels, margins=(GAP_PX, 0, 0, 0))
+        parts, margins = (self._side, self._table), (0, TIGHT_PX, 0, 0)
+        fill(QHBoxLayout(self), *parts, margins=margins, spacing=GAP_PX, growing=[self._table])
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._fit_font()
         self.clear()

@@ -13,7 +13,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names_of, layout_labels
-from prune_gui.gui.views.controls import IconToggle, add_pan_shortcuts, note, zoom_buttons
+from prune_gui.gui.views.controls import IconToggle, add_pan_shortcuts, fill, note, zoom_buttons
 from prune_gui.gui.views.legend_text import SEPARATOR
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent
 from prune_gui.gui.views.maps.element_inspector import ElementReader
@@ -150,11 +150,9 @@ class MapView(TiledView):
 
     def _lay_out_map(self, controls: Sequence[QWidget], scale: Sequence[QWidget]) -> None:
         """Lay out controls above the picture, and below it the colour bar and what sets it up."""
-        below_picture = QWidget()
-        scale_layout = QHBoxLayout(below_picture)
-        scale_layout.setContentsMargins(0, TIGHT_PX, 0, TIGHT_PX)
-        for widget in scale:
-            scale_layout.addWidget(widget, widget is scale[-1])
+        below_picture, margins = QWidget(), (0, TIGHT_PX, 0, TIGHT_PX)
+        row = QHBoxLayout(below_picture)
+        fill(row, *scale, margins=margins, spacing=None, growing=scale[-1:])
         shared = [self._profiles.box, self._square, *zoom_buttons(self.canvas, self)]
         self._lay_out(  # the chooser is last, so that the others do not move when it is hidden
             [*controls, *shared, self._heads.box, self._chooser],

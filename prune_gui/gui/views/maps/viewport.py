@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from PySide6.QtCore import QRectF, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+from prune_gui.gui.views.controls import Choice, fill
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import deferred, tr
 from prune_gui.raster.kernel_layout import KernelLayout
@@ -99,38 +99,35 @@ class LayoutChooser(QWidget):
 
     changed = Signal()
 
-    def __init__(
-        self, viewport: Viewport, parent: QWidget | None = None, *, kernel_grids: bool = True
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, viewport: Viewport, *, kernel_grids: bool = True) -> None:
+        super().__init__()
         self._viewport = viewport
         self._kernel_grids = kernel_grids
         self._shape: tuple[int, ...] = ()
-        self._box = ElidedComboBox()
+        self._box = Choice(
+            tr("Layout of the parameter"),
+            changed=self._choose,
+            tip=tr("Flatten all weights, or show a slice along two dimensions"),
+        )
         self._box.setObjectName("layout")
-        self._box.setAccessibleName(tr("Layout of the parameter"))
-        self._box.setToolTip(tr("Flatten all weights, or show a slice along two dimensions"))
         self._sliders: dict[int, QSlider] = {}
         self.sliders = QWidget(self)
         self.sliders.hide()
         self._slider_layout = QHBoxLayout(self.sliders)
         self._slider_layout.setContentsMargins(GAP_PX, 0, GAP_PX, GAP_PX)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._box)
-        self._box.currentIndexChanged.connect(self._choose)
+        fill(QHBoxLayout(self), self._box, spacing=None)
         self.hide()
 
     @property
     def dims(self) -> tuple[int, int] | None:
         """The dimensions of the rows and columns of a section; None if all elements are shown."""
-        chosen = self._box.currentData()
+        chosen = self._box.value
         return chosen if isinstance(chosen, tuple) else None
 
     @property
     def layout_chosen(self) -> ParameterLayout:
         """The chosen layout."""
-        chosen = self._box.currentData()
+        chosen = self._box.value
         if isinstance(chosen, SliceLayout | KernelLayout):
             return chosen
         if self.dims is None:
@@ -142,7 +139,7 @@ class LayoutChooser(QWidget):
         indices = (
             self._sliders[d].value() if d in self._sliders else 0 for d in range(len(self._shape))
         )
-        return LayoutChoice(self._shape, self._box.currentData(), tuple(indices))
+        return LayoutChoice(self._shape, self._box.value, tuple(indices))
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Offer the layouts of a parameter, and apply the last choice for the same shape."""
@@ -154,29 +151,25 @@ class LayoutChooser(QWidget):
 
     def _offer(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
-        self._box.blockSignals(True)
-        self._box.clear()
+        items: list[tuple[str, LayoutKey]] = []
         kernel_grid = KernelLayout.of(shape) if self._kernel_grids else None
         for text, layout in ((KERNEL_GRID, kernel_grid), (WRAPPED, SliceLayout.wrapped(shape))):
             if layout is not None:
-                self._box.addItem(tr(text), layout)
-        self._box.addItem(tr(FLAT) if len(shape) > 1 else tr("one row"), None)
+                items.append((tr(text), layout))
+        items.append((tr(FLAT) if len(shape) > 1 else tr("one row"), None))
         for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
             down, across = pair
-            self._box.addItem(
-                tr("dim {down} \N{MULTIPLICATION SIGN} dim {across}", down=down, across=across),
-                pair,
-            )
-        self._box.blockSignals(False)
+            text = tr("dim {down} \N{MULTIPLICATION SIGN} dim {across}", down=down, across=across)
+            items.append((text, pair))
+        self._box.offer(items)
+        self._box.choose(items[0][1])
         self.setVisible(self._box.count() > 1 and len(shape) != 2)
         self._make_sliders()
 
     def _apply(self, choice: LayoutChoice) -> None:
         """Apply a choice that was made elsewhere, if it is offered here."""
-        offered = [self._box.itemData(index) for index in range(self._box.count())]
-        if choice.layout_key in offered:
-            with QSignalBlocker(self._box):
-                self._box.setCurrentIndex(offered.index(choice.layout_key))
+        if choice.layout_key in [key for _, key in self._box.items]:
+            self._box.choose(choice.layout_key)
             self._make_sliders(choice.at)
 
     def _choose(self) -> None:

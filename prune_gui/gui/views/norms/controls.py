@@ -10,6 +10,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QToolButton, QWidget
 
 from prune_gui.gui.views.bars.data import NormOrScore, ScoreOf
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 
@@ -148,10 +149,7 @@ class SelectionBar(QWidget):
         self.banding.setCheckable(True)
         self.banding.setToolTip(tr("Drag to select channels, not to pan (or hold Shift)"))
         self.prune, self.protect = QPushButton(), QPushButton()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        for button in (self.banding, self.prune, self.protect):
-            row.addWidget(button)
+        fill(QHBoxLayout(self), self.banding, self.prune, self.protect, spacing=None)
         self.show_number(0, protectable=False)
 
     def show_number(self, chosen: int, *, protectable: bool) -> None:

@@ -20,7 +20,7 @@ from prune_gui.gui.views.bars.data import (
     channel_bars,
     in_order,
 )
-from prune_gui.gui.views.controls import Choice, note, switch
+from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.views.norms.controls import NormBox, SelectionBar
 from prune_gui.gui.views.norms.data import (
@@ -232,10 +232,7 @@ def _height(measured: ChannelData) -> str:
 def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
     """Return a widget with boxes and more widgets side by side, wrapped if the space is narrow."""
     both, left = QWidget(), QWidget()
-    row = QHBoxLayout(left)
-    row.setContentsMargins(0, 0, 0, 0)
-    for box in boxes:
-        row.addWidget(box)
+    fill(QHBoxLayout(left), *boxes, spacing=None)
     flow = QFlowLayout(both)
     flow.setContentsMargins(0, 0, 0, 0)
     for part in (left, *more):

@@ -10,6 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
 from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.language import tr, trn
@@ -59,11 +60,9 @@ class CardPanel(QScrollArea):
             label.linkActivated.connect(self._follow)
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
-        self._rows = QVBoxLayout(content)
-        self._rows.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        self._rows.setSpacing(GAP_PX)
-        for label in (self._facts, self._warnings, self._patterns):
-            self._rows.addWidget(label)
+        self._rows, margins = QVBoxLayout(content), (GAP_PX, GAP_PX, GAP_PX, GAP_PX)
+        labels = (self._facts, self._warnings, self._patterns)
+        fill(self._rows, *labels, margins=margins, spacing=GAP_PX)
         self._rows.addStretch()
         self.setWidget(content)
 

@@ -9,7 +9,7 @@ from PySide6.QtGui import QHideEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.controls import Choice, note, switch
+from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
 from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.data import OverviewData, OverviewRequest, compute_overview
@@ -65,10 +65,7 @@ class OverviewView(View[ModelSubject]):
         self._enlarged = Enlarged(self._grid)
         page = QWidget()
         self._beside = QBoxLayout(QBoxLayout.Direction.LeftToRight, page)
-        self._beside.setContentsMargins(0, 0, 0, 0)
-        self._beside.setSpacing(0)
-        self._beside.addWidget(self._grid, 1)
-        self._beside.addWidget(self._card)
+        fill(self._beside, self._grid, self._card, growing=[self._grid])
         self._pointed = ElidedLabel(tr("Parameter under the cursor"))
         self._progress = note(tr("Reading progress"))
         self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed, self._progress])

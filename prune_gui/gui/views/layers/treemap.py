@@ -9,9 +9,12 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
-from prune_gui.recipe import Resolution
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Resolution
 
 
 @dataclass(frozen=True, slots=True)

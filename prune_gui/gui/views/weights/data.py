@@ -20,12 +20,12 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
 from prune_gui.session.subjects import Subject
-from prune_gui.statistics.element_values import Measure
 
 if TYPE_CHECKING:
     from prune_gui.raster.profiles import Profiles
     from prune_gui.raster.slice_layout import ParameterLayout
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+    from prune_gui.statistics.element_values import Measure
 
 
 Quantity = Literal["value", "size", "score", "margin", "correction", "difference"]
@@ -33,6 +33,16 @@ VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
 """The quantities that follow from the values that steps correct."""
 SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
 """The quantities of an element that follow from its value alone."""
+MAX_CACHED_REACHES: Final = 64
+"""Maximum number of pictures in the cache."""
+SAMPLED_SPANS: Final = 256
+SPAN_ELEMENTS: Final = 1 << 10
+"""A larger parameter is sampled in equally distant spans: to read all of it would delay the
+picture, and the end of a colour scale need not be exact.
+"""
+FEW_SPANS: Final = 8
+FEW_SPAN_ELEMENTS: Final = 1 << 15
+"""Fewer and longer spans, of parameters that are not fetched yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +99,6 @@ QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
         profile=deferred("Mean |difference|"),
     ),
 }
-
-
-MAX_CACHED_REACHES: Final = 64
-"""Maximum number of pictures in the cache."""
 
 
 class ReachCache:
@@ -249,11 +255,9 @@ class WeightsPainter:
             return element_values.corrections(resolution, name)
         if self.quantity == "difference":
             return element_values.difference(resolution, name, self.files, self.path)
-        return (
-            element_values.sizes(resolution, name, span)
-            if self.quantity == "size"
-            else element_values.weights(resolution, name, span)
-        )
+        if self.quantity == "size":
+            return element_values.sizes(resolution, name, span)
+        return element_values.weights(resolution, name, span)
 
     def _colour_limit(self, monitor: Monitor) -> float:
         """Return the magnitude at which the colours end."""
@@ -265,11 +269,10 @@ class WeightsPainter:
             return reach
         limit = self.reach_cache.get(key)
         if limit is None:
-            measure = (
-                sampled_weights(subject.resolution, subject.name) if is_part else self._measure()
-            )
-            sampled = colour_limit(measure, subject.info.numel, monitor, few_spans=is_part)
-            limit = min(reach, sampled)
+            samples = sampled_weights(subject.resolution, subject.name) if is_part else None
+            measure = samples or self._measure()
+            limit = colour_limit(measure, subject.info.numel, monitor, few_spans=is_part)
+            limit = min(reach, limit)
             self.reach_cache.keep(key, limit)
         return limit
 
@@ -279,31 +282,18 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.raster.cell_statistics import (
-            max_weight_magnitude,
-            reach_of,
-        )  # torch: slow to import
+        from prune_gui.raster import cell_statistics  # torch: slow to import
 
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
-            if self.quantity in ("value", "size"):
-                reach = max_weight_magnitude(subject.resolution, subject.name, monitor)
+            if self.quantity in SPANNED:
+                reach = cell_statistics.max_weight_magnitude(
+                    subject.resolution, subject.name, monitor
+                )
             else:
-                reach = reach_of(self._measure(), subject.info.numel, monitor)
+                reach = cell_statistics.reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)
         return reach
-
-
-SAMPLED_SPANS: Final = 256
-SPAN_ELEMENTS: Final = 1 << 10
-"""A larger parameter is sampled in equally distant spans: to read all of it would delay the
-picture, and the end of a colour scale need not be exact.
-"""
-
-
-FEW_SPANS: Final = 8
-FEW_SPAN_ELEMENTS: Final = 1 << 15
-"""Fewer and longer spans, of parameters that are not fetched yet."""
 
 
 def colour_limit(

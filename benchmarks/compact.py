@@ -30,7 +30,7 @@ from measuring import ELEMENT_BYTES, anonymous_memory, fastest, peak_memory, wri
 from torch import nn
 
 import prune_gui
-from prune_gui.byte_counts import short_bytes
+from prune_gui.number_formats import short_bytes
 
 ROUNDS = 9
 SAVING_ROUNDS = 5

@@ -3,7 +3,7 @@
 Usage: ``python benchmarks/engine.py [--large] [PART ...]``. The default is all parts, which takes
 some minutes and 5 GB of memory. With ``--large`` the part `growth` goes up to 1,000 million weights
 and the part `slider` draws a parameter of 872 million; each needs 2 GB in a temporary folder.
-``--table README.md`` writes the promises into README.md. Memory is measured on Linux only.
+``--table docs/figures.md`` writes the promises there. Memory is measured on Linux only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.norms.channels import channel_norms
 from prune_gui.raster.density import density
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Recipe, Resolution, Step
 from prune_gui.statistics.histogram import Histogram, bin_edges, histogram, value_range
 

@@ -21,6 +21,7 @@ from window import Accept, PauseMeter, always, is_resolved, opened_window, wait
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Session
 from prune_gui.worker import Dropped, Event
 from prune_gui.worker.jobs import Draft
@@ -107,12 +108,12 @@ def main(megabytes: int) -> None:
         during("add the step", lambda: bench.edit(add), bench.changed, is_resolved)
         during(
             "save finalized",
-            lambda: bench.files.save(out, "finalized", overwrite=False),
+            lambda: bench.files.save(out, OutputOptions()),
             bench.saved,
         )
         saved: list[Path] = []
         bench.saved.connect(saved.append)
-        bench.files.save(Path(folder) / "beside.safetensors", "finalized", overwrite=False)
+        bench.files.save(Path(folder) / "beside.safetensors", OutputOptions())
         wait(SAVING_MS)
         mask = window.views.view("mask")
         during(
@@ -135,7 +136,7 @@ def main(megabytes: int) -> None:
             bench.bridge.cancel(ticket[0])
 
         def save_and_cancel() -> None:
-            ticket.append(bench.files.save(target, "finalized", overwrite=False))
+            ticket.append(bench.files.save(target, OutputOptions()))
             QTimer.singleShot(SAVING_MS, cancel)
 
         during("save and cancel", save_and_cancel, cancelled.happened)

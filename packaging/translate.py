@@ -1,8 +1,8 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, the
-first paragraph of the docstring of each built-in method, and the titles of units in the tables of
-architectures. Adds new messages to each catalogue
+Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, in code
+and in the templates of the report; the first paragraph of the docstring of each built-in method;
+and the titles of units in the tables of architectures. Adds new messages to each catalogue
 `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
 the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
@@ -22,16 +22,21 @@ from prune_gui.pruning.methods import METHODS, Method, summary_of
 
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
+SOURCES: Final = {
+    "prune_gui": ("**.py", "python"),
+    "resources/report": ("**.html", "jinja2.ext:babel_extract"),
+}
+"""The files in each folder that contain messages, and what extracts them."""
 KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None}
 
 
 def found() -> Catalog:
     """Return a catalogue of all messages of the program, without translations."""
     template = Catalog(project="Prune GUI", charset="utf-8")
-    for path, _, message, _, _ in extract_from_dir(
-        ROOT / "prune_gui", method_map=[("**.py", "python")], keywords=KEYWORDS
-    ):
-        template.add(message, locations=[(f"prune_gui/{path}", 0)])
+    for folder, method in SOURCES.items():
+        found_in_folder = extract_from_dir(ROOT / folder, method_map=[method], keywords=KEYWORDS)
+        for path, _, message, _, _ in found_in_folder:
+            template.add(message, locations=[(f"{folder}/{path}", 0)])
     for method in METHODS.values():
         if method.source == Method.source:
             module = method.__module__.replace(".", "/")

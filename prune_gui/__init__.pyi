@@ -11,6 +11,6 @@ from .evaluation.search import search as search
 from .pruning.plugins.loading import load_methods as load_methods
 from .recipe.exporting import export as export
 from .recipe.recipe import Recipe as Recipe
+from .recipe.recipe import Step as Step
 from .recipe.resolution import Resolution as Resolution
 from .recipe.resolution import resolve as resolve
-from .recipe.step import Step as Step

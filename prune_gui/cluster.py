@@ -12,10 +12,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.opening import address_of, reopen
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
 from prune_gui.executor import Result, Task, current_executor, use_executor
 from prune_gui.language import tr
@@ -132,14 +135,12 @@ class DaskExecutor:
         self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor
     ) -> Iterator[Result]:
         """Yield ``work(task, monitor)`` for every task, in order; see `Executor.map`."""
-        import cloudpickle  # a dependency of distributed
-
         with self._explained():
             size = self._batch_size(len(tasks))
             futures = [
                 self._client.submit(
                     _run_batch,
-                    cloudpickle.dumps((work, tasks[first : first + size])),
+                    _pickled((work, tasks[first : first + size])),
                     _version(),
                     pure=False,
                 )
@@ -245,6 +246,21 @@ class _TaskCancelled:
     def is_set(self) -> bool:
         """Return whether the client cancelled the task, or ended."""
         return self._state is not None and self._state.state == "cancelled"
+
+
+def _pickled(value: object) -> bytes:
+    """Pickle work and tasks; a worker opens the checkpoints in them again, see `reopen`."""
+    import cloudpickle  # a dependency of distributed
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, part: object) -> object:
+            if isinstance(part, Checkpoint):
+                return reopen, address_of(part)
+            return super().reducer_override(part)
+
+    file = BytesIO()
+    Pickler(file).dump(value)
+    return file.getvalue()
 
 
 def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Exception, int]:

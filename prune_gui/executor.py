@@ -18,7 +18,7 @@ class Executor(Protocol):
     """Runs tasks somewhere else, such as on the workers of a cluster.
 
     Work, tasks and results are pickled. A checkpoint in them is pickled as the path of its file,
-    so that they are small; see `Checkpoint.__reduce__`.
+    so that they are small; see `prune_gui.cluster`.
     """
 
     def map(

@@ -14,8 +14,8 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import Recipe, Resolution
-from prune_gui.recipe.compaction.plan import NO_OPTIONS, planned
-from prune_gui.recipe.compaction.source import Architecture
+from prune_gui.recipe.compaction.network import Architecture
+from prune_gui.recipe.compaction.plan import planned, plans
 from prune_gui.recipe.resolution import initial_resolution
 
 FFN = SpaceRule.model_validate(
@@ -114,7 +114,7 @@ def resolved(checkpoint, steps, start: str = "dense") -> Resolution:
 
 def with_plan(resolution: Resolution, architecture: Architecture) -> Resolution:
     """Let `export` use the plan for an architecture that no table describes."""
-    resolution.compact_plans[NO_OPTIONS] = planned(resolution, architecture, Monitor())
+    plans[resolution] = {False: planned(resolution, architecture, Monitor())}
     return resolution
 
 

@@ -7,7 +7,7 @@ import re
 from gettext import NullTranslations
 from html import unescape
 
-from prune_gui.recipe.condition_fields import CONDITION_FIELDS
+from prune_gui.recipe.selector import CONDITION_FIELDS
 
 FIELD = re.compile(r"\{[^{}]*\}")
 MARKED = re.compile("⟦[^⟦⟧]*(?:⟧|… *$)")

@@ -25,6 +25,10 @@ class InMemory(Checkpoint):
         super().__init__(Path("in_memory.pt"), raw, {})
         self._tensors = tensors
 
+    @property
+    def model_files_folder(self) -> Path:
+        return self.path.parent
+
     def read_key(self, key: str) -> torch.Tensor:
         return self._tensors[key]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.byte_counts import parse_bytes, short_bytes
+from prune_gui.number_formats import parse_bytes, short_bytes
 
 
 @pytest.mark.parametrize(

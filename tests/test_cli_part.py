@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from sharded_files import INDEX, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.cli.program import cli
 from prune_gui.recipe.shares import PartsMissingError
 
@@ -42,9 +42,9 @@ def _close_reopened(monkeypatch):
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 

@@ -13,6 +13,7 @@ from prune_gui.cli.program import cli
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.batch import prune_file
+from prune_gui.recipe.output import OutputOptions
 
 RECIPE = "steps: [{method: l1_unstructured, targets: ['*.weight'], amount: 0.5}]"
 EVALUATOR = """
@@ -71,5 +72,5 @@ def test_json_has_the_warnings(model, arguments, capsys):
 
 
 def test_a_batch_has_the_warnings_of_each_checkpoint(model):
-    row = prune_file(Recipe.from_yaml(RECIPE), model, None, "finalized", Monitor(None, None))
+    row = prune_file(Recipe.from_yaml(RECIPE), model, None, OutputOptions(), Monitor())
     assert row.warnings[0].endswith("'c.weight' in m-1.safetensors.")

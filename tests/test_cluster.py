@@ -25,7 +25,7 @@ from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
 from prune_gui import cluster
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.checkpoint.sharded import spreading
 from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
@@ -34,8 +34,8 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.norms import channels
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Resolution, export, resolve
+from prune_gui.statistics import dispatch as spreading_figures
 from prune_gui.statistics import layers, zero_scan
-from prune_gui.statistics import spreading as spreading_figures
 from prune_gui.statistics.layers import compute, empty_statistics
 from prune_gui.statistics.zero_scan import ZeroScan
 
@@ -111,12 +111,12 @@ def _close_reopened(client, monkeypatch) -> Iterator[None]:
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield
     # A cancelled task may still run; each worker has one thread.
     idle = [client.submit(time.sleep, 0, workers=[one], pure=False) for one in client.nthreads()]
     client.gather(idle)
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 
@@ -125,14 +125,13 @@ def _close_reopened(client, monkeypatch) -> Iterator[None]:
 def messages(monkeypatch) -> list[int]:
     """The bytes of each message."""
     sizes: list[int] = []
-    dumps = cloudpickle.dumps
+    loads = cloudpickle.loads
 
-    def dumps_and_note(value: object) -> bytes:
-        pickled = dumps(value)
+    def loads_and_note(pickled: bytes) -> object:
         sizes.append(len(pickled))
-        return pickled
+        return loads(pickled)
 
-    monkeypatch.setattr(cloudpickle, "dumps", dumps_and_note)
+    monkeypatch.setattr(cloudpickle, "loads", loads_and_note)
     return sizes
 
 

@@ -65,6 +65,31 @@ def test_every_message_is_a_literal_that_can_be_extracted(path):
     assert [ast.unparse(node) for node in inside] == []
 
 
+def literals(node):
+    """Return the texts in an expression that is a literal or an f-string."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    values = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return "".join(value for value in values if isinstance(value, str))
+
+
+def test_no_error_has_words_that_are_not_translated():
+    """Texts of the command line are in English only, as are those of its desktop entries."""
+    bases, calls = {}, []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = {getattr(base, "id", None) for base in node.bases}
+            elif isinstance(node, ast.Call) and path.parent.name not in ("cli", "desktop"):
+                calls.append(node)
+    errors, before = {"PruneGuiError"}, set()
+    while errors != before:
+        before = errors
+        errors = errors | {name for name in bases if not bases[name].isdisjoint(errors)}
+    assert {"CheckpointError", "RecipeError", "JobError"} < errors
+    told = [arg for call in calls if getattr(call.func, "id", "") in errors for arg in call.args]
+    assert [text for text in map(literals, told) if " " in text.strip()] == []
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_every_message_of_the_program_is_translated_and_no_other(code):
     catalogue = translate.read(translate.TRANSLATIONS / f"{code}.po")

@@ -1,4 +1,4 @@
-"""What MkDocs runs while it builds the site: pages that are generated, and text shared with others.
+"""What MkDocs runs while it builds the site: pages that are generated.
 
 The reference of the methods comes from their schemas, that of the command line from its help texts.
 Neither is in the repository, so that neither can be out of date.
@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 METHODS_INTRO: Final = """\
-# Methods
+# Recipes and methods
 
-A step of a recipe names one of these methods, its `targets` and the fields below.
-`prune-gui methods` lists the same in the terminal, with your own methods too: see
+A recipe is a YAML file with these keys. [Recipe, resolution, predicates](../concepts/recipes.md)
+explains targets, amounts, scopes and dimensions.
+"""
+STEP_INTRO: Final = """
+A step is a mapping with these keys and the fields of its method:
+"""
+OVERVIEW_INTRO: Final = """
+`prune-gui methods` lists the methods in the terminal, with your own methods too: see
 [Write a method](../how-to/write-a-method.md). Formulas and sources are in
-[Scores](../concepts/scores.md).
+[Scores](../concepts/scores.md). Infinity ranks above every finite score, and NaN above infinity:
+they are pruned last.
 
-Infinity ranks above every finite score, and NaN above infinity: they are pruned last.
+| method | what it does |
+| --- | --- |
 """
 COMMANDS_INTRO: Final = """\
 # Command line
@@ -46,9 +54,6 @@ COMMANDS_INTRO: Final = """\
 With `--json`, standard output has one JSON object and nothing else. Progress goes to standard
 error.
 """
-SHARED_TEXT: Final = re.compile(
-    r"^\{\{ (\S+) from <!-- ([\w ]+) --> to <!-- ([\w ]+) --> \}\}$", re.M
-)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -63,42 +68,39 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Insert text of other files.
-
-    The line ``{{ README.md from <!-- figures --> to <!-- end of figures --> }}`` stands for what
-    README.md has between these comments.
-    """
-    return SHARED_TEXT.sub(lambda found: shared_text(*found.groups()), markdown)
-
-
-def shared_text(file: str, start: str, end: str) -> str:
-    """Return the text of a file between two comments.
-
-    Raises:
-        ValueError: the file does not have both comments in this order.
-    """
-    text = (ROOT / file).read_text(encoding="utf-8")
-    _, found_start, rest = text.partition(f"<!-- {start} -->\n")
-    inside, found_end, _ = rest.partition(f"<!-- {end} -->")
-    if not found_start or not found_end:
-        raise ValueError(f"{file} has no text from <!-- {start} --> to <!-- {end} -->.")
-    return inside.strip("\n")
-
-
 def methods_page() -> str:
-    """Return the reference of the built-in methods."""
+    """Return the reference of the keys of recipes and of the built-in methods."""
     from prune_gui.pruning.methods import METHODS, Method
+    from prune_gui.pruning.methods.base import summary_of
     from prune_gui.pruning.methods.method_group import GROUPS
+    from prune_gui.recipe import Recipe, Step
 
     built_in = [method for method in METHODS.values() if method.source == Method.source]
-    parts = [METHODS_INTRO]
+    overview = [
+        f"| [`{method.name}`](#{method.name}) | {_cell(_plain(summary_of(method)))} |"
+        for method in built_in
+    ]
+    parts = [METHODS_INTRO, *_key_rows(Recipe), STEP_INTRO, *_key_rows(Step)]
+    parts += [OVERVIEW_INTRO + "\n".join(overview), ""]
     for group, title in GROUPS.items():
         methods = [method for method in built_in if method.method_group == group]
         if methods:
             parts.append(f"## {title}\n")
             parts.extend(_method_section(method) for method in methods)
     return "\n".join(parts)
+
+
+def _key_rows(of: type) -> list[str]:
+    """Return a table of the fields that the docstring of a class describes."""
+    text = inspect.cleandoc(of.__doc__ or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): ((?:.+\n?)(?:        .+\n?)*)", text, re.MULTILINE)
+    rows = [f"| `{name}` | {_cell(_plain(_in_file(meaning)))} |" for name, meaning in found]
+    return ["| key | meaning |", "| --- | --- |", *rows]
+
+
+def _in_file(text: str) -> str:
+    """Return a text on a field in one line, with the values that recipe files have."""
+    return " ".join(text.split()).replace("None for", "by default")
 
 
 def _method_section(method: type[Method]) -> str:

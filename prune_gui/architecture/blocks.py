@@ -20,7 +20,7 @@ from prune_gui.architecture.projections import (
     Projection,
     projection,
 )
-from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
 NUMBERED: Final = re.compile(r"\D*\d+")
@@ -71,7 +71,6 @@ class Section:
     Attributes:
         title: the path of the blocks with "*" for numbers, "encoder.layer.*"; "" outside of blocks.
         roles: one per column; empty outside of blocks.
-        rows: the blocks in the order of their numbers.
     """
 
     title: str
@@ -86,7 +85,6 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
     Takes time linear in the number of parameters. Only matrices decide what a block is.
 
     Args:
-        shapes: the shape of each parameter by name, in the order of the file.
         vectors: whether to include parameters with less than two dimensions (biases, norms).
     """
     matrices = [name for name, shape in shapes.items() if len(shape) > 1]
@@ -251,3 +249,29 @@ def _common_depth(names: Iterable[str]) -> int:
             break
         shared += 1
     return min(shared, min(map(len, modules)) - 1) if shared else 0
+
+
+NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
+"""For each component of a path the words, with "*" for numbers, and the numbers."""
+
+
+def natural_key(path: str) -> NaturalKey:
+    """Return a key that sorts "conv2" before "conv10", component by component."""
+    return tuple((NUMBER.sub("*", part), numbers(part)) for part in path.split("."))
+
+
+def numbers(component: str) -> tuple[tuple[int, str], ...]:
+    """Return keys that sort the numbers in a component of a path; they may have any length."""
+    digits = (found.lstrip("0") for found in NUMBER.findall(component))
+    return tuple((len(number), number) for number in digits)
+
+
+def runs_before(first: NaturalKey, second: NaturalKey) -> bool:
+    """Return whether the numbers in two paths say that one module runs before the other.
+
+    They do if the first components that differ have the same words and different numbers.
+    """
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            return one[0] == other[0] and one[1] < other[1]
+    return False

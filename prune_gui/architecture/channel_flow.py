@@ -36,9 +36,7 @@ class _Channels:
     """A set of channels.
 
     Attributes:
-        size: number of channels.
         spatial_dims: number of dimensions of the image per channel; 0 after a linear layer.
-        members: the slices of tensors, in the order of the network.
         fixed: whether the channels must stay, because not all that use them is known.
         output: what the last layer emits for channels of which no weights remain, before the
             activation function; None if that is not known.
@@ -91,11 +89,7 @@ class ChannelFlow:
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], prefix: str = "") -> None:
-        """Start with no layers.
-
-        Args:
-            shapes: the shape of each tensor by name.
-        """
+        """Start with no layers."""
         self._shapes = {name: shape for name, shape in shapes.items() if not is_counter(name)}
         self._prefix = prefix
         self._sets: list[_Channels] = []

@@ -15,28 +15,30 @@ from weakref import WeakKeyDictionary
 
 from prune_gui.architecture.building import build_group, group_of_blocks, joined
 from prune_gui.architecture.chains import channel_groups
-from prune_gui.architecture.conv_windows import Windows
 from prune_gui.architecture.matching import (
     NUMBER,
     OTHER_MODEL,
     Slot,
     blocks_of,
     is_complete,
+    misfit,
+    network_slot,
     slots_of,
 )
-from prune_gui.architecture.network_wide import misfit, network_slot
 from prune_gui.architecture.tables import (
     ArchitectureTable,
     SpaceRule,
     load_table,
     own_tables,
 )
+from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, join_items, tr
+from prune_gui.memory import gc_paused
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 
@@ -50,53 +52,28 @@ OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {
 }
 
 
-def table_for(checkpoint: Checkpoint, path: Path | None = None) -> ArchitectureTable | None:
-    """Return the table of the architecture of a checkpoint; None if there is none.
-
-    It is found by the type of the model in config.json, or else from the names of the parameters:
-    the table that has most of them as members, and of these the one with the longest signature.
-
-    Args:
-        checkpoint: the open checkpoint.
-        path: a table to use instead.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
-    """
-    found = _analysis(checkpoint, path)
-    return found.table if found else None
-
-
 def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceRule]:
     """Return the spaces of units that a checkpoint has, by name; none if it has no table.
 
     A space that does not fit the tensors of another type than those of the table is left out. If
     the type of the model is not one of the table, a space is loadable only if config.json has
     the fields that count its units, and either the user named the table or the units are single
-    channels that no other tensor has. Without
-    a table, there are the channels of convolutional networks and plain chains, if the network is
-    understood.
+    channels that no other tensor has. Without a table, there are the channels of convolutional
+    networks and plain chains, if the network is understood.
 
     Args:
-        checkpoint: the open checkpoint.
-        path: a table to use instead of that of `table_for`.
+        path: a table to use instead of that of `analysis`.
 
     Raises:
         RecipeError: the table at `path` cannot be read.
     """
-    found = _analysis(checkpoint, path)
-    if found is None:
-        return {}
+    found = analysis(checkpoint, path)
     names = [name for name in found.groups if path is not None or _fits(found, name, checkpoint)]
     return {name: _checked(found, name, checkpoint, own=path is None) for name in names}
 
 
 def check_table(checkpoint: Checkpoint, path: Path) -> None:
-    """Check that a table describes units of a checkpoint, and that they fit its tensors.
-
-    Raises:
-        RecipeError: it does not, or it cannot be read.
-    """
+    """Check that a table describes units of a checkpoint, and that they fit its tensors."""
     names = spaces(checkpoint, path)
     if not names:
         raise RecipeError(
@@ -111,7 +88,7 @@ def check_table(checkpoint: Checkpoint, path: Path) -> None:
         coupled_groups(checkpoint, name, path)
 
 
-def _checked(found: _Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -> SpaceRule:
+def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -> SpaceRule:
     """Return a rule, not loadable if it is not certain what depends on its units.
 
     Of a network of an unknown type, the units must be single channels, because heads, experts and
@@ -134,7 +111,7 @@ def _checked(found: _Analysis, name: str, checkpoint: Checkpoint, *, own: bool) 
     return space.model_copy(update=changes)
 
 
-def _fits(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
+def _fits(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     """Return whether the tensors fit a space; True if the table is for the type of the network."""
     types = found.table.model_types if found.table else ()
     if not checkpoint.model_types or any(each in types for each in checkpoint.model_types):
@@ -155,7 +132,7 @@ def _has_fields(space: SpaceRule, checkpoint: Checkpoint) -> bool:
     )
 
 
-def _is_plain(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
+def _is_plain(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     """Return whether units are single channels of whole tensors, which no other tensor has."""
     space = found.rules[name]
     is_undivided = all(rule.parts == (1,) for rule in space.members)
@@ -168,7 +145,7 @@ def _has_channels(space: SpaceRule) -> bool:
     return bool(space.members) and divides and not space.size and (space.exact or space.outside)
 
 
-def _is_alone(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
+def _is_alone(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     """Return whether no tensor of the text model but the members has as many channels."""
     try:
         groups = found.groups[name]()
@@ -182,50 +159,6 @@ def _is_alone(found: _Analysis, name: str, checkpoint: Checkpoint) -> bool:
     )
 
 
-def is_guessed(checkpoint: Checkpoint, path: Path | None = None) -> bool:
-    """Return whether shapes and the order of the file alone make the groups likely.
-
-    Args:
-        checkpoint: the open checkpoint.
-        path: a table to use instead of that of `table_for`.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
-    """
-    found = _analysis(checkpoint, path)
-    return found is not None and found.guessed
-
-
-def readings(checkpoint: Checkpoint, path: Path | None = None) -> Mapping[str, Reading]:
-    """Return how layers of convolutional networks read channels, by the name of their weight.
-
-    There are none for the spaces of tables; see `readings_of_rule`.
-
-    Args:
-        checkpoint: the open checkpoint.
-        path: a table to use instead of that of `table_for`.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
-    """
-    found = _analysis(checkpoint, path)
-    return found.readings if found else {}
-
-
-def windows(checkpoint: Checkpoint, path: Path | None = None) -> Mapping[str, Windows]:
-    """Return the windows of all convolutions, by the name of their weight; none if not known.
-
-    Args:
-        checkpoint: the open checkpoint.
-        path: a table to use instead of that of `table_for`.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
-    """
-    found = _analysis(checkpoint, path)
-    return found.windows if found else {}
-
-
 def coupled_groups(
     checkpoint: Checkpoint, space: str, path: Path | None = None
 ) -> list[CoupledGroup]:
@@ -235,16 +168,14 @@ def coupled_groups(
     optional have no group.
 
     Args:
-        checkpoint: the open checkpoint.
-        space: the name of the space.
-        path: a table to use instead of that of `table_for`.
+        path: a table to use instead of that of `analysis`.
 
     Raises:
         RecipeError: the table cannot be read, the checkpoint has no such space, or a tensor does
             not have the shape that the table expects.
     """
-    found = _analysis(checkpoint, path)
-    if found is None:
+    found = analysis(checkpoint, path)
+    if not found.rules:
         raise RecipeError(
             tr(
                 "{file}: the architecture of the network is not known. Name the file of a table "
@@ -275,49 +206,49 @@ def coupled_groups(
 
 
 @dataclass(frozen=True, slots=True)
-class _Analysis:
-    """What is known of the architecture of a checkpoint.
+class Analysis:
+    """What is known of the architecture of a checkpoint; nothing if it has no rules.
 
     Attributes:
-        table: the table; None if the channels follow from names and shapes.
-        rules: the rules of the spaces, by name.
-        groups: by name of the space, its groups.
         refused: by name of a space of the whole network that has no group, why it has none.
         guessed: whether shapes and the order of the file alone make the groups likely.
-        readings: how layers of convolutional networks read channels, by the name of their weight.
+        readings: how layers of convolutional networks read channels, by the name of their weight;
+            for the spaces of tables, see `readings_of_rule`.
         windows: the windows of all convolutions, by the name of their weight; empty if not known.
     """
 
-    table: ArchitectureTable | None
-    rules: Mapping[str, SpaceRule]
-    groups: dict[str, Lazy[list[CoupledGroup]]]
+    table: ArchitectureTable | None = None
+    rules: Mapping[str, SpaceRule] = field(default_factory=dict)
+    groups: Mapping[str, Lazy[list[CoupledGroup]]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     guessed: bool = False
     readings: Mapping[str, Reading] = field(default_factory=dict)
     windows: Mapping[str, Windows] = field(default_factory=dict)
 
 
-_cache: WeakKeyDictionary[Checkpoint, dict[object, _Analysis | None]] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Checkpoint, dict[object, Analysis]] = WeakKeyDictionary()
 _cache_lock = threading.Lock()
 
 
-def _analysis(checkpoint: Checkpoint, path: Path | None) -> _Analysis | None:
-    stamp = None
-    if path is not None:
-        try:
-            status = path.stat()
-            stamp = path.absolute(), status.st_mtime_ns, status.st_size
-        except OSError:
-            stamp = None  # reading it gives the message
+def analysis(checkpoint: Checkpoint, path: Path | None = None) -> Analysis:
+    """Return what is known of the architecture of a checkpoint, by the table at `path` if given.
+
+    The table is else found by the type of the model in config.json, or from the names of the
+    parameters: the one that has most of them as members, of these that with the longest signature.
+
+    Raises:
+        RecipeError: the table at `path` cannot be read.
+    """
+    stamp = None if path is None else FileStamps.of([path.absolute()])
     with _cache_lock:
         cached = _cache.setdefault(checkpoint, {})
-        if stamp not in cached or (path is not None and stamp is None):
+        if stamp not in cached:
             cached[stamp] = _analyze(checkpoint, path)
         return cached[stamp]
 
 
 @gc_paused()
-def _analyze(checkpoint: Checkpoint, path: Path | None) -> _Analysis | None:
+def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
     table = load_table(path) if path is not None else _recognized(checkpoint)
     if table is None:
         return _chains(checkpoint)
@@ -344,18 +275,18 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> _Analysis | None:
         if kept:
             slots[name] = kept
     groups = {name: _lazy_groups(checkpoint, table, name, slots[name], known) for name in slots}
-    return _Analysis(table, table.spaces, groups, refused)
+    return Analysis(table, table.spaces, groups, refused)
 
 
-def _chains(checkpoint: Checkpoint) -> _Analysis | None:
-    """Return the channels of a network without a table; None if it is not understood."""
+def _chains(checkpoint: Checkpoint) -> Analysis:
+    """Return the channels of a network without a table, if it is understood."""
     chains = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
     if not chains.groups:
-        return None
+        return Analysis()
     groups = {CHANNELS: Lazy.of_value(list(chains.groups))}
     rules = {CHANNELS: SpaceRule(title=deferred("channels"))}
     guessed = not chains.confirmed
-    return _Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
+    return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
 
 
 def _lazy_groups(
@@ -428,7 +359,6 @@ def evaluate_counts(
 
     Args:
         expressions: by name of the count, its expressions; see `ArchitectureTable.counts`.
-        config: the positive integers of config.json.
     """
     values = {
         name: next(filter(None, (_evaluate(text, config) for text in texts)), 0)

@@ -1,10 +1,15 @@
-"""The projections of transformer blocks, recognized from the names of parameters."""
+"""Projections of transformer blocks, recognized from names, and the attention heads in them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint
 
 
 class Projection(StrEnum):
@@ -75,3 +80,93 @@ def projection(name: str) -> Projection | None:
     known = INSIDE_NAMES if in_attention else OUTSIDE_NAMES
     tails = (".".join(parts[-length:]) for length in (1, 2, 3))
     return next((known[tail] for tail in tails if tail in known), None)
+
+
+HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+KEY_VALUE_HEAD_KEYS: Final = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
+WIDTH_KEYS: Final = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim")
+HEAD_WIDTH_KEYS: Final = ("head_dim", "d_kv")
+INTERLEAVED: Final = "query_key_value"
+"""In a module of this name, q, k and v of each head are side by side (GPT-NeoX, BLOOM)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """How the attention heads divide one dimension of a weight.
+
+    Attributes:
+        width: the number of channels of one head.
+        labels: the name of each head, such as "3", or "k 3" where q, k and v are one tensor.
+    """
+
+    dim: int
+    width: int
+    labels: tuple[str, ...]
+
+
+def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
+    """Return the heads of a parameter; None if it has none or they are not known."""
+    kind = projection(name)
+    shape = checkpoint.tensors[name].shape
+    config = checkpoint.hf_config
+    count = _first(config, (*_stack_keys(name), *HEAD_KEYS))
+    if kind is None or not count or len(shape) not in (1, 2):
+        return None
+    if len(shape) == 1 and kind is Projection.O:
+        return None
+    width = _first(config, HEAD_WIDTH_KEYS) or _first(config, WIDTH_KEYS) // count
+    key_value_count = _first(config, KEY_VALUE_HEAD_KEYS) or count
+    module = name.split(".")[-2:][0]
+    labels, size = _labels(kind, module, count, key_value_count)
+    dim = _head_dim(checkpoint, name, is_output=kind is Projection.O)
+    if not labels or not width or shape[dim] != len(labels) * width * size:
+        return None
+    return Heads(dim, width * size, labels)
+
+
+def split_evenly(checkpoint: Checkpoint, name: str, count: int) -> Heads | None:
+    """Return `count` heads that the user asked for; None if they do not divide the weight.
+
+    They divide the input channels of an output projection, and the output channels of any other
+    weight.
+    """
+    shape = checkpoint.tensors[name].shape
+    is_output = projection(name) is Projection.O
+    dim = _head_dim(checkpoint, name, is_output=is_output)
+    if count < 1 or not shape or shape[dim] % count:
+        return None
+    return Heads(dim, shape[dim] // count, tuple(map(str, range(count))))
+
+
+def _head_dim(checkpoint: Checkpoint, name: str, *, is_output: bool) -> int:
+    """Return the dimension of a weight that heads divide: the inputs of an output projection."""
+    if len(checkpoint.tensors[name].shape) < 2:
+        return 0
+    layout = weight_layout(checkpoint, name)
+    return layout.input_dim if is_output else layout.output_dim
+
+
+def _labels(
+    kind: Projection, module: str, count: int, key_value_count: int
+) -> tuple[tuple[str, ...], int]:
+    """Return the labels of the heads, and how many projections are in each."""
+    if kind in (Projection.Q, Projection.O):
+        return tuple(map(str, range(count))), 1
+    if kind in (Projection.K, Projection.V):
+        return tuple(map(str, range(key_value_count))), 1
+    if kind is not Projection.QKV:
+        return (), 1
+    if module == INTERLEAVED:
+        return tuple(map(str, range(count))), 3
+    counts = {"q": count, "k": key_value_count, "v": key_value_count}
+    return tuple(f"{which} {head}" for which, n in counts.items() for head in range(n)), 1
+
+
+def _stack_keys(name: str) -> tuple[str, ...]:
+    """Return the keys of the number of heads in the encoder or decoder that a name is in."""
+    parts = name.split(".")
+    return tuple(f"{side}_attention_heads" for side in ("encoder", "decoder") if side in parts)
+
+
+def _first(config: Mapping[str, int], keys: tuple[str, ...]) -> int:
+    return next((config[key] for key in keys if key in config), 0)

@@ -214,7 +214,6 @@ class ArchitectureTable(_Model):
     """A family of networks.
 
     Attributes:
-        family: the name of the family.
         model_types: the values of ``model_type`` in config.json that it is for.
         stacks: the paths of the lists of repeated blocks, below any prefix, such as "layers". Of
             several such paths, those below a model of images or sounds do not count.
@@ -222,7 +221,6 @@ class ArchitectureTable(_Model):
         counts: numbers that the rules refer to, by name. The first that is known counts: a key of
             config.json such as "hidden_size" or "vision_config.hidden_size", a number, or an
             expression such as "hidden_size / num_attention_heads", computed from left to right.
-        spaces: the spaces by name.
     """
 
     family: Text

@@ -19,26 +19,14 @@ BIAS: Final = ".bias"
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """The values of a bias.
-
-    Attributes:
-        name: the tensor; None for zeros.
-    """
+    """The values of a bias; zeros if it has no name."""
 
     name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchNorm:
-    """A value after a batch norm in evaluation mode.
-
-    Attributes:
-        value: the value before.
-        weight: the name of the tensor; None for ones.
-        bias: the name of the tensor; None for zeros.
-        mean: the name of the tensor.
-        variance: the name of the tensor.
-    """
+    """A value after a batch norm in evaluation mode; None stands for ones, and for zeros."""
 
     value: Value
     weight: str | None
@@ -49,12 +37,7 @@ class BatchNorm:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A value after an activation function.
-
-    Attributes:
-        value: the value before.
-        function: the name of the function, as transformers names it.
-    """
+    """A value after an activation function, which is named as transformers names it."""
 
     value: Value
     function: str
@@ -85,7 +68,6 @@ class Reading:
 
     Attributes:
         value: what it reads of a unit of which no weights remain; None if that is not known.
-        bias: the name of the bias of the layer; None if it has none.
         mean: the name of the running mean of the batch norm that follows directly; None if there
             is none.
         padded: whether the layer may pad what it reads with zeros. A kernel of one element does
@@ -113,10 +95,7 @@ def readings_of_rule(
     The units emit f(b), or f(b) times the other bias if the table names a gate.
 
     Args:
-        group: the group.
-        rule: the rule of its space.
         function: the name of the activation function f; None if it is not known.
-        names: the names of all tensors.
     """
     value = _value_of_rule(group, rule, function)
     return {

@@ -13,20 +13,22 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from prune_gui.checkpoint.byte_chunks import byte_chunks
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
+from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
+from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.language import tr
+from prune_gui.memory import gc_paused
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import torch
+
 
 CHUNK_ELEMENTS: Final = 1 << 20
 UNASKED_FETCH_BYTES: Final = 1 << 24
@@ -356,8 +358,6 @@ class Checkpoint(ABC):
             FetchLimitError: the user has to agree first.
         """
         if self.url is not None:
-            from prune_gui.checkpoint.remote.fetch_limit import fetch_limit  # optional
-
             fetch_limit.check(self.url, self.missing_nbytes(names))
 
     def fetch(self, monitor: Monitor) -> None:
@@ -368,7 +368,8 @@ class Checkpoint(ABC):
         """
         self.check()
 
-    @cached_property
+    @property
+    @abstractmethod
     def model_files_folder(self) -> Path:
         """The folder with the files of the model beside its weights, such as the tokenizer.
 
@@ -377,11 +378,6 @@ class Checkpoint(ABC):
         Raises:
             CheckpointError: they cannot be fetched, or the user has to agree first.
         """
-        if self.url is not None:
-            from prune_gui.checkpoint.remote.model_files import fetch_model_files  # optional
-
-            fetch_model_files(self.path.parent)
-        return self.path.parent
 
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors, as Adam's moments."""
@@ -407,13 +403,6 @@ class Checkpoint(ABC):
         """Return a digest of `file_states`, of 16 bytes."""
         states = repr(sorted(self.file_states().items()))
         return hashlib.blake2b(states.encode(), digest_size=16).digest()
-
-    def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[object, ...]]:
-        """Pickle the path or URL: the other process opens the unchanged file; see `reopen`."""
-        from prune_gui.checkpoint.reopening import reopen  # it opens subclasses of this class
-
-        where = self.url or str(self.path.absolute())
-        return reopen, (where, self.state_dict or None, self.files_digest(), self.is_part)
 
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:
@@ -447,3 +436,50 @@ class Checkpoint(ABC):
                 tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
             )
         return info
+
+
+class FileCheckpoint(Checkpoint):
+    """A checkpoint in one file, which stays open.
+
+    Attributes:
+        source: the file, which is opened once.
+    """
+
+    source: Source
+
+    def missing_nbytes(self, names: Iterable[str]) -> int:
+        """Return the bytes to fetch before parameters can be read."""
+        keys = [key for name in names for key in self.tensors[name].pair or (name,)]
+        return self.missing_nbytes_of_keys(keys)
+
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        """Return the bytes to fetch before the tensors under raw keys can be read.
+
+        They are about all of the file, unless a subclass knows better.
+        """
+        return self.source.missing_nbytes([(0, self.source.size)])
+
+    def fetch(self, monitor: Monitor) -> None:
+        """Fetch all of a remote file; see `Checkpoint.fetch`."""
+        self.source.fetch(monitor)
+
+    @cached_property
+    def model_files_folder(self) -> Path:
+        """The folder with the files of the model; see `Checkpoint.model_files_folder`."""
+        return self.source.model_files_folder()
+
+    def check(self) -> None:
+        """Check that the file is unchanged; see `Checkpoint.check`."""
+        self.source.check()
+
+    def file_states(self) -> Mapping[str, tuple[int, int]]:
+        """Return the size and the modification time; see `Checkpoint.file_states`."""
+        return {self.path.name: self.source.state}
+
+    def fingerprint(self, monitor: Monitor) -> str:
+        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
+        return self.source.fingerprint(monitor)
+
+    def close(self) -> None:
+        """Close the file; tensors that were read stay valid."""
+        self.source.close()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata

@@ -1,22 +1,25 @@
-"""Choosing the checkpoint to open in a folder."""
+"""Choosing what to open in a folder: a checkpoint, or one of the models of a diffusers pipeline."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from prune_gui.checkpoint import formats
 from prune_gui.checkpoint.remote.locations import location
-from prune_gui.checkpoint.sharded.index import index_pattern, is_index
-from prune_gui.checkpoint.sharded.split import part_names
+from prune_gui.checkpoint.sharded.index import index_pattern, is_index, part_names
 from prune_gui.errors import CheckpointError
 from prune_gui.language import listed, tr
 
 VARIANT_MARK: Final = r"\.((fp|bf|int)\d+|(non_)?ema)"
 """The part of a file name that marks a variant, such as "fp16". A file without it is preferred."""
 INDEX_SUFFIX: Final = re.compile(r"\.index\.json$", re.IGNORECASE)
+PIPELINE_INDEX: Final = "model_index.json"
+"""The file that marks the folder of a pipeline. It does not list the weight files."""
+DENOISERS: Final = ("unet", "transformer")
+"""The folders of the main model of a pipeline, as diffusers names them."""
 
 
 def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
@@ -102,3 +105,80 @@ def visible_files(folder: Path) -> list[Path]:
 def is_weight_file(path: Path) -> bool:
     """Return whether the name of a file is that of a checkpoint or of an index of shards."""
     return formats.format_by_suffix(path) is not None or is_index(path)
+
+
+class Component(NamedTuple):
+    """One model of a pipeline.
+
+    Attributes:
+        folder: the folder of the pipeline.
+        name: the name of the model, which is that of its inner folder.
+        names: the names of all models with weights.
+        path: the path to open: the folder of the model, or a file in it.
+    """
+
+    folder: Path
+    name: str
+    names: tuple[str, ...]
+    path: Path
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """A remark that names the other models, if there are any."""
+        others = [name for name in self.names if name != self.name]
+        if not others:
+            return ()
+        return (
+            tr(
+                "This is {name!r} of a pipeline of several models. The others are {others}. "
+                "Choose one by its name: --state, or File > State dict.",
+                name=self.name,
+                others=listed(others),
+            ),
+        )
+
+
+def find_component(path: Path, wanted: str | None) -> Component | None:
+    """Return the model of a pipeline that a path and a name select; None if it is none."""
+    if names := _model_names(path):
+        if wanted is not None and wanted not in names:
+            raise CheckpointError(
+                tr(
+                    "{path} is a pipeline of several models, and has no {name!r}. "
+                    "Choose one of {names}.",
+                    path=path,
+                    name=wanted,
+                    names=listed(names),
+                )
+            )
+        name = wanted or _main_model(path, names)
+        return Component(path, name, names, path / name)
+    inner = (path if path.is_dir() else path.parent).absolute()
+    try:
+        names = _model_names(inner.parent)
+    except OSError:  # an unreadable parent folder does not prevent opening the file
+        return None
+    if inner.name not in names or wanted not in (None, *names):
+        return None
+    other = inner.parent / wanted if wanted not in (None, inner.name) else path
+    return Component(inner.parent, wanted or inner.name, names, other)
+
+
+def _model_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the inner folders with weights; () if the folder is not a pipeline."""
+    if not (folder / PIPELINE_INDEX).is_file():
+        return ()
+    inner = [path for path in folder.iterdir() if path.is_dir()]
+    return tuple(
+        sorted(path.name for path in inner if any(map(is_weight_file, visible_files(path))))
+    )
+
+
+def _main_model(folder: Path, names: tuple[str, ...]) -> str:
+    sizes = {
+        name: sum(
+            path.stat().st_size for path in visible_files(folder / name) if is_weight_file(path)
+        )
+        for name in names
+    }
+    return next((name for name in DENOISERS if name in names), max(names, key=sizes.__getitem__))

@@ -1,28 +1,31 @@
-"""Opening a checkpoint of any known format."""
+"""Opening a checkpoint of any known format, also again in another process."""
 
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
-from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
-from prune_gui.checkpoint.folder import find_checkpoint
+from prune_gui.checkpoint.folder import find_checkpoint, find_component
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
-from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.checkpoint.pipeline import find_component
-from prune_gui.checkpoint.refusal import refusing
+from prune_gui.checkpoint.refusal import explanation, refusing
 from prune_gui.checkpoint.remote.locations import location, location_path, url_of
-from prune_gui.checkpoint.sharded.index import is_index, read_index
+from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
-from prune_gui.checkpoint.sharded.split import split_index
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.surroundings import look_around
-from prune_gui.checkpoint.unsupported_formats import explanation
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.memory import gc_paused
+
+MAX_REOPENED: Final = 8
+"""Checkpoints that stay open in a process: the input, its auxiliary files, and a few shards."""
+_lock = threading.Lock()
 
 
 def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> Checkpoint:
@@ -148,3 +151,44 @@ def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
                 name=path.name,
             )
         )
+
+
+def address_of(checkpoint: Checkpoint) -> tuple[str, str | None, bytes, bool]:
+    """Return the arguments with which `reopen` opens a checkpoint in another process."""
+    where = checkpoint.url or str(checkpoint.path.absolute())
+    return where, checkpoint.state_dict or None, checkpoint.files_digest(), checkpoint.is_part
+
+
+def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
+    """Return the checkpoint at a path or URL, which stays open in this process.
+
+    Args:
+        where: the absolute path, or the URL, of the file or of the index of shards.
+    """
+    path = location_path(where)
+    if url_of(path) is None and not path.exists():
+        raise CheckpointError(
+            tr(
+                "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "
+                "system that all workers mount at the same path.",
+                path=path,
+            )
+        )
+    with _lock:  # opens it once for all threads
+        return _reopened(path, state, digest, is_part)
+
+
+@lru_cache(MAX_REOPENED)
+def _reopened(path: Path, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
+    checkpoint = open_file(path) if is_part else open_checkpoint(path, state)
+    if checkpoint.files_digest() != digest:
+        checkpoint.close()
+        raise CheckpointError(
+            tr(
+                "{path} on a worker of the cluster is another file than here: its size or its "
+                "modification time differs. Put the checkpoint on a file system that all workers "
+                "mount at the same path.",
+                path=path,
+            )
+        )
+    return checkpoint

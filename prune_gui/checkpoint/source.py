@@ -1,21 +1,23 @@
-"""The open file of a checkpoint, with a check that it stays unchanged."""
+"""The open file of a checkpoint, with a check that it stays unchanged, and parts of it."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
+import io
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, cast
 
 from prune_gui.checkpoint.bus_errors import watch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.regular_files import open_regular
+from prune_gui.regular_files import SpanFile, open_regular
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 FINGERPRINT_PREFIX: Final = "sha256:"
 BUFFER_BYTES: Final = 1 << 20
 """The size of one read; small enough for the data to stay in the CPU cache until used."""
+CHUNK_BYTES: Final = 4 << 20
+"""Bytes processed between two checks for cancellation, so that cancelling is quick."""
 
 
 class Source:
@@ -107,33 +111,43 @@ class Source:
         """
         return nullcontext(self.file)
 
+    def chunks(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the bytes from `start` to `stop`; other threads may read at the same time."""
+        while start < stop:
+            wanted = min(stop - start, BUFFER_BYTES)
+            chunk = self.read_at(wanted, start)
+            if len(chunk) < wanted:
+                raise OSError(errno.EIO, tr("the file ended early"))
+            start += len(chunk)
+            yield chunk
+
     def open_again(self) -> BinaryIO:
-        """Return another reader of the file at the path, which reads it as a stream."""
-        return open_regular(self.path)
+        """Return a reader of the same bytes with a position of its own."""
+        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.size)))
 
     def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
         """Return the bytes to fetch before spans (start, stop) can be read; 0 for a local file."""
         return 0
 
+    def model_files_folder(self) -> Path:
+        """Return the folder of the file, where all small files beside a remote one are by then."""
+        return self.path.parent
+
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of a remote file; a local one is there."""
 
     def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the bytes of the file that was opened.
-
-        Other threads may read the file at the same time.
-        """
+        """Return "sha256:<hex>" of the bytes of the file that was opened."""
         digest = hashlib.sha256()
         monitor.expect(self.size)
         try:
             self.check()
-            position = 0
-            while chunk := self.read_at(BUFFER_BYTES, position):
+            for chunk in self.chunks(0, self.size):
                 digest.update(chunk)
-                position += len(chunk)
                 monitor.advance(len(chunk))
             self.check()
         except OSError as error:
+            self.check()
             reason = error.strerror or error
             raise CheckpointError(
                 tr("{path} cannot be read: {reason}.", path=self.path, reason=reason)
@@ -154,3 +168,11 @@ class Source:
     def _stat(self) -> tuple[int, int]:
         status = os.fstat(self.file.fileno())
         return status.st_size, status.st_mtime_ns
+
+
+def byte_chunks(flat: torch.Tensor) -> Iterator[memoryview]:
+    """Yield the bytes of a flat CPU tensor in chunks of 4 MiB, without a copy if contiguous."""
+    import torch  # slow to import
+
+    for chunk in torch.split(flat.detach(), CHUNK_BYTES // flat.itemsize):
+        yield chunk.contiguous().view(torch.uint8).numpy().data

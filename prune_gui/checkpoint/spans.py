@@ -1,21 +1,20 @@
-"""Files whose tensors are spans of bytes, and copies of them with other values in these spans."""
+"""Files whose tensors are spans of bytes: reading them, and copies with other values in them."""
 
 from __future__ import annotations
 
-import errno
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.write.entries import KeyedWriter
 from prune_gui.errors import CheckpointError
@@ -25,8 +24,34 @@ from prune_gui.monitor import Monitor
 if TYPE_CHECKING:
     import torch
 
+MAX_CACHED_MAPPINGS: Final = 2
+"""Spans that stay mapped, because mapping a span takes longer than reading its cached pages."""
+SMALL_TENSOR_BYTES: Final = 1 << 18
+"""Tensors up to this size share a mapping with the tensors near them."""
+WINDOW_BYTES: Final = 1 << 24
+"""Distance between the starts of two shared mappings; a multiple of every page size."""
+NUMPY_DTYPES: Final = {
+    "<f8": "float64",
+    "<f4": "float32",
+    "<f2": "float16",
+    "<c8": "complex64",
+    "<c16": "complex128",
+    "<i8": "int64",
+    "<i4": "int32",
+    "<i2": "int16",
+    "|i1": "int8",
+    "<u8": "uint64",
+    "<u4": "uint32",
+    "<u2": "uint16",
+    "|u1": "uint8",
+    "|b1": "bool",
+}
+"""torch's names of NumPy's dtypes, by their `str`."""
+
 Span = tuple[int, int]
 """Bytes of a file, as (start, stop)."""
+ReadBytes = Callable[[int, int, int], "torch.Tensor"]
+"""A function of start, stop and alignment in bytes that returns this span of the file as uint8."""
 
 
 class SpanTensor(NamedTuple):
@@ -34,19 +59,155 @@ class SpanTensor(NamedTuple):
 
     Attributes:
         raw: the tensor.
-        spans: the spans of its bytes, in order; () for a special tensor.
+        spans: the spans of its bytes, in order; () for values that cannot be used as they are.
     """
 
     raw: RawTensor
     spans: tuple[Span, ...] = ()
 
 
-class SpanCheckpoint(FileCheckpoint):
-    """A file whose tensors are spans of bytes, which `read_key` maps.
+class Header(NamedTuple):
+    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`.
+
+    Attributes:
+        metadata: the strings that the file carries.
+        remarks: remarks on the file for the user, one sentence each.
+    """
+
+    tensors: dict[str, RawTensor]
+    spans: dict[str, tuple[Span, ...]]
+    metadata: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+
+
+class MappedCheckpoint(FileCheckpoint):
+    """A file whose tensors are spans of bytes.
+
+    `read_key` maps a span copy-on-write: the system loads pages when they are first accessed, a
+    write never reaches the file, and the mapping ends with the tensor. `view_key` keeps the last
+    mappings. Tensors of a packed dtype, which torch does not have, are read as flat uint8.
 
     Attributes:
         spans: the spans of each tensor by key.
     """
+
+    def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
+        self.source = source
+        self.spans = header.spans
+        self._cached_bytes = lru_cache(MAX_CACHED_MAPPINGS)(self._aligned_bytes)
+        remarks = header.remarks
+        if not header.tensors:
+            remarks += (tr("{name} holds no tensors.", name=source.path.name),)
+        super().__init__(
+            source.path, header.tensors, header.metadata, remarks, surroundings=surroundings
+        )
+
+    def read_key(self, key: str) -> torch.Tensor:
+        """Return a tensor in memory of its own."""
+        return self._tensor(key, self._aligned_bytes)
+
+    def view_key(self, key: str) -> torch.Tensor:
+        """Return a tensor, possibly in memory of another view."""
+        return self._tensor(key, self._viewed_bytes)
+
+    def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
+        """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
+        dtype = self._torch_dtype(key)
+        if self.source.maps_neighbours or len(self.spans[key]) != 1:
+            return super().view_key_span(key, start, stop)
+        self._check([key])
+        first = self.spans[key][0][0]
+        span = first + start * dtype.itemsize, first + stop * dtype.itemsize
+        return self._aligned_bytes(*span, dtype.itemsize).view(dtype)
+
+    def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
+        """Return flat tensors; those that are adjacent in the file are returned as one."""
+        if any(len(self.spans.get(key, ())) != 1 for key in keys):
+            return super().view_keys(keys)
+        self._check(keys)
+        runs: list[tuple[str, int, int]] = []
+        for key in keys:
+            ((start, stop),) = self.spans[key]
+            if runs and runs[-1][2] == start and self.raw[runs[-1][0]].dtype == self.raw[key].dtype:
+                runs[-1] = (*runs[-1][:2], stop)
+            else:
+                runs.append((key, start, stop))
+        dtypes = [self._torch_dtype(key) for key, _, _ in runs]
+        return [
+            self._viewed_bytes(start, stop, dtype.itemsize).view(dtype)
+            for (_, start, stop), dtype in zip(runs, dtypes, strict=True)
+        ]
+
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        """Return the bytes to fetch before these tensors can be read."""
+        return self.source.missing_nbytes(span for key in keys for span in self.spans[key])
+
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        """Yield a function that reads the file without mapped pages; see the base class.
+
+        A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
+        """
+        yield lambda key: (
+            memoryview(chunk) for span in self.spans[key] for chunk in self.source.chunks(*span)
+        )
+
+    def close(self) -> None:
+        """Close the file; tensors that were read stay valid."""
+        super().close()
+        self._cached_bytes.cache_clear()
+
+    def _check(self, keys: Sequence[str]) -> None:
+        """Check that the values of tensors can be used."""
+        self.source.check()
+
+    def _tensor(self, key: str, read_bytes: ReadBytes) -> torch.Tensor:
+        import torch  # slow to import
+
+        self._check([key])
+        dtype, raw = self._torch_dtype(key), self.raw[key]
+        parts = [read_bytes(*span, dtype.itemsize) for span in self.spans[key]]
+        flat = parts[0] if len(parts) == 1 else torch.cat([torch.empty(0).byte(), *parts])
+        return flat.view(dtype) if raw.dtype in PACKED_DTYPES else flat.view(dtype).view(raw.shape)
+
+    def _torch_dtype(self, key: str) -> torch.dtype:
+        """Return the dtype in which a tensor is read: uint8 for a packed one."""
+        import torch  # slow to import
+
+        raw = dense(self, key)
+        packed = raw.dtype in PACKED_DTYPES
+        dtype: torch.dtype | None = torch.uint8 if packed else getattr(torch, raw.dtype, None)
+        if dtype is None:
+            raise CheckpointError(
+                tr(
+                    "{file}: this version of torch ({version}) does not know the dtype {dtype} of "
+                    "{key!r}. Install a newer one.",
+                    file=self.path.name,
+                    version=torch.__version__,
+                    dtype=raw.dtype,
+                    key=key,
+                )
+            )
+        return dtype
+
+    def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
+        """Return the bytes of a span; those of a small span are part of a shared mapping."""
+        if stop - start > SMALL_TENSOR_BYTES or not self.source.maps_neighbours:
+            return self._cached_bytes(start, stop, alignment)
+        first = start - start % WINDOW_BYTES
+        last = min(first + WINDOW_BYTES + SMALL_TENSOR_BYTES, self.source.size)
+        flat = self._cached_bytes(first, last, 1)[start - first : stop - first]
+        return flat.clone() if start % alignment else flat
+
+    def _aligned_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
+        """Return a span of the file as flat uint8: its mapping, or a copy if that is unaligned."""
+        flat = self.source.pages(start, stop)
+        # Compiled loops may rely on the alignment.
+        return flat.clone() if start % alignment else flat
+
+
+class SpanCheckpoint(MappedCheckpoint):
+    """A file that also holds other values than its tensors."""
 
     def __init__(
         self,
@@ -54,27 +215,11 @@ class SpanCheckpoint(FileCheckpoint):
         tensors: Mapping[str, SpanTensor],
         metadata: Mapping[str, str],
         surroundings: Surroundings,
-        warnings: tuple[str, ...] = (),
+        remarks: tuple[str, ...] = (),
     ) -> None:
-        self.source = source
-        self.spans = {key: tensor.spans for key, tensor in tensors.items()}
         raw = {key: tensor.raw for key, tensor in tensors.items()}
-        if not tensors:
-            warnings += (tr("{name} holds no tensors.", name=source.path.name),)
-        super().__init__(source.path, raw, metadata, warnings, surroundings=surroundings)
-
-    def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor, memory-mapped if it is one aligned span."""
-        import torch  # slow to import
-
-        raw = dense(self, key)
-        self.source.check()
-        dtype: torch.dtype = getattr(torch, raw.dtype)
-        pages = [self.source.pages(start, stop) for start, stop in self.spans[key]]
-        flat = pages[0] if len(pages) == 1 else torch.cat([torch.empty(0).byte(), *pages])
-        if flat.data_ptr() % dtype.itemsize:
-            flat = flat.clone()
-        return flat.view(dtype).reshape(raw.shape)
+        spans = {key: tensor.spans for key, tensor in tensors.items()}
+        super().__init__(source, Header(raw, spans, metadata, remarks), surroundings)
 
     def nbytes_outside(self) -> int:
         """Return the bytes that are not values of its tensors; see `Checkpoint.nbytes_outside`."""
@@ -202,11 +347,6 @@ def copy_chunks(
 
 def _copied(source: Source, start: int, stop: int, monitor: Monitor) -> Iterator[memoryview]:
     """Yield the bytes of a file between two positions."""
-    while start < stop:
-        source.check()
-        chunk = source.read_at(min(stop - start, CHUNK_BYTES), start)
-        if not chunk:
-            raise OSError(errno.EIO, tr("the file ended early"))
-        start += len(chunk)
+    for chunk in source.chunks(start, stop):
         yield memoryview(chunk)
         monitor.advance(len(chunk))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint.base import Surroundings
-from prune_gui.checkpoint.pipeline import Component
+from prune_gui.checkpoint.folder import Component
 from prune_gui.checkpoint.sharded.index import index_with, is_index
 from prune_gui.language import tr, trn
 from prune_gui.regular_files import read_regular

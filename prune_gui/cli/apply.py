@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,7 +33,7 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import merged
 
 if TYPE_CHECKING:
-    from prune_gui.recipe import Form, Recipe, Resolution
+    from prune_gui.recipe import OutputOptions, Recipe, Resolution
 
 
 @click.command()
@@ -89,40 +89,21 @@ def apply(
     recipe: Path,
     checkpoint: Path,
     out: str,
-    form: Form,
-    shard_size: int | None,
     state: str | None,
     own: Sequence[Path],
     table: Path | None,
     cluster: str | None,
     *,
-    overwrite: bool,
-    compressed: bool,
-    zero_moments: bool,
-    tensors_only: bool | None,
-    model_files: bool,
-    copy_code: bool,
-    allow_unloadable: bool,
     as_json: bool,
+    **options: Any,  # noqa: ANN401 - the fields of `OutputOptions`
 ) -> None:
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
+    from prune_gui.recipe import OutputOptions  # slow to import
+
     use_methods(own)
-    prune_and_save(
-        load_recipe(recipe, table),
-        checkpoint,
-        {out: form},
-        overwrite=overwrite,
-        as_json=as_json,
-        shard_size=shard_size,
-        state=state,
-        compressed=compressed,
-        zero_moments=zero_moments,
-        tensors_only=tensors_only,
-        model_files=model_files,
-        copy_code=copy_code,
-        allow_unloadable=allow_unloadable,
-        cluster=cluster,
-    )
+    outputs = {out: OutputOptions(**options)}
+    loaded = load_recipe(recipe, table)
+    prune_and_save(loaded, checkpoint, outputs, as_json=as_json, state=state, cluster=cluster)
 
 
 def load_recipe(path: Path, table: Path | None = None) -> Recipe:
@@ -152,64 +133,33 @@ def _loaded(recipe: Path) -> Recipe:
 def prune_and_save(
     recipe: Recipe,
     checkpoint: Path,
-    outputs: Mapping[str, Form],
+    outputs: Mapping[str, OutputOptions],
     *,
-    overwrite: bool,
     as_json: bool,
-    shard_size: int | None = None,
     state: str | None = None,
-    compressed: bool = False,
-    zero_moments: bool = False,
-    tensors_only: bool | None = None,
-    model_files: bool = True,
-    copy_code: bool = False,
-    allow_unloadable: bool = False,
     cluster: str | None = None,
 ) -> None:
-    """Prune a checkpoint by a recipe, save each form, and print what was pruned."""
-    from prune_gui.recipe import OutputPath, export, loader_path, resolve  # torch: slow to import
-    from prune_gui.recipe.compaction.plan import CompactOptions
+    """Prune a checkpoint by a recipe, save it in some forms, and print what was pruned."""
+    from prune_gui.cluster import use_cluster  # torch: slow to import
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import OutputPath, loader_path, resolve
     from prune_gui.recipe.contents_note import contents_note
-    from prune_gui.recipe.exporting import loader_script, parts_to_write
-    from prune_gui.recipe.model_files import Copying
-
-    options, copying = CompactOptions(allow_unloadable), Copying(model_files, copy_code)
+    from prune_gui.recipe.exporting import loader_script, parts_to_write, write
 
     with opened_checkpoint(checkpoint, state) as opened, on_cluster(cluster) as client:
         _remove_interrupted(outputs)
         with job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop, client)
-        for out, form in outputs.items():
-            with job(f"Saving {Path(out).name}") as (progress, stop):
-                export(
-                    resolution,
-                    out,
-                    form,
-                    overwrite,
-                    progress,
-                    stop,
-                    shard_size=shard_size,
-                    compressed=compressed,
-                    zero_moments=zero_moments,
-                    tensors_only=tensors_only,
-                    model_files=model_files,
-                    copy_code=copy_code,
-                    allow_unloadable=allow_unloadable,
-                    cluster=client,
-                )
-        targets = {
-            out: OutputPath.of(opened, out, shard_size, form, tensors_only)
-            for out, form in outputs.items()
-        }
-        loaders = [
-            location(loader_path(targets[out]))
-            for out, form in outputs.items()
-            if loader_script(resolution, targets[out], form, options)
-        ]
-        notes = {}
-        for out, form in outputs.items():
-            entries = [part.entry for part in parts_to_write(resolution, form, options)]
-            notes[out] = contents_note(resolution, targets[out], form, entries, options, copying)
+        for out, options in outputs.items():
+            with job(f"Saving {Path(out).name}") as (progress, stop), use_cluster(client):
+                write(resolution, out, options, Monitor(progress, stop))
+        loaders, notes = [], {}
+        for out, options in outputs.items():
+            target = OutputPath.of(opened, out, options)
+            if loader_script(resolution, target, options):
+                loaders.append(location(loader_path(target)))
+            entries = [part.entry for part in parts_to_write(resolution, options)]
+            notes[out] = contents_note(resolution, target, options.form, entries, options)
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return
@@ -220,8 +170,8 @@ def prune_and_save(
                 more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
                 subject = f"{names[0]}{more}: " if names[0] else ""  # a note on the whole step
                 print_line(f"Note on step {number}: {subject}{note}")
-        for out, form in outputs.items():
-            print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
+        for out, options in outputs.items():
+            print_line(f"Wrote {out} ({options.form}, {_size_on_disk(out):,} bytes)")
             if notes[out]:
                 print_line(f"Note: {notes[out]}")
         for loader in loaders:
@@ -249,15 +199,15 @@ def _size_on_disk(out: str) -> int:
 
 
 def _result_json(
-    resolution: Resolution, outputs: Mapping[str, Form], notes: Mapping[str, str]
+    resolution: Resolution, outputs: Mapping[str, OutputOptions], notes: Mapping[str, str]
 ) -> dict[str, object]:
     pruned, total = resolution.total
     return {
         "checkpoint": resolution.checkpoint.location,
         "warnings": list(resolution.checkpoint.warnings),
         "files": [
-            {"path": out, "form": form, "bytes": _size_on_disk(out), "note": notes[out]}
-            for out, form in outputs.items()
+            {"path": out, "form": options.form, "bytes": _size_on_disk(out), "note": notes[out]}
+            for out, options in outputs.items()
         ],
         "pruned": pruned,
         "total": total,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -57,11 +57,9 @@ def compact(
     table: Path | None,
     *,
     dry_run: bool,
-    overwrite: bool,
-    model_files: bool,
-    copy_code: bool,
     allow_unloadable: bool,
     as_json: bool,
+    **options: Any,  # noqa: ANN401 - further fields of `OutputOptions`
 ) -> None:
     """Remove the units of a checkpoint that are pruned in all of their tensors."""
     if dry_run == (out is not None):
@@ -69,16 +67,14 @@ def compact(
     use_methods(own)
     steps = load_recipe(recipe, table) if recipe is not None else _zeros().with_table(table)
     if out is not None:
+        from prune_gui.recipe import OutputOptions  # slow to import
+
         prune_and_save(
             steps,
             checkpoint,
-            {out: "compact"},
-            overwrite=overwrite,
+            {out: OutputOptions("compact", allow_unloadable=allow_unloadable, **options)},
             as_json=as_json,
             state=state,
-            model_files=model_files,
-            copy_code=copy_code,
-            allow_unloadable=allow_unloadable,
         )
         return
     plan, warnings = _plan(steps, checkpoint, state, allow_unloadable=allow_unloadable)
@@ -101,8 +97,8 @@ def _plan(
     """Return the plan of the compact form, with its problems, and the warnings of the file."""
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import resolve  # torch: slow to import
+    from prune_gui.recipe.compaction.network import architecture_of
     from prune_gui.recipe.compaction.plan import check_source, planned
-    from prune_gui.recipe.compaction.source import architecture_of
 
     with opened_checkpoint(path, state) as opened, job("Looking for units") as (progress, stop):
         check_source(opened)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.cli.evaluating import (
     EvaluationStatus,
     evaluation_json,
@@ -27,6 +26,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import aligned, job, print_json, print_line
 from prune_gui.errors import EvaluationError
+from prune_gui.number_formats import short_bytes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator

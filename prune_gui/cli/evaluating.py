@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.cli.options import as_bytes, file
 from prune_gui.cli.printing import StatusLine
 from prune_gui.errors import EvaluationError, one_line
+from prune_gui.number_formats import short_bytes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator, Trial

@@ -10,9 +10,9 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
 
-from prune_gui.byte_counts import parse_bytes
 from prune_gui.checkpoint.remote.locations import check_path, is_url, path_of
 from prune_gui.cli.printing import print_line
+from prune_gui.number_formats import parse_bytes
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

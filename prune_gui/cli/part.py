@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -21,9 +21,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.cli.printing import print_line
-
-if TYPE_CHECKING:
-    from prune_gui.recipe import Form
+from prune_gui.monitor import Monitor
 
 
 def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
@@ -73,13 +71,10 @@ def part(
     checkpoint: Path,
     out: str,
     work: Path,
-    form: Form,
-    shard_size: int | None,
     state: str | None,
     *,
-    overwrite: bool,
-    tensors_only: bool | None,
     wait: bool,
+    **options: Any,  # noqa: ANN401 - fields of `OutputOptions`
 ) -> None:
     """Do part I of N of the work of apply, for arrays of a batch system such as SLURM.
 
@@ -87,6 +82,7 @@ def part(
     them. Without it, a part does one stage and ends; run all parts again for the next stage, until
     they say that they are done. A part that was killed is run again. Then run merge.
     """
+    from prune_gui.recipe.output import OutputOptions  # slow to import
     from prune_gui.recipe.shares import (  # torch: slow to import
         PartsMissingError,
         SharedJob,
@@ -102,15 +98,12 @@ def part(
             digest=opened.files_digest().hex(),
             state=state,
             out=out if is_url(out) else str(Path(out).absolute()),
-            form=form,
-            overwrite=overwrite,
-            shard_size=shard_size,
-            tensors_only=tensors_only,
+            options=OutputOptions(**options),
         )
     work.mkdir(parents=True, exist_ok=True)
     with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):
         try:
-            run_part(shared, work, number[0], wait=wait, progress=progress, cancel=stop)
+            run_part(shared, work, number[0], Monitor(progress, stop), wait=wait)
         except PartsMissingError as missing:
             print_line(str(missing))
             return
@@ -124,7 +117,7 @@ def merge(work: Path) -> None:
     from prune_gui.recipe.shares import merge as merge_parts  # torch: slow to import
 
     with cli_job("Merging") as (progress, stop):
-        job, resolution = merge_parts(work, progress, stop)
+        job, resolution = merge_parts(work, Monitor(progress, stop))
     print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
-    print_line(f"Wrote {job.out} ({job.form}): {pruned:,} of {total:,} weights are pruned")
+    print_line(f"Wrote {job.out} ({job.options.form}): {pruned:,} of {total:,} weights are pruned")

@@ -89,12 +89,13 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PruneGuiError(f"{out} cannot be created: {error.strerror}.") from error
-    outputs: dict[str, Form] = {
-        str(out / "digits_cnn-finalized.safetensors"): "finalized",
-        str(out / "digits_cnn-reparametrized.safetensors"): "reparametrized",
-    }
-    from prune_gui.recipe import Recipe  # pydantic: slow to import
+    from prune_gui.recipe import OutputOptions, Recipe  # pydantic: slow to import
 
+    forms: tuple[Form, ...] = ("finalized", "reparametrized")
+    outputs = {
+        str(out / f"digits_cnn-{form}.safetensors"): OutputOptions(form, overwrite=True)
+        for form in forms
+    }
     use_methods(own)
-    prune_and_save(Recipe.load(recipe), checkpoint, outputs, overwrite=True, as_json=False)
+    prune_and_save(Recipe.load(recipe), checkpoint, outputs, as_json=False)
     return 0

@@ -20,8 +20,8 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe.auxiliary_files import weight_reader
-from prune_gui.statistics.patterns import followed, possible
-from prune_gui.statistics.spreading import map_parameters
+from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.pattern_scan import followed, possible
 
 State = Literal["identical", "equal", "changed", "shape", "not_compared", "only_in_a", "only_in_b"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.comparison.comparison import Overlap, comparable, overlaps
+from prune_gui.comparison.overlaps import Overlap, comparable, overlaps
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
 from prune_gui.statistics.layers import LayerStatistics, compute, empty_statistics

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.comparison.tensor_diff_kernels import measure
+from prune_gui.pruning.kernels.loop import compiled
 from prune_gui.pruning.selection.keys import Bits, ranking_dtype, raw_bits
 from prune_gui.pruning.selection.scores import Scores
-from prune_gui.statistics.patterns import GROUPS, fewest_in_groups
+from prune_gui.statistics.pattern_scan import GROUPS, fewest_in_groups
 from prune_gui.statistics.values import Values, of_bits
 
 FLOATS: Final = frozenset(
@@ -36,12 +36,9 @@ SMALL_INTEGERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """The zeros (+0 and -0) of two floating point tensors.
+    """The numbers of zeros (+0 and -0) of two floating point tensors, and of common ones.
 
     Attributes:
-        a: number of zeros in the first.
-        b: number of zeros in the second.
-        both: number of indices at which both are zero.
         fewest_a: for each length in `GROUPS`, the minimum number of zeros in a group of that many
             consecutive elements of the first; elements after the last whole group do not count.
         fewest_b: in the same way for the second.
@@ -119,7 +116,6 @@ class Side:
     """One of the two tensors.
 
     Attributes:
-        entries: its elements.
         mask: boolean, False where an element counts as +0; None if there is no mask.
     """
 
@@ -156,12 +152,7 @@ def common_dtype(a: torch.dtype, b: torch.dtype) -> torch.dtype | None:
 
 
 def diff_tensors(a: Side, b: Side, dtype: torch.dtype, span: tuple[int, int]) -> TensorDiff:
-    """Compare a span of two tensors.
-
-    Args:
-        dtype: the dtype of the comparison; see `common_dtype`.
-        span: flat indices (start, stop); the start is a multiple of 8.
-    """
+    """Compare a span of two tensors in a `common_dtype`; its start is a multiple of 8."""
     bits_a, bits_b = a.bits(*span, dtype), b.bits(*span, dtype)
     elements = span[1] - span[0]
     differ = (bits_a != bits_b).reshape(elements, -1)
@@ -172,7 +163,21 @@ def diff_tensors(a: Side, b: Side, dtype: torch.dtype, span: tuple[int, int]) ->
     if differing == 0:
         return TensorDiff(largest=0.0, zeros=zeros)
     numbers = _numbers(bits_a, dtype), _numbers(bits_b, dtype)
-    return TensorDiff(differing, *measure(differ.reshape(-1), *numbers), zeros)
+    return TensorDiff(differing, *_measure(differ.reshape(-1), *numbers), zeros)
+
+
+@compiled
+def _measure(differ: NDArray[np.bool_], before: Values, after: Values) -> tuple[int, int, float]:
+    """Return `TensorDiff.same_number`, `non_finite` and `largest`; `differ`: where bits do."""
+    same_number, non_finite, largest = 0, 0, 0.0
+    for i in range(differ.size):
+        x, y = np.float64(before[i]), np.float64(after[i])
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        finite = np.isfinite(x) & np.isfinite(y)
+        same_number += differ[i] & same
+        non_finite += differ[i] & ~same & ~finite
+        largest = max(largest, abs(y - x) if finite else 0.0)
+    return same_number, non_finite, largest
 
 
 def _numbers(bits: Bits, dtype: torch.dtype) -> Values:

@@ -29,8 +29,8 @@ from prune_gui.recipe.provenance import own_version
 from prune_gui.recipe.recipe import Recipe
 
 if TYPE_CHECKING:
+    from prune_gui.recipe.recipe import Step
     from prune_gui.recipe.resolution import Resolution
-    from prune_gui.recipe.step import Step
 
 TIMEOUT_S: Final = 3600.0
 MEMORY_SHARE: Final = 0.9

@@ -15,8 +15,8 @@ import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.safetensors.writing import write_safetensors
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
@@ -24,7 +24,7 @@ from prune_gui.errors import EvaluationError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import parts_to_write, write
-from prune_gui.recipe.model_files import Copying
+from prune_gui.recipe.output import DEFAULTS, OutputOptions
 from prune_gui.recipe.resolution import Resolution
 
 SHARED_MEMORY: Final = Path("/dev/shm")
@@ -57,12 +57,12 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
                     kind=info.dtype if info.special is None else tr(info.special),
                 )
             )
-    tensors = [part.entry for part in parts_to_write(resolution, "finalized")]
+    tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
     writers = keyed_writers(tensors, resolution.checkpoint)
     writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
     with _anonymous_file(size_of(resolution)) as descriptor:
         with monitor.in_charge():  # corrections are computed here
-            write_safetensors(Path(f"/dev/fd/{descriptor}"), writers, {}, monitor)
+            SAFETENSORS.write(Path(f"/dev/fd/{descriptor}"), writers, None, {}, monitor)
         yield descriptor
 
 
@@ -118,11 +118,9 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     write(
         resolution,
         out if is_sharded else file,
-        "finalized",
-        overwrite=False,
-        tensors_only=False,  # the evaluator gets all that the input has
-        monitor=monitor,
-        copying=Copying(False),
+        # the evaluator gets all that the input has
+        OutputOptions(tensors_only=False, model_files=False),
+        monitor,
     )
     if (checkpoint.path.parent / CONFIG_NAME).is_file():
         for path in visible_files(checkpoint.model_files_folder.absolute()):

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import EvaluationError, one_line
 from prune_gui.evaluation.supervisor import NO_START, REPORT
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.number_formats import short_bytes
 from prune_gui.pruning.plugins.launcher import search_path
 
 log = logging.getLogger(__name__)

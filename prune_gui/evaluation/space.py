@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from prune_gui.architecture.natural_order import natural_key
+from prune_gui.architecture.blocks import natural_key
 from prune_gui.evaluation.allocation import Room, allocated
 from prune_gui.evaluation.portfolio import Ranking
 from prune_gui.evaluation.scan import names_by_group

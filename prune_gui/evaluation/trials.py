@@ -15,8 +15,7 @@ from prune_gui.evaluation.evaluator import SEARCH, Evaluator
 from prune_gui.evaluation.process import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
-from prune_gui.recipe.recipe import Recipe
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.recipe import Recipe, Step
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution

@@ -71,13 +71,7 @@ class CheckpointSaving:
         self._keeps_code = dialog.keeps_code
         self._ticket = self._workbench.files.save(
             dialog.path,
-            dialog.form,
-            overwrite=dialog.replaces,
-            shard_size=dialog.shard_size,
-            compressed=dialog.compressed,
-            zero_moments=dialog.zero_moments,
-            tensors_only=dialog.tensors_only,
-            copying=dialog.model_files.copying,
+            dialog.options,
             failed=self._explain,
         )
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.sharded.split import has_several_files
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.checkpoint.write.documents import (
     RECIPE_SUFFIXES,
     document_path,
@@ -28,7 +28,7 @@ from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe
-from prune_gui.recipe.command import command_line
+from prune_gui.recipe.script import command_line
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 from prune_gui.session.evaluations.choice import DEMO, EvaluatorChoice, choice_for
 from prune_gui.session.evaluations.metric import Metric

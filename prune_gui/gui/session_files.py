@@ -12,8 +12,7 @@ from prune_gui.gui.bridge import Bridge
 from prune_gui.worker.jobs import export_job, open_job
 
 if TYPE_CHECKING:
-    from prune_gui.recipe import Form
-    from prune_gui.recipe.model_files import Copying
+    from prune_gui.recipe import OutputOptions
     from prune_gui.session import Session
 
 
@@ -91,21 +90,11 @@ class SessionFiles(QObject):
     def save(
         self,
         out: Path,
-        form: Form,
+        options: OutputOptions,
         *,
-        overwrite: bool,
-        shard_size: int | None = None,
-        compressed: bool = False,
-        zero_moments: bool = False,
-        tensors_only: bool | None = None,
-        copying: Copying | None = None,
         failed: Callable[[BaseException], None] | None = None,
     ) -> int | None:
-        """Write the pruned checkpoint.
-
-        Args:
-            shard_size: maximum size of a shard in bytes; None for one file.
-        """
+        """Write the pruned checkpoint."""
         session = self.session
         if session is None:
             return None
@@ -115,17 +104,7 @@ class SessionFiles(QObject):
             session.mark_saved(recipe)
             self.saved.emit(path)
 
-        job = export_job(
-            session,
-            out,
-            form,
-            overwrite=overwrite,
-            shard_size=shard_size,
-            compressed=compressed,
-            zero_moments=zero_moments,
-            tensors_only=tensors_only,
-            copying=copying,
-        )
+        job = export_job(session, out, options)
         return self._bridge.run(job, saved, failed)
 
     def close(self) -> None:

@@ -84,4 +84,4 @@ class ZeroCounter(QObject):
 
 
 def _key(session: Session) -> object:
-    return frozenset(session.stamps.states.items()), session.checkpoint.state_dict
+    return session.stamps, session.checkpoint.state_dict

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS
-from prune_gui.raster.slice_layout import GAP, ParameterLayout, SliceLayout
+from prune_gui.raster.layouts import GAP, ParameterLayout, SliceLayout
 
 _SKIP = 1 << 13
 """One more call costs as much as reading this many elements, so that shorter gaps are read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +12,16 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
-from prune_gui.raster import value_kernels
+from prune_gui.raster import cell_kernels
 from prune_gui.raster.cell_grid import CellGrid, Tile, turned
-from prune_gui.raster.slice_layout import ParameterLayout
+from prune_gui.raster.layouts import ParameterLayout
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics import kernels
 from prune_gui.statistics.element_values import Measure
+from prune_gui.statistics.scores import ALL, Flags
+from prune_gui.statistics.values import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def cell_statistics(
     def fill(tile: Tile) -> None:
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
-            value_kernels.add_values(
+            cell_kernels.add_values(
                 *measure(chunk.start, chunk.stop),
                 chunk.rows,
                 chunk.columns,
@@ -117,7 +120,7 @@ def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) ->
         bits = keys.bits(*span)
         as_key = bits.dtype.type
         end = as_key(keys.first_non_finite)
-        return value_kernels.highest_key(bits, as_key(keys.magnitude), end)
+        return cell_kernels.highest_key(bits, as_key(keys.magnitude), end)
 
     monitor.expect(keys.size)
     return keys.value(max(run(max_key, chunks(keys.size)), default=0))
@@ -126,3 +129,72 @@ def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) ->
 def _exhaust(results: Iterator[None]) -> None:
     for _ in results:
         pass
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The means of the rows and columns of a layout; NaN for gaps. The arrays are read-only.
+
+    Attributes:
+        rows: float64 (rows,).
+        columns: float64 (columns,).
+    """
+
+    rows: NDArray[np.float64]
+    columns: NDArray[np.float64]
+
+
+def pruned_shares(
+    resolution: Resolution, name: str, layout: ParameterLayout, monitor: Monitor
+) -> Profiles:
+    """Return the pruned share of each row and of each column of a whole layout."""
+
+    def pruned(start: int, stop: int) -> tuple[Flags, Flags]:
+        return resolution.pruned_by_within(name, start, stop) != KEPT, ALL
+
+    return means(pruned, layout, monitor)
+
+
+def means(
+    measure: Callable[[int, int], tuple[Values | Flags, Flags]],
+    layout: ParameterLayout,
+    monitor: Monitor,
+) -> Profiles:
+    """Return the mean of the finite numbers of each row and of each column of a whole layout."""
+    transposed = turned(layout)
+    if transposed is not None:
+        profiles = means(measure, transposed, monitor)
+        return Profiles(profiles.columns, profiles.rows)
+    rows, columns = range(layout.rows), range(layout.columns)
+    grid = CellGrid.over(layout, rows, columns, (len(rows), len(columns)))  # one cell per element
+
+    def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
+        by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            cell_kernels.add_lines(
+                *measure(chunk.start, chunk.stop),
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
+                by_row,
+                by_column,
+            )
+        return tile, by_row, by_column
+
+    monitor.expect(grid.size)
+    of_rows, of_columns = np.zeros((2, len(rows))), np.zeros((2, len(columns)))
+    for (down, across), by_row, by_column in run(add, grid.tiles()):
+        of_rows[:, down] += by_row
+        of_columns[:, across] += by_column
+    return Profiles(_means_of(of_rows), _means_of(of_columns))
+
+
+def _means_of(lines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means, given an array (2, lines) of sums and counts."""
+    total, count = lines
+    means = np.full(len(total), np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    means.flags.writeable = False
+    return means

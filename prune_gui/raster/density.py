@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
-from prune_gui.raster import value_kernels
+from prune_gui.raster import cell_kernels
 from prune_gui.raster.cell_grid import CellGrid, Tile
-from prune_gui.raster.slice_layout import ParameterLayout, SliceLayout
+from prune_gui.raster.layouts import HeadBands, ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
-from prune_gui.statistics import kernels
-from prune_gui.statistics.code_index import CodeIndex
+from prune_gui.statistics.kernels import CodeIndex
 
 _GAP = 1 << 16
 """One more call costs as much as computing this many codes, so that shorter gaps are computed."""
@@ -65,13 +64,13 @@ def density(
         cells: maximum number of cells (down, across); at most one per row and column. The sizes
             of cells differ by at most one row or column.
     """
-    code_index = CodeIndex.of(resolution, name)
+    code_index = CodeIndex.of(resolution.layers.get(name, ()))
     codes = np.array(code_index.codes, np.uint8)
     grid = CellGrid.over(layout, rows, columns, cells)
     share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
-        kernels.sum_up_cells(counts, codes, elements, share[tile], step[tile])
+        cell_kernels.sum_up_cells(counts, codes, elements, share[tile], step[tile])
 
     def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         take(tile, counts, np.maximum(elements, 1))
@@ -86,6 +85,20 @@ def density(
         )
     share.flags.writeable = step.flags.writeable = False
     return Density(rows, columns, share, step)
+
+
+def head_shares(
+    resolution: Resolution,
+    name: str,
+    layout: ParameterLayout,
+    bands: HeadBands,
+    monitor: Monitor,
+) -> NDArray[np.float32]:
+    """Return float32 (heads,), the pruned share of each head of a parameter."""
+    count = len(bands.labels)
+    cells = (count, 1) if bands.are_rows else (1, count)
+    rows, columns = range(layout.rows), range(layout.columns)
+    return density(resolution, name, layout, rows, columns, cells, monitor).share.reshape(-1)
 
 
 def count_in_cells(
@@ -117,7 +130,7 @@ def count_in_cells(
         for rows, columns in _rectangles(layout, tile_rows, tile_columns):
             start = layout.flat(rows[0], columns[0])
             stop = layout.flat(rows[1] - 1, columns[1] - 1) + 1
-            kernels.count_cells(
+            cell_kernels.count_cells(
                 within(start, stop, buffer[: stop - start]),
                 codes,
                 code_index.lookup,
@@ -157,7 +170,7 @@ def _count_with_gaps(
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
             buffer = np.empty(chunk.stop - chunk.start, np.uint8)
-            value_kernels.add_codes(
+            cell_kernels.add_codes(
                 within(chunk.start, chunk.stop, buffer),
                 code_index.lookup,
                 chunk.rows,

@@ -1,9 +1,9 @@
-"""Parsing lists of amounts from text, and replacing the amount of a step."""
+"""Amounts: of a text, of a step, and of the targets that its patterns name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -12,10 +12,13 @@ from pydantic import ValidationError
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods.allocation import AllocatedMethod
 from prune_gui.pruning.validation_messages import validation_message
+from prune_gui.recipe.selector import Counts, ModuleTypes, Pattern, select
 
 if TYPE_CHECKING:
-    from prune_gui.recipe.step import Step
+    from prune_gui.checkpoint import TensorInfo
+    from prune_gui.recipe.recipe import Step
 
 Amount = int | float
 """A whole number of units, or a share in [0, 1]."""
@@ -115,11 +118,7 @@ def has_amount(method: Method) -> bool:
 
 
 def with_amount(step: Step, amount: Amount) -> Step:
-    """Return a copy of a step with another amount.
-
-    Raises:
-        RecipeError: the method of the step has no amount, or rejects this one.
-    """
+    """Return a copy of a step with another amount."""
     method = step.method
     if not has_amount(method):
         raise RecipeError(
@@ -137,3 +136,38 @@ def with_amount(step: Step, amount: Amount) -> Step:
             )
         ) from error
     return step.model_copy(update={"method": changed})
+
+
+def amounts_by_target(
+    amounts: Mapping[str, Amount],
+    targets: Sequence[TensorInfo],
+    counts: Counts,
+    module_types: Callable[[], ModuleTypes],
+) -> tuple[dict[str, Amount], list[str]]:
+    """Return the amounts of targets by name, and the patterns that match none of them.
+
+    Of several patterns that match a target, the last one counts. A target that no pattern matches
+    is not in the result.
+    """
+    by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
+    found: dict[str, Amount] = {}
+    unmatched = []
+    for pattern, amount in amounts.items():
+        name = Pattern.parse(pattern).exact_name
+        candidates = targets if name is None else [by_name[name]] if name in by_name else []
+        matching = select([pattern], candidates, counts, module_types, every_kind=True)
+        found |= dict.fromkeys((info.name for info in matching), amount)
+        if not matching:
+            unmatched.append(pattern)
+    return found, unmatched
+
+
+def grouped_by_amount(
+    method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
+) -> list[tuple[AllocatedMethod, list[str]]]:
+    """Return methods with one amount each, and the names of the targets that each is for."""
+    groups: dict[str, tuple[Amount, list[str]]] = {}
+    for name in names:
+        amount = amounts.get(name, method.amount)
+        groups.setdefault(repr(amount), (amount, []))[1].append(name)  # `repr`: 1 is not 1.0
+    return [(method.with_one_amount(amount), members) for amount, members in groups.values()]

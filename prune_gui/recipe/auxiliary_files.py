@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
+from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFIX
 from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
-from prune_gui.recipe.recorded_scores import scores_tensor
-
-_Stamps = dict[Path, tuple[int, int, int] | None]
 
 OTHER_SHAPE: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
@@ -48,7 +49,7 @@ class AuxiliaryFiles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
+        self._open: dict[str, tuple[Checkpoint, FileStamps]] = {}
 
     def __reduce__(self) -> tuple[type[AuxiliaryFiles], tuple[()]]:
         """Pickle no open file: another process opens what it uses."""
@@ -59,9 +60,6 @@ class AuxiliaryFiles:
 
         A file that was changed or replaced in the meantime is opened again. A deleted file stays
         open.
-
-        Raises:
-            RecipeError: the file cannot be opened.
         """
         with self._lock:
             return self._opened(path)
@@ -69,9 +67,9 @@ class AuxiliaryFiles:
     def _opened(self, path: str) -> Checkpoint:
         if path in self._open:
             file, stamps = self._open[path]
-            if all(now in (None, stamps[other]) for other, now in _stamps(stamps).items()):
+            if not stamps.changed():
                 return file
-        before = _stamps([Path(path)])
+        before = FileStamps.of([Path(path)])
         try:
             file = open_checkpoint(path)
         except CheckpointError as error:
@@ -85,7 +83,8 @@ class AuxiliaryFiles:
                 )
             ) from error
         weakref.finalize(self, file.close)
-        self._open[path] = file, _stamps((file.path, *file.files)) | before
+        others = FileStamps.of({file.path, *file.files} - {Path(path)})
+        self._open[path] = file, FileStamps((*before.states, *others.states))
         return file
 
     def entries(
@@ -98,9 +97,6 @@ class AuxiliaryFiles:
         If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
         the two. Scores may have the shape of the parameter or be one number per input column, of
         which `layout` tells the dimension.
-
-        Raises:
-            RecipeError: the file cannot be opened, or has no tensor of that name and shape.
         """
         file = self.file(path)
         info = scores_tensor(file, target) if what == "scores" else file.tensors.get(target.name)
@@ -157,27 +153,9 @@ def _check_floats(path: str, info: TensorInfo, message: str) -> None:
         raise RecipeError(tr(message, path=path, name=info.name, reason=tr(info.not_prunable)))
 
 
-def _stamps(paths: Iterable[Path]) -> _Stamps:
-    """Return size in bytes, modification time in ns and inode of each file; None if it is gone."""
-    stamps: _Stamps = {}
-    for path in paths:
-        try:
-            status = path.stat()
-        except OSError:
-            stamps[path] = None
-        else:
-            stamps[path] = status.st_size, status.st_mtime_ns, status.st_ino
-    return stamps
-
-
 @dataclass(frozen=True)
 class ScaledWeights:
-    """The weights that a file stores as codes with scales; see `Checkpoint.values_span`.
-
-    Attributes:
-        file: the checkpoint.
-        info: the parameter.
-    """
+    """The weights that a file stores as codes with scales; see `Checkpoint.values_span`."""
 
     file: Checkpoint
     info: TensorInfo
@@ -216,3 +194,107 @@ def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return a reader of the mask of a reparametrized pair, or of a tensor that is a mask."""
     read = StoredTensor(file, info.pair[1] if info.pair else info.name)
     return TensorScores(read, info.shape, read().dtype)
+
+
+RECORDING_KEY: Final = "prune_gui.recording"
+"""Metadata: a JSON object with the keys of `RecordedScores`, and others for people."""
+LAYER_STATISTICS: Final = ("means", "second_moments", "batch_norm")
+"""Statistics that are not scores of weights."""
+MODEL_PREFIX: Final = "model."
+"""Begins the names in checkpoints of training programs that keep the network in a field `model`."""
+
+
+@dataclass(frozen=True)
+class RecordedScores:
+    """What a file of recorded scores tells about them.
+
+    Attributes:
+        aliases: the name in `shapes` of each further name of a tied parameter.
+        transposed: the names of weights whose input channels are dimension 0.
+    """
+
+    statistic: str
+    shapes: Mapping[str, tuple[int, ...]]
+    aliases: Mapping[str, str]
+    transposed: frozenset[str]
+
+    @classmethod
+    def of(cls, file: Checkpoint) -> RecordedScores | None:
+        """Read the metadata of a file; None if it has none of a recording, or is malformed."""
+        text = file.metadata.get(RECORDING_KEY)
+        return None if text is None else _parsed(text)
+
+    def name_of(self, target: TensorInfo) -> str | None:
+        """Return the name of a parameter of a checkpoint in the recording; None if it has none."""
+        for name in (target.name, *target.aliases):
+            for candidate in _candidates(name):
+                found = self.aliases.get(candidate, candidate)
+                if found in self.shapes:
+                    return found
+        return None
+
+
+def scores_tensor(file: Checkpoint, target: TensorInfo) -> TensorInfo | None:
+    """Return the tensor of a file that has the scores of a parameter; None if there is none.
+
+    It has the same name. In a recorded file, it may be that of a tied parameter, and it may lack
+    ``module.`` and ``_orig_mod.``, or lack or add ``model.`` at the start.
+    """
+    recorded = RecordedScores.of(file)
+    if recorded is None:
+        return file.tensors.get(target.name)
+    if recorded.statistic in LAYER_STATISTICS:
+        raise RecipeError(
+            tr(
+                "{path} holds {statistic} of layer inputs, which are no scores of weights. Use a "
+                "file of activations, ria, fisher, obd or taylor.",
+                path=str(file.path),
+                statistic=recorded.statistic,
+            )
+        )
+    return recorded_tensor(file, recorded, target)
+
+
+def recorded_tensor(
+    file: Checkpoint, recorded: RecordedScores, target: TensorInfo
+) -> TensorInfo | None:
+    """Return the tensor of a recorded file that belongs to a parameter; None if there is none."""
+    name = recorded.name_of(target)
+    if name is None:
+        return None
+    if recorded.shapes[name] != target.shape:
+        raise RecipeError(
+            tr(
+                "{path} was recorded for another model: there {name} has shape {found}, but the "
+                "parameter has {shape}. Record the statistics of this model.",
+                path=str(file.path),
+                name=name,
+                found=list(recorded.shapes[name]),
+                shape=list(target.shape),
+            )
+        )
+    return file.tensors.get(name)
+
+
+def _candidates(name: str) -> Iterator[str]:
+    yield name
+    # "x.module.y" is x wrapped for parallel training; a prefix is preceded by nothing or a dot
+    plain = f".{name}"
+    for prefix in (DATA_PARALLEL_PREFIX, COMPILED_PREFIX):
+        plain = plain.replace(f".{prefix}", ".")
+    plain = plain[1:]
+    yield plain
+    yield plain.removeprefix(MODEL_PREFIX)
+    yield MODEL_PREFIX + plain
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> RecordedScores | None:
+    try:
+        values: Any = json.loads(text)
+        shapes = {name: tuple(map(int, shape)) for name, shape in values["shapes"].items()}
+        aliases = {alias: str(name) for alias, name in values["aliases"].items()}
+        transposed = frozenset(map(str, values.get("transposed", ())))
+        return RecordedScores(str(values["statistic"]), shapes, aliases, transposed)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None

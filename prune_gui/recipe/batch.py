@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible_files
 from prune_gui.checkpoint.formats import stem_and_suffix
-from prune_gui.checkpoint.sharded.index import index_with, is_index
-from prune_gui.checkpoint.sharded.split import has_several_files, part_names
+from prune_gui.checkpoint.sharded.index import has_several_files, index_with, is_index, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.output import OutputOptions, OutputPath
+from prune_gui.recipe.patterns import match_recipe
 from prune_gui.recipe.recipe import Recipe
-from prune_gui.recipe.recipe_match import match_recipe
-
-if TYPE_CHECKING:
-    from prune_gui.recipe.parts import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +24,10 @@ class BatchRow:
     """The result of a recipe on one checkpoint.
 
     Attributes:
-        path: the checkpoint.
         targets: number of parameters that the steps target; None if the checkpoint was not opened.
         unmatched: patterns that match no parameter, without duplicates.
         pruned: number of pruned elements in all prunable parameters.
         total: number of elements in all prunable parameters; None if the recipe was not applied.
-        out: the file or folder that was written; None if none was.
-        error: the error message, or "".
-        warnings: what opening the checkpoint has to say.
     """
 
     path: Path
@@ -54,26 +46,17 @@ class BatchRow:
 
 
 def prune_file(
-    recipe: Recipe,
-    path: Path,
-    out: Path | None,
-    form: Form,
-    monitor: Monitor,
-    *,
-    overwrite: bool = False,
-    compressed: bool = False,
-    tensors_only: bool = False,
+    recipe: Recipe, path: Path, out: Path | None, options: OutputOptions, monitor: Monitor
 ) -> BatchRow:
     """Apply a recipe to a checkpoint, and write the result unless `out` is None.
 
-    It is compressed if `compressed` is set and the kind of file allows it. With `tensors_only`, a
-    torch file that names any code is written as tensors only; see `export` for the default.
+    It is compressed if that is chosen and the kind of file allows it; a file that names no code is
+    not reduced to its tensors.
 
     An error in opening, pruning or writing is stored in the row.
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
-    from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
-    from prune_gui.recipe.target import OutputPath  # torch: slow to import
+    from prune_gui.recipe.resolution import resolved  # torch: slow to import
 
     row = BatchRow(path)
     try:
@@ -88,57 +71,21 @@ def prune_file(
                 unmatched=tuple(unmatched),
                 warnings=checkpoint.warnings,
             )
-            resolution = initial_resolution(recipe, checkpoint, monitor)
-            for step in recipe.steps:
-                resolution = resolution.with_step(step, monitor)
+            resolution = resolved(recipe, checkpoint, monitor)
             pruned, total = resolution.total
             row = replace(row, pruned=pruned, total=total)
             if out is not None:
-                write(
-                    resolution,
-                    out,
-                    form,
-                    overwrite=overwrite,
-                    monitor=monitor,
-                    compressed=compressed
-                    and OutputPath.of(checkpoint, out, form=form).is_compressible,
-                    tensors_only=True if tensors_only and checkpoint.foreign else None,
-                )
+                if not checkpoint.foreign:
+                    options = replace(options, tensors_only=None)
+                if not OutputPath.of(checkpoint, out, options).is_compressible:
+                    options = replace(options, compressed=False)
+                write(resolution, out, options, monitor)
                 row = replace(row, out=out)
     except Cancelled:
         raise
     except PruneGuiError as error:
         row = replace(row, error=str(error))
     return row
-
-
-def batch(
-    recipe: Recipe,
-    paths: Iterable[Path],
-    folder: Path | None,
-    form: Form,
-    monitor: Monitor,
-    *,
-    overwrite: bool = False,
-    compressed: bool = False,
-    tensors_only: bool = False,
-) -> list[BatchRow]:
-    """Apply a recipe to several checkpoints; an error in one does not stop the others."""
-    paths = list(paths)
-    targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
-    return [
-        prune_file(
-            recipe,
-            path,
-            out,
-            form,
-            monitor,
-            overwrite=overwrite,
-            compressed=compressed,
-            tensors_only=tensors_only,
-        )
-        for path, out in zip(paths, targets, strict=True)
-    ]
 
 
 def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
@@ -199,7 +146,6 @@ def _key(path: Path) -> str:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Yield candidate names for the pruned form of a checkpoint, in order of preference."""
     absolute = path.absolute()
     if has_several_files(path):
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name

@@ -18,12 +18,11 @@ from prune_gui.checkpoint.write.entries import keyed_writers
 from prune_gui.language import deferred, listed, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.note import plan_note
-from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
+from prune_gui.recipe.compaction.plan import compact_plan
 from prune_gui.recipe.exporting import surroundings
-from prune_gui.recipe.model_files import Copying, model_files_note
-from prune_gui.recipe.parts import Form
+from prune_gui.recipe.extra_files import model_files_note
+from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.target import OutputPath
 
 COPY: Final = deferred(
     "Only the values of pruned elements change. The pickle and all other values stay byte for byte."
@@ -58,25 +57,19 @@ def contents_note(
     target: OutputPath,
     form: Form,
     tensors: Sequence[TensorWriter],
-    options: CompactOptions = NO_OPTIONS,
-    copying: Copying | None = None,
+    options: OutputOptions | None = None,
 ) -> str:
     """Return what is kept of a torch file, or of the units, and which other files are saved.
 
     Args:
-        resolution: the resolution to write.
-        target: the output path.
-        form: the form to write.
-        tensors: the tensors of the form.
-        options: the options of the compact form.
-        copying: see `model_files_note`.
+        options: the choices of the user; None before these are made.
 
     Returns:
         Sentences; "" if nothing is to be said.
     """
     notes = (
-        _weights_note(resolution, target, form, tensors, options),
-        model_files_note(resolution.checkpoint, target, form, copying),
+        _weights_note(resolution, target, form, tensors, options or DEFAULTS),
+        model_files_note(resolution.checkpoint, target, form, options),
     )
     return " ".join(filter(None, notes))
 
@@ -86,12 +79,11 @@ def _weights_note(
     target: OutputPath,
     form: Form,
     tensors: Sequence[TensorWriter],
-    options: CompactOptions,
+    options: OutputOptions,
 ) -> str:
-    """Return what is kept of a torch file, or of the units; "" if nothing is to be said."""
     checkpoint = resolution.checkpoint
     if form == "compact":
-        plan = compact_plan(resolution, options, Monitor(None, None))
+        plan = compact_plan(resolution, Monitor(), allow_unloadable=options.allow_unloadable)
         return plan_note(plan, target)
     if form == "masks":
         return ""

@@ -17,17 +17,19 @@ from prune_gui.checkpoint import (
     write_shards,
 )
 from prune_gui.checkpoint.remote.locations import location
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
-from prune_gui.checkpoint.write.model_folder import check_model_folder, write_model_folder
+from prune_gui.checkpoint.sharded.writing import check_model_folder, write_model_folder
+from prune_gui.checkpoint.write.metadata import (
+    ANY_FINGERPRINT,
+    CHECKSUMS_KEY,
+    LateText,
+    fingerprint_beside,
+)
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.config_files import adapted_files, config_beside
-from prune_gui.recipe.compaction.loader import compact_loader_text
-from prune_gui.recipe.compaction.plan import NO_OPTIONS, CompactOptions, compact_plan
+from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
     check_format,
     compact_tensors,
@@ -35,13 +37,12 @@ from prune_gui.recipe.compaction.tensors import (
     remaining_pruned,
 )
 from prune_gui.recipe.correction.planning import check_uncorrected
-from prune_gui.recipe.loader import loader_path, loader_text
-from prune_gui.recipe.model_files import WITHOUT_CODE, Copying, copied_files
-from prune_gui.recipe.parts import Form, FormTensor, parts
+from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
+from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
+from prune_gui.recipe.loader import compact_loader_text, loader_path, loader_text
+from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.target import OutputPath
-from prune_gui.recipe.zeroed_moments import with_zeroed_moments
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Upload
@@ -121,42 +122,33 @@ def export(
         CheckpointError: the file cannot be written; existing files are unchanged.
         ClusterError: the cluster was lost; existing files are unchanged.
     """
+    options = OutputOptions(
+        form=form,
+        overwrite=overwrite,
+        shard_size=shard_size,
+        compressed=compressed,
+        zero_moments=zero_moments,
+        allow_unloadable=allow_unloadable,
+        tensors_only=tensors_only,
+        model_files=model_files,
+        copy_code=copy_code,
+    )
     monitor = Monitor(progress, cancel)
     with use_cluster(cluster):
-        write(
-            resolution,
-            out,
-            form,
-            overwrite=overwrite,
-            monitor=monitor,
-            shard_size=shard_size,
-            compressed=compressed,
-            zero_moments=zero_moments,
-            tensors_only=tensors_only,
-            options=CompactOptions(allow_unloadable),
-            copying=Copying(model_files, copy_code),
-        )
+        write(resolution, out, options, monitor)
 
 
 def write(
     resolution: Resolution,
     out: str | os.PathLike[str],
-    form: Form,
-    *,
-    overwrite: bool,
+    options: OutputOptions,
     monitor: Monitor,
-    shard_size: int | None = None,
-    compressed: bool = False,
-    zero_moments: bool = False,
-    tensors_only: bool | None = None,
-    options: CompactOptions = NO_OPTIONS,
-    copying: Copying = WITHOUT_CODE,
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
     checkpoint.check_fetch(checkpoint.tensors)
-    target = OutputPath.of(checkpoint, out, shard_size, form, tensors_only)
-    if compressed and target.is_folder:
+    target = OutputPath.of(checkpoint, out, options)
+    if options.compressed and target.is_folder:
         raise CheckpointError(
             tr(
                 "{folder}: shards cannot be compressed, because programs map them into memory. "
@@ -164,10 +156,11 @@ def write(
                 folder=location(target.path),
             )
         )
+    form = options.form
     if form == "compact":
         check_format(target.format, target.file.name)
-    entries = [part.entry for part in parts_to_write(resolution, form, options, monitor)]
-    if zero_moments:
+    entries = [part.entry for part in parts_to_write(resolution, options, monitor)]
+    if options.zero_moments:
         if form != "finalized" or target.is_folder or target.is_tensors_only:
             raise CheckpointError(
                 tr(
@@ -176,17 +169,17 @@ def write(
                 )
             )
         entries = with_zeroed_moments(entries, resolution)
-    files = extra_files_of(resolution, target, form, options, copying)
+    files = extra_files_of(resolution, target, options)
     on_executor = is_written_by_tasks(resolution, target, form)
     with (
         use_executor(current_executor() if on_executor else None),
         monitor.in_charge(),
-        _upload_to(checkpoint, target, overwrite=overwrite) as upload,
+        _upload_to(checkpoint, target, overwrite=options.overwrite) as upload,
     ):
         if upload is not None:
             target = replace(target, path=upload.folder / target.path.name)
         template = surroundings(resolution, form)
-        output = _Output(target, entries, template, files, overwrite, compressed, upload)
+        output = _Output(target, entries, template, files, options, upload)
         written = output.check()
         fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
         fingerprinted += checkpoint.nbytes_outside()
@@ -196,7 +189,7 @@ def write(
             fingerprint_beside(checkpoint, monitor, at_once=at_once) as fingerprint,
         ):
             metadata: dict[str, str | LateText] = {
-                **metadata_for(resolution, form, ANY_FINGERPRINT, options),
+                **metadata_for(resolution, options, ANY_FINGERPRINT),
                 INPUT_KEY: fingerprint,
                 CHECKSUMS_KEY: "",  # the writer fills it in
             }
@@ -205,20 +198,13 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What to write, and where.
-
-    Attributes:
-        target: the local files to write.
-        tensors: see `write_checkpoint`, as for the others.
-        upload: sends the files to an object store; None for local ones.
-    """
+    """What to write, and where; `upload` sends local files to an object store."""
 
     target: OutputPath
     tensors: Sequence[TensorWriter]
     template: Checkpoint | None
     extra_files: Mapping[str, bytes]
-    overwrite: bool
-    compressed: bool
+    options: OutputOptions
     upload: Upload | None
 
     def check(self) -> int:
@@ -230,7 +216,7 @@ class _Output:
                 self.tensors,
                 template=self.template,
                 extra_files=self.extra_files,
-                overwrite=self.overwrite,
+                overwrite=self.options.overwrite,
             )
         if self.target.is_folder:
             if self.upload is not None:  # at most two shards are on this machine
@@ -239,7 +225,7 @@ class _Output:
                 self.target.path,
                 self.tensors,
                 extra_files=self.extra_files,
-                overwrite=self.overwrite,
+                overwrite=self.options.overwrite,
             )
         return check_target(
             self.target.path,
@@ -247,18 +233,14 @@ class _Output:
             template=self.template,
             extra_files=self.extra_files,
             file_format=self.target.format,
-            overwrite=self.overwrite,
-            compressed=self.compressed,
+            overwrite=self.options.overwrite,
+            compressed=self.options.compressed,
         )
 
     def write(
         self, source: Checkpoint, metadata: Mapping[str, str | LateText], monitor: Monitor
     ) -> None:
-        """Write the output with the metadata of `source` and these.
-
-        The monitor counts the bytes that are written, those that are read back to verify them, and
-        those that are uploaded.
-        """
+        """Write the output; the monitor counts the bytes written, read back and uploaded."""
         if self.target.is_sharded:
             write_shards(
                 self.target.path,
@@ -269,7 +251,7 @@ class _Output:
                 metadata=metadata,
                 shard_size=self.target.shard_size,
                 extra_files=self.extra_files,
-                overwrite=self.overwrite,
+                overwrite=self.options.overwrite,
                 upload=self.upload,
                 monitor=monitor,
             )
@@ -282,7 +264,7 @@ class _Output:
                 template=self.template,
                 metadata={**source.metadata, **metadata},
                 extra_files=self.extra_files,
-                overwrite=self.overwrite,
+                overwrite=self.options.overwrite,
                 monitor=monitor,
             )
         else:
@@ -293,8 +275,8 @@ class _Output:
                 metadata={**source.metadata, **metadata},
                 extra_files=self.extra_files,
                 file_format=self.target.format,
-                overwrite=self.overwrite,
-                compressed=self.compressed,
+                overwrite=self.options.overwrite,
+                compressed=self.options.compressed,
                 monitor=monitor,
             )
         if self.upload is not None:
@@ -304,7 +286,6 @@ class _Output:
 def _upload_to(
     checkpoint: Checkpoint, target: OutputPath, *, overwrite: bool
 ) -> AbstractContextManager[Upload | None]:
-    """Return the upload of an output, which yields None for a local one."""
     if target.url is None:
         return nullcontext()
     if target.path in checkpoint.files:
@@ -320,24 +301,15 @@ def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) 
 
 
 def parts_to_write(
-    resolution: Resolution,
-    form: Form,
-    options: CompactOptions = NO_OPTIONS,
-    monitor: Monitor | None = None,
+    resolution: Resolution, options: OutputOptions, monitor: Monitor | None = None
 ) -> list[FormTensor]:
-    """Return the tensors of a form.
-
-    Raises:
-        RecipeError: the form has no tensors, or cannot contain corrections; see also
-            `compact_plan`.
-        CheckpointError: see `compact_plan`.
-    """
-    if form == "compact":
-        plan = compact_plan(resolution, options, monitor or Monitor(None, None))
+    """Return the tensors of a form."""
+    if options.form == "compact":
+        plan = _plan(resolution, options, monitor)
         return list(compact_tensors(resolution, plan))
-    if form != "finalized":
+    if options.form != "finalized":
         check_uncorrected(resolution.corrections)
-    tensors = list(parts(resolution, form))
+    tensors = list(parts(resolution, options.form))
     if not tensors:
         raise RecipeError(tr("There are no masks to write: no step targets any parameter."))
     return tensors
@@ -349,11 +321,11 @@ def surroundings(resolution: Resolution, form: Form) -> Checkpoint | None:
 
 
 def metadata_for(
-    resolution: Resolution, form: Form, fingerprint: str, options: CompactOptions = NO_OPTIONS
+    resolution: Resolution, options: OutputOptions, fingerprint: str
 ) -> dict[str, str]:
     """Return the metadata to add to those of the input."""
-    if form == "compact":
-        plan = compact_plan(resolution, options, Monitor(None, None))
+    if options.form == "compact":
+        plan = _plan(resolution, options)
         pruned, folded = remaining_pruned(resolution, plan), folded_units(plan)
     else:
         pruned = {name: resolution.counts[name][0] for name in resolution.layers}
@@ -362,24 +334,20 @@ def metadata_for(
         correction.method.recording.written: correction.digest
         for correction in resolution.corrections
     }
-    return metadata_of(resolution.recipe, form, fingerprint, pruned, folded, recordings)
+    return metadata_of(resolution.recipe, options.form, fingerprint, pruned, folded, recordings)
 
 
 def extra_files_of(
-    resolution: Resolution,
-    target: OutputPath,
-    form: Form,
-    options: CompactOptions = NO_OPTIONS,
-    copying: Copying = WITHOUT_CODE,
+    resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
     """Return the contents of the files to write beside the weights, by name.
 
     They are the loader script, if the form needs one, and in a folder the files that programs need
     to load it. Beside a single file of the compact form, it is config.json, if there is none yet.
     """
-    files = copied_files(resolution.checkpoint, target, form, copying)
-    if form == "compact":
-        plan = compact_plan(resolution, options, Monitor(None, None))
+    files = copied_files(resolution.checkpoint, target, options)
+    if options.form == "compact":
+        plan = _plan(resolution, options)
         if plan.tokens and not (target.is_folder and plan.config is not None):
             raise RecipeError(
                 tr(
@@ -390,16 +358,22 @@ def extra_files_of(
             )
         is_folder = target.is_folder
         files = adapted_files(files, plan) if is_folder else config_beside(plan, target.path)
-    return files | loader_script(resolution, target, form, options)
+    return files | loader_script(resolution, target, options)
 
 
 def loader_script(
-    resolution: Resolution, target: OutputPath, form: Form, options: CompactOptions = NO_OPTIONS
+    resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
     """Return the content of the loader script by its name; {} if the form needs none."""
     checkpoint, name = resolution.checkpoint, loader_path(target).name
-    if form == "reparametrized":
+    if options.form == "reparametrized":
         return {name: loader_text(checkpoint, target).encode()}
-    if form == "compact" and compact_plan(resolution, options, Monitor(None, None)).needs_loader:
+    if options.form == "compact" and _plan(resolution, options).needs_loader:
         return {name: compact_loader_text(checkpoint, target).encode()}
     return {}
+
+
+def _plan(
+    resolution: Resolution, options: OutputOptions, monitor: Monitor | None = None
+) -> CompactPlan:
+    return compact_plan(resolution, monitor or Monitor(), allow_unloadable=options.allow_unloadable)

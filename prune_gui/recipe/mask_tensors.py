@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
 
-from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods.custom_mask import CustomFromMask
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask
 from prune_gui.pruning.selection.scores import Scores
 from prune_gui.recipe.auxiliary_files import mask_reader
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.patterns import patterns_for
+from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe import IN_FILE, Step
 from prune_gui.recipe.stack import AppliedStep
 
 MASK_DTYPES: Final = frozenset({"bool", "uint8", "int8"})
@@ -23,7 +26,7 @@ MASK_DTYPES: Final = frozenset({"bool", "uint8", "int8"})
 
 def masks_in(
     checkpoint: Checkpoint, monitor: Monitor
-) -> tuple[Mapping[str, tuple[AppliedStep, ...]], Mapping[str, tuple[int, int]]]:
+) -> tuple[dict[str, tuple[AppliedStep, ...]], dict[str, tuple[int, int]]]:
     """Return the masks of a file as `Resolution.layers` and `Resolution.counts`.
 
     The zeros of a mask are pruned in the file. Integers are read up to the first chunk with another
@@ -42,7 +45,6 @@ def masks_in(
 
 
 def _count_zeros(mask: Scores, info: TensorInfo, monitor: Monitor) -> int | None:
-    """Return the number of zeros; None if there are other values than 0 and 1."""
     monitor.expect(info.nbytes)
     zeros = 0
     for zeros_in_span in run(partial(_count_in_span, mask, monitor), chunks(info.numel)):
@@ -59,3 +61,33 @@ def _count_in_span(mask: Scores, monitor: Monitor, span: tuple[int, int]) -> int
     if chunk.dtype != torch.bool and values.max() > 1:
         return None
     return values.size - int(np.count_nonzero(values))
+
+
+def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | None:
+    """Return a step that applies the masks of a file to the parameters that they fit.
+
+    A mask fits a prunable parameter of the same name and shape. None if there is none.
+
+    Args:
+        path: the file of masks: boolean tensors, integers of 0 and 1, reparametrized pairs, or all
+            tensors of a file that this program wrote in the form of masks.
+
+    Raises:
+        CheckpointError: the file cannot be opened.
+    """
+    with open_checkpoint(path) as file:
+        made = Provenance.of(file.metadata)
+        masks = set(masks_in(file, monitor)[1])
+        for info in file.tensors.values():
+            if info.pair is not None or (made is not None and made.form == "masks"):
+                masks.add(info.name)
+        shapes = {name: file.tensors[name].shape for name in masks}
+    names = [info.name for info in checkpoint.tensors.values() if _fits(info, shapes)]
+    if not names:
+        return None
+    targets = patterns_for(names, checkpoint.tensors.values())
+    return Step(method=CustomFromMask(mask=str(path.absolute())), targets=targets)
+
+
+def _fits(info: TensorInfo, shapes: dict[str, tuple[int, ...]]) -> bool:
+    return not info.not_prunable and shapes.get(info.name) == info.shape

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-from prune_gui.checkpoint import Checkpoint
-from prune_gui.language import tr
-from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.predicates import Predicate
-from prune_gui.recipe.target_amounts import Amount
-from prune_gui.recipe.vocabulary.selection import TokenSelection
-from prune_gui.recipe.vocabulary.vocabulary import Stamp
+from cachetools import LRUCache
 
-Contents = tuple[Checkpoint | TokenSelection | Stamp | None, ...]
-"""The open files of a step, what follows from them, or their stamps; None for a missing file."""
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.file_stamps import FileStamps
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.parallel import spread
+from prune_gui.pruning.predicates import ElementRank, Predicate, RowCut
+from prune_gui.pruning.predicates.blocks import BlockCut
+from prune_gui.pruning.predicates.channels import ChannelCut, PrunedUnits
+from prune_gui.pruning.predicates.cuts import ElementCut
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.rows import RowCuts
+from prune_gui.recipe.amounts import Amount
+from prune_gui.recipe.vocabulary.encoding import TokenSelection
+
+Contents = tuple[Checkpoint | TokenSelection | FileStamps, ...]
+"""The open files of a step, what follows from them, or their stamps."""
 _is_computed: Final = attrgetter("is_computed")
 
 
@@ -29,9 +40,7 @@ class Outcome:
         remarks: by target or pattern, or by "" on the whole step, a warning for the user.
         limits: by target, a note that a limit of the step ended the pruning of it, or which
             dimensions of it have the channels.
-        predicates: by target, the predicate of the step.
         total: (pruned elements, all elements) over all targets.
-        files: the contents of the auxiliary files of the method.
         amounts: by target, its own amount; for those that have one.
         late_notes: by parameter, notes on the corrections that are computed so far; it grows.
     """
@@ -86,3 +95,95 @@ class Outcome:
 def joined(one: str, other: str) -> str:
     """Return two remarks as one; either may be ""."""
     return tr("{one}; {other}", one=one, other=other) if one and other else one or other
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One element of a parameter, and its rank in every step that ranked it.
+
+    Attributes:
+        name: name of the parameter.
+        index: index of the element, one number per dimension.
+        value: its value in the file.
+        pruned_by: the step that pruned it, from 1; 0 if it is kept, 255 if the file has it pruned.
+        element_ranks: its rank by step number, up to the step that pruned it.
+    """
+
+    name: str
+    index: tuple[int, ...]
+    value: float
+    pruned_by: int
+    element_ranks: Mapping[int, ElementRank]
+
+
+MAX_CACHED_STEPS: Final = 256
+"""A cached step takes a few numbers per target."""
+
+
+class DecisionCache:
+    """An LRU cache of the decisions of steps; a key contains everything that they depend on.
+
+    Thread-safe. Two threads that ask for the same decisions at the same time both compute them.
+    """
+
+    def __init__(self) -> None:
+        self._decisions: LRUCache[Hashable, list[Decision]] = LRUCache(MAX_CACHED_STEPS)
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
+        """Return the cached decisions for a key, or compute and cache them."""
+        with self._lock:
+            decisions = self._decisions.get(key)
+        if decisions is None:
+            decisions = decide()
+            with self._lock:
+                self._decisions[key] = decisions
+        return decisions
+
+
+def compute_cuts(
+    decisions: Sequence[Decision], targets: Sequence[Target], monitor: Monitor
+) -> None:
+    """Compute the cuts of decisions that are not computed yet, one task per parameter."""
+    found = [
+        (decision.predicate, (lazy, target.weights.nbytes))
+        for decision, target in zip(decisions, targets, strict=True)
+        if (lazy := _cut_of(decision.predicate)) is not None and not lazy.is_computed
+    ]
+    missing = [task for _, task in found]
+    monitor.expect(sum(nbytes for _, nbytes in missing))
+    with monitor.in_charge():
+        values = spread(_compute, missing, monitor)
+        for (predicate, (lazy, _)), value in zip(found, values, strict=True):
+            if not _fits(predicate, value):
+                raise ValueError("a cut of another parameter")
+            lazy.set(value)
+
+
+def _fits(predicate: Predicate | None, value: object) -> bool:
+    """Return whether a value has the form of the cut: compiled loops trust the lengths."""
+    match predicate, value:
+        case (ElementCut(), Cut()):
+            return True
+        case (RowCut() as row, RowCuts(thresholds=thresholds, last_ties=last_ties)):
+            rows = row.shape.rows
+            is_key = thresholds.dtype == row.ranking.keys.bits(0, 0).dtype
+            return is_key and len(thresholds) == len(last_ties) == rows
+        case (ChannelCut() as channels, PrunedUnits(pruned=pruned)):
+            return len(pruned) == channels.shape[channels.dim]
+        case (BlockCut() as block, PrunedUnits(pruned=pruned)):
+            return len(pruned) == block.blocks.down * block.blocks.across
+    return False
+
+
+def _compute(task: tuple[Lazy[Any], int], monitor: Monitor) -> object:
+    lazy, nbytes = task
+    value = lazy()
+    monitor.advance(nbytes)
+    return value
+
+
+def _cut_of(predicate: Predicate | None) -> Lazy[Any] | None:
+    if isinstance(predicate, RowCut):
+        return predicate.cuts
+    return None if predicate is None else predicate.lazy

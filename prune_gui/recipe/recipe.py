@@ -3,29 +3,105 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    SerializeAsAny,
     SerializerFunctionWrapHandler,
+    StringConstraints,
     ValidationError,
+    ValidationInfo,
     model_serializer,
+    model_validator,
 )
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
+from prune_gui.pruning.methods import METHODS, AllocatedMethod, Method
 from prune_gui.pruning.methods.files import FileName, FilePath
+from prune_gui.pruning.plugins import use_installed
 from prune_gui.pruning.validation_messages import telling, validation_message
-from prune_gui.recipe.step import PatternText, Step
+from prune_gui.recipe.selector import Pattern
 from prune_gui.regular_files import read_regular
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+
+def _is_pattern(text: str) -> str:
+    try:
+        Pattern.parse(text)
+    except RecipeError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+PatternText = Annotated[str, StringConstraints(min_length=1), AfterValidator(_is_pattern)]
+
+
+class Step(BaseModel):
+    """A method with its parameters, and its targets. In a recipe file they are one flat mapping.
+
+    Attributes:
+        method: the method; in the flat mapping, ``method`` is its name and its parameters are
+            further keys.
+        targets: shell globs over parameter names, and conditions; ``!`` excludes.
+        enabled: a disabled step keeps its position in the recipe and prunes nothing.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+    method: SerializeAsAny[Method]
+    targets: Annotated[tuple[PatternText, ...], Field(min_length=1)]
+    enabled: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_flat(cls, value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, Mapping) or isinstance(value.get("method"), Method):
+            return value
+        own = {key: value[key] for key in value if key in ("targets", "enabled")}
+        parameters = {key: value[key] for key in value if key not in ("method", *own)}
+        name = value.get("method")
+        if isinstance(name, str) and name not in METHODS:
+            use_installed()
+        if not isinstance(name, str) or name not in METHODS:
+            raise ValueError(
+                tr(
+                    "method: {name!r} is unknown; prune-gui methods lists all of them. If it is "
+                    "your own method, load its file first: --methods FILE on the command line, "
+                    "Prune > Load methods from a file in the window",
+                    name=name,
+                )
+            )
+        folder = info.context or Path()
+        return {"method": METHODS[name].model_validate(parameters, context=folder), **own}
+
+    @model_validator(mode="after")
+    def _check_amounts(self) -> Self:
+        for pattern in (isinstance(self.method, AllocatedMethod) and self.method.amounts) or ():
+            try:
+                Pattern.parse(pattern)
+            except RecipeError as error:
+                raise ValueError(tr("amounts: {reason}", reason=error)) from error
+        return self
+
+    @model_serializer(mode="plain")
+    def _to_flat(self) -> dict[str, Any]:
+        flat: dict[str, Any] = {"method": self.method.name, "targets": list(self.targets)}
+        flat |= self.method.model_dump(mode="json")
+        if not self.enabled:
+            flat["enabled"] = False
+        unused = self.method.unused_fields(dict(self.method))
+        return {k: value for k, value in flat.items() if value is not None and k not in unused}
+
 
 MAX_STEPS = 250
 """`Resolution.pruned_by` stores step numbers in a uint8, and reserves a few values."""
@@ -120,11 +196,7 @@ class Recipe(BaseModel):
 
     @classmethod
     def validated(cls, fields: dict[str, object], source: str, folder: Path | None) -> Self:
-        """Return the recipe with the fields of a recipe file; see `from_yaml`.
-
-        Raises:
-            RecipeError: a field is not valid.
-        """
+        """Return the recipe with the fields of a recipe file; see `from_yaml`."""
         try:
             return cls.model_validate(fields, context=folder or Path())
         except ValidationError as error:
@@ -147,11 +219,7 @@ class Recipe(BaseModel):
         return dump_yaml(self.model_dump(mode="json"))
 
     def renewed(self) -> Self:
-        """Return the recipe validated again, with the methods that are registered now.
-
-        Raises:
-            RecipeError: a method no longer exists or no longer accepts the parameters of a step.
-        """
+        """Return the recipe validated again, with the methods that are registered now."""
         steps = [step.model_dump() | step.method.files for step in self.steps]
         fields = self.model_dump() | {"steps": steps, "table": self.table}
         return self.validated(fields, tr("The recipe"), None)
@@ -185,13 +253,7 @@ class Recipe(BaseModel):
         return self._with_paths(attrgetter("in_full"))
 
     def lying_in(self, folder: Path) -> Self:
-        """Return an equal recipe that can be written to `folder`.
-
-        Its YAML has an absolute path wherever the relative one means another file there.
-
-        Args:
-            folder: the folder that the recipe file will be in.
-        """
+        """Return an equal recipe for a file in `folder`: relative paths stay if they fit there."""
         return self._with_paths(methodcaller("seen_from", folder))
 
     def _with_paths(self, write: Callable[[FilePath], FilePath]) -> Self:
@@ -205,7 +267,6 @@ class Recipe(BaseModel):
 
 
 def _explain(problem: ErrorDetails) -> str:
-    """Return a message that describes a validation problem and the step and field it is in."""
     reason = validation_message(problem)
     match problem["loc"]:
         case ("steps", int(index), "amounts", str(pattern), *_):
@@ -224,3 +285,10 @@ def _explain(problem: ErrorDetails) -> str:
         case (field, *_):
             return tr("{field}: {reason}", field=field, reason=reason)
     return reason
+
+
+KEPT: Final = 0
+IN_FILE: Final = 255
+"""Pruned in the opened file, before the first step. All other codes are step numbers."""
+ZERO: Final = 254
+"""Zero in the opened file, and pruned by no step; only in `Resolution.marking_zeros`."""

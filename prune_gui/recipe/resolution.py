@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.executor import current_executor
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
+from prune_gui.memory import gc_paused
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.lazy import Lazy
@@ -25,7 +24,7 @@ from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.tokens import Tokens
-from prune_gui.pruning.parallel import chunks, run, spread
+from prune_gui.pruning.parallel import chunks, spread
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import ScoreKeys
@@ -35,34 +34,32 @@ from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
 from prune_gui.recipe.correction.values import CorrectedValues, values_key
-from prune_gui.recipe.decision_cache import DecisionCache
-from prune_gui.recipe.early_cuts import compute_cuts
-from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.mask_tensors import masks_in
-from prune_gui.recipe.optimizer_scores import read_other
-from prune_gui.recipe.outcome import Contents, Outcome, joined
+from prune_gui.recipe.outcome import (
+    Contents,
+    DecisionCache,
+    Explanation,
+    Outcome,
+    compute_cuts,
+    joined,
+)
 from prune_gui.recipe.provenance import pruned_before
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
-from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step
 from prune_gui.recipe.selector import select
-from prune_gui.recipe.stack import AppliedStep
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.stack import AppliedStep, Masks
+from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout
 from prune_gui.recipe.step_targets import StepTargets, step_targets
-from prune_gui.recipe.target_layouts import layout_notes, target_layout
-from prune_gui.recipe.vocabulary.selection import selected_tokens
-from prune_gui.recipe.vocabulary.vocabulary import Stamp, stamps
+from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
 if TYPE_CHECKING:
     from prune_gui.cluster import Client
-    from prune_gui.recipe.compaction.plan import CompactOptions, CompactPlan
 
-Tile = tuple[slice, ...]
 NEARLY_EMPTY: Final = 0.99
 """The pruned share of a parameter, in [0, 1], from which on there is a warning."""
 
 
-@dataclass(frozen=True)
-class Resolution:
+@dataclass(frozen=True, eq=False)
+class Resolution(Masks):
     """What a recipe prunes in a checkpoint. Immutable; `with_step` returns a new resolution.
 
     Attributes:
@@ -73,68 +70,19 @@ class Resolution:
             file has masks and no prunable parameter.
         outcomes: one per step.
         corrections: the enabled steps that correct kept weights, in order.
-        compact_plans: a cache of the plans of the compact form.
     """
 
-    recipe: Recipe
-    checkpoint: Checkpoint
-    layers: Mapping[str, tuple[AppliedStep, ...]]
     counts: Mapping[str, tuple[int, int]]
+    recipe: Recipe
     outcomes: tuple[Outcome, ...] = ()
     corrections: tuple[AppliedCorrection, ...] = ()
-    _auxiliary_files: AuxiliaryFiles = field(
-        default_factory=AuxiliaryFiles, repr=False, compare=False
-    )
-    _decisions: DecisionCache = field(default_factory=DecisionCache, repr=False, compare=False)
-    _histograms: HistogramCache = field(default_factory=HistogramCache, repr=False, compare=False)
-    _corrected: CorrectedValues = field(default_factory=CorrectedValues, repr=False, compare=False)
+    _auxiliary_files: AuxiliaryFiles = field(default_factory=AuxiliaryFiles, repr=False)
+    _decisions: DecisionCache = field(default_factory=DecisionCache, repr=False)
+    _histograms: HistogramCache = field(default_factory=HistogramCache, repr=False)
+    _corrected: CorrectedValues = field(default_factory=CorrectedValues, repr=False)
     _counts_of_targets: dict[int, tuple[int, int]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
+        default_factory=dict, init=False, repr=False
     )
-    compact_plans: dict[CompactOptions, CompactPlan] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
-    def mask(self, name: str, tile: Tile | None = None) -> torch.Tensor:
-        """Return a boolean tensor of the parameter's shape, True where kept.
-
-        Args:
-            name: name of the parameter.
-            tile: one slice of step 1 per dimension; None: the whole parameter.
-
-        Raises:
-            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
-            CheckpointError: the file changed while it was read.
-        """
-        if tile is not None:
-            return self._tile(name, tile) == KEPT
-        return self._whole(name, stack.kept, torch.bool)
-
-    def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
-        """Return the step that pruned each element, as torch.uint8 of the parameter's shape.
-
-        0: kept; i: pruned by step i (from 1); 255: pruned in the file.
-
-        Args:
-            name: name of the parameter.
-            tile: one slice of step 1 per dimension; None: the whole parameter.
-
-        Raises:
-            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
-            CheckpointError: the file changed while it was read.
-        """
-        if tile is not None:
-            return self._tile(name, tile)
-        return self._whole(name, stack.pruned_by, torch.uint8)
-
-    def pruned_by_within(
-        self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
-    ) -> NDArray[np.uint8]:
-        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop).
-
-        The result is written to `out`, if given.
-        """
-        return stack.pruned_by(self.layers.get(name, ()), start, stop, out)
 
     def values(self, name: str) -> torch.Tensor:
         """Return the values of a parameter, with its kept elements as the recipe corrects them.
@@ -152,11 +100,11 @@ class Resolution:
             CheckpointError: the file changed while it was read.
         """
         self._info(name)
-        return self._corrected.get(self, name)
+        return self._corrected.get(self, self.corrections, name)
 
     def values_key(self, name: str) -> Hashable:
         """Return a key that is equal for equal `values` of a parameter of this checkpoint."""
-        return values_key(self, name) if self.is_corrected(name) else ()
+        return values_key(self, self.corrections, name) if self.is_corrected(name) else ()
 
     def is_corrected(self, name: str) -> bool:
         """Return whether `values` may differ from the values of the file."""
@@ -293,7 +241,6 @@ class Resolution:
     def _with_correction(
         self, recipe: Recipe, method: CorrectionMethod, chosen: StepTargets
     ) -> Resolution:
-        """Return this resolution with a last step that corrects kept weights."""
         file = self._auxiliary_files.file(method.recording)
         correction = plan_correction(
             len(recipe.steps), method, chosen.infos, self.checkpoint, file, self.protected
@@ -310,62 +257,16 @@ class Resolution:
         outcomes = (*self.outcomes, outcome)
         return replace(self, recipe=recipe, corrections=corrections, outcomes=outcomes)
 
-    def _whole(self, name: str, evaluate: stack.Evaluate, dtype: torch.dtype) -> torch.Tensor:
-        """Return the result of `evaluate` for a whole parameter, computed chunk by chunk."""
-        shape, applied_steps = self._info(name).shape, self.layers.get(name, ())
-        out = np.empty(shape, np.uint8)
-        flat = out.reshape(-1)
-
-        def fill(span: tuple[int, int]) -> None:
-            evaluate(applied_steps, *span, flat[slice(*span)])
-
-        for _ in run(fill, chunks(flat.size)):
-            pass
-        self.checkpoint.check()
-        return torch.from_numpy(out).view(dtype)
-
     def _contents(self, method: Method) -> Contents:
-        """Return the contents of the files of a method; equal while these are unchanged.
-
-        The table of the architecture is a file of the coupled methods.
-        """
+        """Return the contents of the files of a method; equal while these are unchanged."""
         table = self.recipe.table_path
+        stamps = (FileStamps.of([table]),) if table and isinstance(method, CoupledMethod) else ()
         if isinstance(method, Tokens):
-            return selected_tokens(method, self.checkpoint, table), *_stamps_of(table)
-        files = map(self._auxiliary_files.file, method.files.values())
-        return *files, *(_stamps_of(table) if isinstance(method, CoupledMethod) else ())
+            return selected_tokens(method, self.checkpoint, table), *stamps
+        return *map(self._auxiliary_files.file, method.files.values()), *stamps
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(applied.predicate for applied in self.layers.get(name, ()))
-
-    def _tile(self, name: str, tile: Tile) -> torch.Tensor:
-        shape = self._info(name).shape
-        if len(tile) != len(shape) or any(part.step not in (None, 1) for part in tile):
-            raise RecipeError(
-                tr(
-                    "{name} has shape {shape}; a tile of it is {dims} slices of step 1.",
-                    name=name,
-                    shape=list(shape),
-                    dims=len(shape),
-                )
-            )
-        ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
-        out = np.empty([len(indices) for indices in ranges], np.uint8)
-        if out.ndim == 0:
-            return self.pruned_by(name)
-        for row in np.ndindex(out.shape[:-1]) if out.size else ():
-            index = [indices[i] for indices, i in zip(ranges, (*row, 0), strict=True)]
-            first = int(np.ravel_multi_index(index, shape))
-            out[row] = self.pruned_by_within(name, first, first + out.shape[-1])
-        return torch.from_numpy(out)
-
-    def _info(self, name: str) -> TensorInfo:
-        try:
-            return self.checkpoint.tensors[name]
-        except KeyError:
-            raise RecipeError(
-                tr("{path} has no parameter named {name}.", path=self.checkpoint.path, name=name)
-            ) from None
 
     def _target(self, info: TensorInfo, method: Method) -> Target:
         pruned, total = self.counts[info.name]
@@ -410,9 +311,8 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
                 pruned = 0
         counts[info.name] = pruned, info.numel
     if not counts:
-        masks = masks_in(checkpoint, monitor)
-        return Resolution(recipe.with_steps(()), checkpoint, *masks)
-    return Resolution(recipe.with_steps(()), checkpoint, layers, counts)
+        layers, counts = masks_in(checkpoint, monitor)
+    return Resolution(checkpoint, layers, counts, recipe.with_steps(()))
 
 
 def resolve(
@@ -438,23 +338,21 @@ def resolve(
         CheckpointError: the file changed while it was read, or a worker does not find it.
         ClusterError: the cluster was lost.
     """
-    monitor = Monitor(progress, cancel)
     with use_cluster(cluster):
-        resolution = initial_resolution(recipe, checkpoint, monitor)
-        for step in recipe.steps:
-            resolution = resolution.with_step(step, monitor)
+        return resolved(recipe, checkpoint, Monitor(progress, cancel))
+
+
+def resolved(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
+    """Apply a recipe as `resolve` does, with a monitor for progress and cancelling."""
+    resolution = initial_resolution(recipe, checkpoint, monitor)
+    for step in recipe.steps:
+        resolution = resolution.with_step(step, monitor)
     return resolution
-
-
-def _stamps_of(table: Path | None) -> tuple[Stamp | None, ...]:
-    """Return the stamp of the table of a recipe; none if it has no table."""
-    return stamps([table]) if table is not None else ()
 
 
 def _count(
     applied_steps: Sequence[AppliedStep], info: TensorInfo, span: tuple[int, int], monitor: Monitor
 ) -> int:
-    """Return the number of pruned elements in a span of a parameter."""
     monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
     return int(np.count_nonzero(stack.pruned_by(applied_steps, *span)))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pprint import pformat
@@ -16,18 +18,19 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import tr
 from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.recipe import script_prelude
+from prune_gui.recipe.amounts import grouped_by_amount
 from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
 from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.output import DEFAULTS
+from prune_gui.recipe.recipe import IN_FILE, Recipe, Step
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
-from prune_gui.recipe.step import Step
-from prune_gui.recipe.target_amounts import grouped_by_amount
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
+
 
 LINE_LENGTH: Final = 96
 
@@ -67,7 +70,6 @@ def python_script(resolution: Resolution, out: Path) -> str:
     as `export`.
 
     Args:
-        resolution: the resolution of the whole recipe.
         out: a safetensors file for the finalized tensors.
 
     Raises:
@@ -106,7 +108,6 @@ def python_script(resolution: Resolution, out: Path) -> str:
 
 
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the lines that read the state dict and make parameters of its tensors."""
     load = format_named(checkpoint.format).load_code
     if not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, "CHECKPOINT")
@@ -126,7 +127,6 @@ def _loading(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _already_pruned(resolution: Resolution) -> Iterator[str]:
-    """Yield the lines that prune the elements that count as pruned in the file."""
     checkpoint = resolution.checkpoint
     if any(info.pair for info in checkpoint.tensors.values()):
         yield "for name in pairs:"
@@ -144,7 +144,6 @@ def _already_pruned(resolution: Resolution) -> Iterator[str]:
 
 
 def _steps(resolution: Resolution) -> Iterator[str]:
-    """Yield the lines of each enabled step."""
     outcomes = resolution.outcomes
     for number, (step, outcome) in enumerate(zip(resolution.recipe.steps, outcomes, strict=True)):
         if not step.enabled:
@@ -190,7 +189,6 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
 
 
 def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
-    """Yield (alias, name) for each alias of a pruned parameter."""
     for name in resolution.layers:
         for alias in resolution.checkpoint.tensors[name].aliases:
             yield alias, name
@@ -202,7 +200,7 @@ def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
     pairs = any(info.pair for info in checkpoint.tensors.values())
     is_one_file = checkpoint.files == (checkpoint.path,)
     if checkpoint.format == SAFETENSORS.name and is_one_file and not pairs:
-        yield f"metadata = {_text(metadata_for(resolution, 'finalized', ''))}"
+        yield f"metadata = {_text(metadata_for(resolution, DEFAULTS, ''))}"
         yield f"save_like(CHECKPOINT, state, metadata, {str(out)!r})\n"
     else:
         yield f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n"
@@ -210,3 +208,48 @@ def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
 
 def _text(value: object) -> str:
     return pformat(value, width=LINE_LENGTH, compact=True, sort_dicts=False)
+
+
+HERE_DOCUMENT_END = "END_OF_RECIPE"
+
+
+def command_line(
+    recipe: Recipe, checkpoint: Checkpoint, out: Path, recipe_path: Path | None
+) -> str:
+    """Return a shell command that writes what `export` writes for the recipe.
+
+    Args:
+        out: the file to write, in the finalized form.
+        recipe_path: a file that contains exactly this recipe; None: the command contains the
+            recipe as a here document.
+    """
+    words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
+    words += [str(recipe_path.absolute()) if recipe_path else "-"]
+    words += [checkpoint.url or str(checkpoint.path.absolute()), "-o", str(out.absolute())]
+    line = " ".join(map(_quoted, words))
+    if recipe_path is not None:
+        return f"{line}\n"
+    return f"{line} <<'{HERE_DOCUMENT_END}'\n{recipe.anchored().to_yaml()}{HERE_DOCUMENT_END}\n"
+
+
+def _quoted(word: str) -> str:
+    """Return a word quoted for a POSIX shell, with control characters as octal escapes.
+
+    A terminal acts on control characters in pasted text: Ctrl-C in a file name would end the line
+    there, and the shell would run the rest as a command.
+    """
+    if one_line(word, len(word)) == word:
+        return shlex.quote(word)
+    octets = (
+        chr(o) if chr(o).isascii() and chr(o).isalnum() else f"\\{o:03o}" for o in os.fsencode(word)
+    )
+    return f"\"$(printf '{''.join(octets)}')\""
+
+
+def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
+    sources = dict.fromkeys(step.method.source for step in recipe.steps)
+    for source in sources:
+        if source.endswith(".py"):
+            yield from ("--methods", source)
+    if checkpoint.candidates:
+        yield from ("--state", checkpoint.state_dict)

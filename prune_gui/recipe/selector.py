@@ -10,20 +10,113 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from types import MappingProxyType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.recipe.condition_fields import (
-    CONDITION_FIELDS,
-    ConditionField,
-    CountField,
-    NumberField,
-    Property,
-    TextField,
-    examples,
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prune_gui.checkpoint import Checkpoint, TensorInfo
+
+    Count = int | NDArray[np.int64]
+
+Property = frozenset[str] | float
+"""Texts, of which one must match a glob; or a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextField:
+    """A property that is compared with a glob, ignoring case.
+
+    Attributes:
+        texts: returns the property of a parameter, given its inferred module types.
+        words: returns the conditions that complete the name, for an open checkpoint.
+        uses_module_types: whether `texts` uses the module types, which take time to infer.
+    """
+
+    name: str
+    example: str
+    texts: Callable[[TensorInfo, frozenset[str]], frozenset[str]]
+    words: Callable[[Checkpoint], Iterable[str]]
+    uses_module_types: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    """A property of the header that is compared with a number."""
+
+    name: str
+    example: str
+    number: Callable[[TensorInfo], float]
+
+
+@dataclass(frozen=True, slots=True)
+class CountField:
+    """A property of what earlier steps pruned, compared with a number.
+
+    Attributes:
+        number: returns the property, given the numbers of pruned and of all elements (at least 1),
+            or int64 arrays of them with one element per parameter.
+    """
+
+    name: str
+    example: str
+    number: Callable[[Count, Count], Count | float | NDArray[np.float64]]
+
+
+ConditionField = TextField | NumberField | CountField
+
+_FIELDS: Final[tuple[ConditionField, ...]] = (
+    TextField(
+        "type",
+        "type:Linear",
+        lambda _, module_types: module_types,
+        lambda checkpoint: sorted(frozenset().union(*checkpoint.module_types.values())),
+        uses_module_types=True,
+    ),
+    TextField(
+        "dtype",
+        "dtype:bfloat16",
+        lambda tensor, _: frozenset((tensor.dtype,)),
+        lambda checkpoint: sorted({tensor.dtype for tensor in checkpoint.tensors.values()}),
+    ),
+    TextField(
+        "shape",
+        "shape:768x*",
+        lambda tensor, _: frozenset(("x".join(map(str, tensor.shape)),)),
+        lambda _: ("",),
+    ),
+    NumberField("dims", "dims>1", lambda tensor: len(tensor.shape)),
+    NumberField("size", "size>=1M", lambda tensor: tensor.numel),
+    CountField("sparsity", "sparsity>90%", lambda pruned, total: pruned / total),
 )
+CONDITION_FIELDS: Final[dict[str, ConditionField]] = {field.name: field for field in _FIELDS}
+"""The fields of conditions by name."""
+
+
+def condition_words(checkpoint: Checkpoint) -> list[str]:
+    """Return conditions that complete a typed word, and prefixes of conditions on numbers."""
+    completed: list[str] = []
+    for field in CONDITION_FIELDS.values():
+        if isinstance(field, TextField):
+            completed += (f"{field.name}:{text}" for text in field.words(checkpoint))
+        else:
+            completed.append(f"{field.name}>")
+    return completed
+
+
+def condition_examples(*, numbers_only: bool = False) -> str:
+    """Return one condition of each field, separated by commas."""
+    return ", ".join(
+        field.example
+        for field in CONDITION_FIELDS.values()
+        if not (numbers_only and isinstance(field, TextField))
+    )
+
 
 ModuleTypes = Mapping[str, frozenset[str]]
 """Types of the modules that contain each parameter, by its name; see `module_types_around`."""
@@ -55,7 +148,6 @@ class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        field: the property.
         relation: one of `RELATIONS`; for a `TextField`, ":" or "=".
         value: a lower-case glob, or a number.
     """
@@ -66,11 +158,7 @@ class Condition:
 
     @classmethod
     def parse(cls, name: str, relation: str, value: str) -> Self:
-        """Parse the parts of a condition, such as "size", ">" and "1M".
-
-        Raises:
-            RecipeError: the relation or the value is not valid for the field.
-        """
+        """Parse the parts of a condition, such as "size", ">" and "1M"."""
         field, text = CONDITION_FIELDS[name], f"{name}{relation}{value}"
         if isinstance(field, TextField):
             if relation not in (":", "=") or not value:
@@ -93,7 +181,7 @@ class Condition:
                     "{examples}.",
                     condition=text,
                     field=name,
-                    examples=examples(numbers_only=True),
+                    examples=condition_examples(numbers_only=True),
                 )
             )
         return cls(field, relation, number)
@@ -123,9 +211,7 @@ class Pattern:
     """A parsed pattern of a step's targets.
 
     Attributes:
-        excludes: whether matching parameters are excluded.
         glob: the glob over names, "" if the pattern has conditions only.
-        conditions: all must hold.
     """
 
     excludes: bool
@@ -134,11 +220,7 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a pattern, such as "!encoder.* type:Linear size>1M".
-
-        Raises:
-            RecipeError: a condition is not valid, or the pattern is too long.
-        """
+        """Parse a pattern, such as "!encoder.* type:Linear size>1M"."""
         body = text.removeprefix("!")
         if len(text) > MAX_PATTERN_CHARS and _plain_name(body) is None:
             raise RecipeError(
@@ -206,8 +288,6 @@ def select(
     only: no tensor with a `TensorInfo.kind`.
 
     Args:
-        patterns: the patterns.
-        tensors: the tensors to select from.
         counts: for conditions on sparsity; a tensor that is missing has sparsity 0.
         module_types: returns the module types; called only if there is a condition on the type.
         every_kind: whether such a pattern selects tensors that are no weights, too.
@@ -230,7 +310,6 @@ def select(
 
 
 def _plain_name(glob: str) -> str | None:
-    """Return the only name that a glob matches; None if it may match several."""
     if "[" not in glob:
         return None if "*" in glob or "?" in glob else glob
     characters, end = [], 0

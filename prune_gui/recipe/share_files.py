@@ -46,7 +46,6 @@ class Share(NamedTuple):
 
     Attributes:
         tasks: the number of tasks of the stage, in all parts.
-        results: those of the part.
         nbytes: the number of bytes that the part read or wrote.
     """
 
@@ -83,7 +82,6 @@ def _damaged(path: Path) -> JobError:
 
 
 def _decode(octets: bytes) -> Share:
-    """Return the share in a safetensors file."""
     arrays = safetensors.numpy.load(octets)
     length = int.from_bytes(octets[:LENGTH_BYTES], "little")
     header = json.loads(octets[LENGTH_BYTES : LENGTH_BYTES + length])

@@ -24,14 +24,13 @@ from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.executor import Result, Task, use_executor
 from prune_gui.language import listed, tr
-from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
-from prune_gui.recipe.exporting import export, is_written_by_tasks
-from prune_gui.recipe.parts import Form
+from prune_gui.recipe.exporting import is_written_by_tasks, write
+from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.recipe import Recipe
-from prune_gui.recipe.resolution import Resolution, resolve
+from prune_gui.recipe.resolution import Resolution, resolved
 from prune_gui.recipe.share_files import JobError, Share, read_share, write_share
-from prune_gui.recipe.target import OutputPath
 from prune_gui.regular_files import read_regular
 
 log = logging.getLogger(__name__)
@@ -64,17 +63,10 @@ class SharedJob:
     """What the parts of a job do together.
 
     Attributes:
-        parts: the number of parts.
-        recipe: the text of the recipe.
         folder: the folder of the recipe, to which its paths are relative.
         checkpoint: the absolute path or the URL of the checkpoint.
         digest: hexadecimal `Checkpoint.files_digest`.
-        state: see `open_checkpoint`.
-        out: the absolute path of the output; this and the following: see `export`.
-        form: the form.
-        overwrite: whether existing files may be replaced.
-        shard_size: maximum bytes per shard.
-        tensors_only: see `export`.
+        out: the absolute path or the URL of the output.
     """
 
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
@@ -84,18 +76,11 @@ class SharedJob:
     digest: str
     state: str | None
     out: str
-    form: Form
-    overwrite: bool
-    shard_size: int | None
-    tensors_only: bool | None = None
+    options: OutputOptions
 
     @classmethod
     def load(cls, folder: Path) -> SharedJob:
-        """Return the job of a work folder.
-
-        Raises:
-            JobError: the folder has none.
-        """
+        """Return the job of a work folder."""
         try:
             job = _job_type().validate_json(
                 read_regular(folder / JOB_NAME, MAX_JOB_BYTES), strict=True
@@ -120,12 +105,7 @@ class SharedJob:
         return job
 
     def save(self, folder: Path) -> None:
-        """Write the job into its work folder, unless another part did.
-
-        Raises:
-            JobError: the folder has another job.
-            CheckpointError: the folder cannot be written.
-        """
+        """Write the job into its work folder, unless another part did."""
         if not (folder / JOB_NAME).exists():
             replace_bytes(folder / JOB_NAME, _job_type().dump_json(self))
         if SharedJob.load(folder) != self:
@@ -137,20 +117,8 @@ class SharedJob:
                 )
             )
 
-    def resolve(
-        self, checkpoint: Checkpoint, progress: Progress | None, cancel: CancelFlag | None
-    ) -> Resolution:
-        """Apply the recipe; see `prune_gui.resolve`."""
-        recipe = Recipe.from_yaml(self.recipe, folder=Path(self.folder))
-        return resolve(recipe, checkpoint, progress, cancel)
-
     def open(self) -> Checkpoint:
-        """Open the checkpoint.
-
-        Raises:
-            CheckpointError: it cannot be opened.
-            JobError: it was changed since the job began.
-        """
+        """Open the checkpoint."""
         checkpoint = open_checkpoint(self.checkpoint, self.state)
         if checkpoint.files_digest().hex() != self.digest:
             checkpoint.close()
@@ -169,48 +137,30 @@ def _job_type() -> TypeAdapter[SharedJob]:
     return TypeAdapter(SharedJob)
 
 
-def run_part(
-    job: SharedJob,
-    folder: Path,
-    part: int,
-    *,
-    wait: bool,
-    progress: Progress | None = None,
-    cancel: CancelFlag | None = None,
-) -> None:
+def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait: bool) -> None:
     """Do the share of a part in all stages that can begin.
 
     Args:
         job: the job.
         folder: its work folder, which all parts and `merge` see.
         part: the number of the part, from 1.
+        monitor: counts bytes.
         wait: whether to wait for the other parts where a stage needs them.
-        progress: called with (done, total) in bytes.
-        cancel: for example a `threading.Event`.
 
     Raises:
         PartsMissingError: the next stage needs parts that have not done their share.
         PruneGuiError: as `resolve` and `export`.
     """
     job.save(folder)
-    executor = _Shares(folder, job.parts, part - 1, wait=wait)
-    with job.open() as checkpoint, use_executor(executor), executor.fitting():
-        resolution = job.resolve(checkpoint, progress, cancel)
-        target = OutputPath.of(checkpoint, job.out, job.shard_size, job.form)
-        if is_written_by_tasks(resolution, target, job.form):
+    with _resolving(job, _Shares(folder, job.parts, part - 1, wait), monitor) as resolution:
+        target = OutputPath.of(resolution.checkpoint, job.out, job.options)
+        if is_written_by_tasks(resolution, target, job.options.form):
             with suppress(_PartDone):
-                _export(job, resolution, progress, cancel)
+                write(resolution, job.out, job.options, monitor)
 
 
-def merge(
-    folder: Path, progress: Progress | None = None, cancel: CancelFlag | None = None
-) -> tuple[SharedJob, Resolution]:
+def merge(folder: Path, monitor: Monitor) -> tuple[SharedJob, Resolution]:
     """Write the output of a job whose parts are done, and delete the files of the job.
-
-    Args:
-        folder: the work folder.
-        progress: called with (done, total) in bytes.
-        cancel: for example a `threading.Event`.
 
     Returns:
         The job, and the resolution; its checkpoint is closed.
@@ -220,12 +170,18 @@ def merge(
         PruneGuiError: as `resolve` and `export`.
     """
     job = SharedJob.load(folder)
-    executor = _Shares(folder, job.parts, None, wait=False)
-    with job.open() as checkpoint, use_executor(executor), executor.fitting():
-        resolution = job.resolve(checkpoint, progress, cancel)
-        _export(job, resolution, progress, cancel)
+    with _resolving(job, _Shares(folder, job.parts, None, False), monitor) as resolution:
+        write(resolution, job.out, job.options, monitor)
     _remove_files(folder)
     return job, resolution
+
+
+@contextmanager
+def _resolving(job: SharedJob, executor: _Shares, monitor: Monitor) -> Iterator[Resolution]:
+    """Apply the recipe of a job, on its checkpoint, which is open within the block."""
+    with job.open() as checkpoint, use_executor(executor), executor.fitting():
+        recipe = Recipe.from_yaml(job.recipe, folder=Path(job.folder))
+        yield resolved(recipe, checkpoint, monitor)
 
 
 def _remove_files(folder: Path) -> None:
@@ -237,60 +193,40 @@ def _remove_files(folder: Path) -> None:
         folder.rmdir()
 
 
-def _export(
-    job: SharedJob, resolution: Resolution, progress: Progress | None, cancel: CancelFlag | None
-) -> None:
-    export(
-        resolution,
-        job.out,
-        job.form,
-        job.overwrite,
-        progress,
-        cancel,
-        shard_size=job.shard_size,
-        tensors_only=job.tensors_only,
-    )
-
-
+@dataclass
 class _Shares:
-    """The executor of a part, or of `merge`; see `prune_gui.executor.Executor`.
+    """The executor of a part, or of `merge`, which does no share; see `prune_gui.executor`."""
 
-    Args:
-        part: the index of this part; None if it does no share.
-    """
-
-    def __init__(self, folder: Path, parts: int, part: int | None, *, wait: bool) -> None:
-        self._folder = folder
-        self._parts = parts
-        self._part = part
-        self._wait = wait
-        self._stage = 0
-        self._writes = False
+    folder: Path
+    parts: int
+    part: int | None
+    wait: bool
+    stage: int = 0
+    writes: bool = False
 
     def staging_folder(self, folder: Path) -> Path:
         """Return a folder in the work folder, as all parts write to it; see `Executor`."""
-        self._writes = True
-        staging = self._folder / SHARDS_NAME
+        self.writes = True
+        staging = self.folder / SHARDS_NAME
         staging.mkdir(exist_ok=True)
         return staging
 
     def map(
         self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor
     ) -> Iterator[Result]:
-        """Yield ``work(task, monitor)`` for every task, in order; see `Executor.map`."""
-        self._stage += 1
-        if self._part is not None and not self._file(self._part).exists():
-            self._do_share(self._part, work, tasks, monitor)
-        if self._part is not None and self._writes:
+        self.stage += 1
+        if self.part is not None and not self._file(self.part).exists():
+            self._do_share(self.part, work, tasks, monitor)
+        if self.part is not None and self.writes:
             raise _PartDone
         self._wait_for_parts(monitor)
         results: list[Any] = [None] * len(tasks)
-        for part in range(self._parts):
+        for part in range(self.parts):
             share = read_share(self._file(part))
-            mine = range(part, len(tasks), self._parts)
+            mine = range(part, len(tasks), self.parts)
             if share.tasks != len(tasks) or len(share.results) != len(mine):
                 raise self._misfit()
-            results[part :: self._parts] = share.results
+            results[part :: self.parts] = share.results
             monitor.advance(share.nbytes)
         yield from results
 
@@ -300,7 +236,7 @@ class _Shares:
         try:
             yield
         except MISFITS as error:
-            if not self._stage:
+            if not self.stage:
                 raise
             log.info("The results of parts cannot be used", exc_info=True)
             raise self._misfit() from error
@@ -311,7 +247,7 @@ class _Shares:
                 "The files of the parts do not fit each other, the checkpoint and the recipe. "
                 "Delete the work folder {folder}, and run all parts again with the same version "
                 "of the program.",
-                folder=self._folder,
+                folder=self.folder,
             )
         )
 
@@ -324,24 +260,23 @@ class _Shares:
     ) -> None:
         counted = Monitor(cancel=monitor)
         with use_executor(None), counted.in_charge():
-            results = list(run(lambda task: work(task, counted), tasks[part :: self._parts]))
+            results = list(run(lambda task: work(task, counted), tasks[part :: self.parts]))
         write_share(self._file(part), Share(len(tasks), results, counted.done))
 
     def _wait_for_parts(self, monitor: Monitor) -> None:
-        while missing := [part for part in range(self._parts) if not self._file(part).exists()]:
+        while missing := [part for part in range(self.parts) if not self._file(part).exists()]:
             monitor.advance()
-            if not self._wait:
+            if not self.wait:
                 raise PartsMissingError(
                     tr(
                         "Stage {stage} of the job needs part {parts} of {count}. Run it, and then "
                         "this command again.",
-                        stage=self._stage,
+                        stage=self.stage,
                         parts=listed([str(part + 1) for part in missing]),
-                        count=self._parts,
+                        count=self.parts,
                     )
                 )
             time.sleep(POLL_S)
 
     def _file(self, part: int) -> Path:
-        """Return the file of the share of a part in the current stage."""
-        return self._folder / f"stage-{self._stage:04}-part-{part + 1:04}.share"
+        return self.folder / f"stage-{self.stage:04}-part-{part + 1:04}.share"

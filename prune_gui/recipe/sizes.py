@@ -12,19 +12,18 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.sharded.writing import file_nbytes, shards_nbytes
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.deflate import deflated_chunks
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT
+from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
-from prune_gui.recipe.parts import FORMS, Form, FormTensor
+from prune_gui.recipe.form_tensors import FormTensor
+from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.target import OutputPath
 
 SAMPLE_BYTES: Final = 1 << 15
 """The window of deflate. Many small samples estimate better than a few large ones."""
@@ -77,7 +76,7 @@ def sizes(
         >>> sizes(resolution, "pruned.safetensors")["finalized"]
         Size(nbytes=365104, share=0.41)
     """
-    target = OutputPath.of(resolution.checkpoint, out, shard_size)
+    target = OutputPath.of(resolution.checkpoint, out, OutputOptions(shard_size=shard_size))
     return measure(resolution, target, Monitor(progress, cancel))
 
 
@@ -88,7 +87,7 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
         try:
             if form == "compact":
                 check_format(target.format, target.file.name)
-            parts = parts_to_write(resolution, form, monitor=monitor)
+            parts = parts_to_write(resolution, OutputOptions(form), monitor)
             nbytes = _nbytes(resolution, target, form, parts, monitor)
             share = _compressed_share(parts, monitor)
             if target.format.write_compressed is not None:
@@ -113,7 +112,7 @@ def _nbytes(
     checkpoint = resolution.checkpoint
     entries = [part.entry for part in parts]
     template = surroundings(resolution, form)
-    metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
+    metadata = {**metadata_for(resolution, OutputOptions(form), ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
     if not target.is_sharded:
         metadata = {**checkpoint.metadata, **metadata}
         return file_nbytes(
@@ -155,9 +154,6 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 
     The offset in the interval follows multiples of the golden ratio modulo 1, so that samples do
     not hit the same position of every layer of a model.
-
-    Args:
-        total: bytes to sample from.
     """
     count = min(MAX_SAMPLES, -(-total // SAMPLE_BYTES))
     for number in range(count):
@@ -170,12 +166,7 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 def _byte_views(
     parts: Sequence[FormTensor], ends: Sequence[int], start: int, stop: int
 ) -> Iterator[memoryview]:
-    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements.
-
-    Args:
-        start: the first byte.
-        stop: the end of the bytes.
-    """
+    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements."""
     for index in range(bisect_right(ends, start), len(parts)):
         part, nbytes = parts[index], parts[index].entry.nbytes
         begin = ends[index] - nbytes

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
+
+Tile = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +47,7 @@ def pruned_by(
 ) -> NDArray[np.uint8]:
     """Return the step that pruned each element with flat index in [start, stop), or `KEPT`.
 
-    Args:
-        start: the first flat index.
-        stop: the flat index after the last.
-        out: memory for the result, one byte per element; None: allocate it.
+    The result is written to `out`, if given: one byte per element.
     """
     codes = np.empty(stop - start, np.uint8) if out is None else out
     codes[:] = KEPT
@@ -107,3 +111,100 @@ class _Kept:
     def together(masks: Sequence[_Kept | None], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return the masks of whole parameters, concatenated; None keeps everything."""
         return kept_of_each([mask.applied_steps if mask else () for mask in masks], bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """The masks of the parameters of a checkpoint, computed on demand.
+
+    Attributes:
+        checkpoint: the checkpoint; it must stay open while masks are computed.
+        layers: the applied steps of each parameter that a step targeted, in order.
+    """
+
+    checkpoint: Checkpoint
+    layers: Mapping[str, tuple[AppliedStep, ...]]
+
+    def mask(self, name: str, tile: Tile | None = None) -> torch.Tensor:
+        """Return a boolean tensor of the parameter's shape, True where kept.
+
+        Args:
+            name: name of the parameter.
+            tile: one slice of step 1 per dimension; None: the whole parameter.
+
+        Raises:
+            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
+            CheckpointError: the file changed while it was read.
+        """
+        if tile is not None:
+            return self._tile(name, tile) == KEPT
+        return self._whole(name, kept, torch.bool)
+
+    def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
+        """Return the step that pruned each element, as torch.uint8 of the parameter's shape.
+
+        0: kept; i: pruned by step i (from 1); 255: pruned in the file.
+
+        Args:
+            name: name of the parameter.
+            tile: one slice of step 1 per dimension; None: the whole parameter.
+
+        Raises:
+            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
+            CheckpointError: the file changed while it was read.
+        """
+        if tile is not None:
+            return self._tile(name, tile)
+        return self._whole(name, pruned_by, torch.uint8)
+
+    def pruned_by_within(
+        self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
+        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop).
+
+        The result is written to `out`, if given.
+        """
+        return pruned_by(self.layers.get(name, ()), start, stop, out)
+
+    def _whole(self, name: str, evaluate: Evaluate, dtype: torch.dtype) -> torch.Tensor:
+        """Return the result of `evaluate` for a whole parameter, computed chunk by chunk."""
+        shape, applied_steps = self._info(name).shape, self.layers.get(name, ())
+        out = np.empty(shape, np.uint8)
+        flat = out.reshape(-1)
+
+        def fill(span: tuple[int, int]) -> None:
+            evaluate(applied_steps, *span, flat[slice(*span)])
+
+        for _ in run(fill, chunks(flat.size)):
+            pass
+        self.checkpoint.check()
+        return torch.from_numpy(out).view(dtype)
+
+    def _tile(self, name: str, tile: Tile) -> torch.Tensor:
+        shape = self._info(name).shape
+        if len(tile) != len(shape) or any(part.step not in (None, 1) for part in tile):
+            raise RecipeError(
+                tr(
+                    "{name} has shape {shape}; a tile of it is {dims} slices of step 1.",
+                    name=name,
+                    shape=list(shape),
+                    dims=len(shape),
+                )
+            )
+        ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
+        out = np.empty([len(indices) for indices in ranges], np.uint8)
+        if out.ndim == 0:
+            return self.pruned_by(name)
+        for row in np.ndindex(out.shape[:-1]) if out.size else ():
+            index = [indices[i] for indices, i in zip(ranges, (*row, 0), strict=True)]
+            first = int(np.ravel_multi_index(index, shape))
+            out[row] = self.pruned_by_within(name, first, first + out.shape[-1])
+        return torch.from_numpy(out)
+
+    def _info(self, name: str) -> TensorInfo:
+        try:
+            return self.checkpoint.tensors[name]
+        except KeyError:
+            raise RecipeError(
+                tr("{path} has no parameter named {name}.", path=self.checkpoint.path, name=name)
+            ) from None

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prune_gui.architecture.groups import coupled_groups, is_guessed, spaces
+from prune_gui.architecture.groups import analysis, coupled_groups, spaces
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.roles import counted
 from prune_gui.checkpoint.scales import CODE_DTYPES
@@ -23,12 +23,14 @@ from prune_gui.pruning.methods import AllocatedMethod, Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.tokens import TokenIds, Tokens
-from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
-from prune_gui.recipe.group_scores import group_scores
+from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
+from prune_gui.recipe.auxiliary_files import (
+    AuxiliaryFiles,
+)
+from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.selector import Counts, ModuleTypes, select
-from prune_gui.recipe.step import Step
-from prune_gui.recipe.target_amounts import Amount, amounts_by_target, grouped_by_amount
-from prune_gui.recipe.vocabulary.selection import selected_tokens
+from prune_gui.recipe.step_scores import group_scores
+from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
 PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
 ALL_PROTECTED: Final = deferred(
@@ -46,11 +48,8 @@ class StepTargets:
     """What a step prunes.
 
     Attributes:
-        method: the method of the step, with what its files list.
-        infos: the parameters.
         remarks: for the user, by parameter or pattern, or by "" on the step.
         groups: the coupled groups of a coupled method; their members are `infos`.
-        amounts: the own amounts of parameters, by name.
     """
 
     method: Method
@@ -146,7 +145,7 @@ def step_targets(
         remarks |= _remarks_on_kinds(step.method, matching, left_out, chosen)
     if isinstance(step.method, CoupledMethod):
         groups = _groups(step.method, chosen, checkpoint, protected, table)
-        if is_guessed(checkpoint, table):
+        if analysis(checkpoint, table).guessed:
             remarks[groups[0].producers[0]] = tr(GUESSED)
         method: Method = step.method
         if isinstance(method, Tokens):
@@ -169,7 +168,6 @@ def _left_out(
     module_types: Callable[[], ModuleTypes],
     matching: Sequence[TensorInfo],
 ) -> list[TensorInfo]:
-    """Return the tensors that the patterns of a step leave out because they are no weights."""
     others = [info for info in every if info.kind is not None]
     found = select(step.targets, others, counts, module_types, every_kind=True) if others else []
     selected = {info.name for info in matching}

@@ -1,8 +1,8 @@
-"""The amounts of single targets: from the patterns of a step, and as patterns for another step."""
+"""The amounts of single targets of a resolved step, and as patterns for another step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from prune_gui.errors import RecipeError
@@ -11,65 +11,21 @@ from prune_gui.pruning.methods import Method, ScoredMethod
 from prune_gui.pruning.methods.allocation import SHARED_RANKINGS, AllocatedMethod
 from prune_gui.pruning.methods.dragged_cut import UnitCounts
 from prune_gui.pruning.methods.unstructured import L1Unstructured
+from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.patterns import exact_pattern, patterns_for
-from prune_gui.recipe.selector import Counts, ModuleTypes, Pattern, select
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.recipe import Step
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import TensorInfo
     from prune_gui.recipe.resolution import Resolution
 
-Amount = int | float
-"""A whole number of units, or a share in [0, 1]."""
 MIN_DIGITS, MAX_DIGITS = 3, 16
 """Decimals of a share: tenths of a percent, and more than float64 has."""
-
-
-def amounts_by_target(
-    amounts: Mapping[str, Amount],
-    targets: Sequence[TensorInfo],
-    counts: Counts,
-    module_types: Callable[[], ModuleTypes],
-) -> tuple[dict[str, Amount], list[str]]:
-    """Return the amounts of targets by name, and the patterns that match none of them.
-
-    Of several patterns that match a target, the last one counts. A target that no pattern matches
-    is not in the result.
-    """
-    by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
-    found: dict[str, Amount] = {}
-    unmatched = []
-    for pattern, amount in amounts.items():
-        name = Pattern.parse(pattern).exact_name
-        candidates = targets if name is None else [by_name[name]] if name in by_name else []
-        matching = select([pattern], candidates, counts, module_types, every_kind=True)
-        found |= dict.fromkeys((info.name for info in matching), amount)
-        if not matching:
-            unmatched.append(pattern)
-    return found, unmatched
-
-
-def grouped_by_amount(
-    method: AllocatedMethod, names: Iterable[str], amounts: Mapping[str, Amount]
-) -> list[tuple[AllocatedMethod, list[str]]]:
-    """Return methods with one amount each, and the names of the targets that each is for."""
-    groups: dict[str, tuple[Amount, list[str]]] = {}
-    for name in names:
-        amount = amounts.get(name, method.amount)
-        groups.setdefault(repr(amount), (amount, []))[1].append(name)  # `repr`: 1 is not 1.0
-    return [(method.with_one_amount(amount), members) for amount, members in groups.values()]
 
 
 def with_own_amount(
     amounts: Mapping[str, Amount] | None, name: str, amount: Amount | None
 ) -> dict[str, Amount] | None:
-    """Return the amounts of a step with another amount for one target.
-
-    Args:
-        amounts: by pattern; None: there are none.
-        name: the name of the target.
-        amount: its amount; None to remove the one that it has under its exact name.
-    """
+    """Return the amounts of a step by pattern, with another one for one target; None removes it."""
     pattern = exact_pattern(name)
     others = {other: value for other, value in (amounts or {}).items() if other != pattern}
     return (others | {pattern: amount} if amount is not None else others) or None
@@ -96,9 +52,6 @@ def amount_for_share(resolution: Resolution, number: int, name: str, share: floa
     """Return the amount, in tenths of a percent, with which a step prunes a share of a target.
 
     Args:
-        resolution: the resolution that includes the step.
-        number: the number of the step, from 1.
-        name: the name of the target.
         share: the share of all elements of the target that the step alone is to prune.
     """
     method = resolution.recipe.steps[number - 1].method
@@ -128,11 +81,6 @@ def with_shares_of(resolution: Resolution, number: int, method: AllocatedMethod)
     """Return a step that prunes as many elements of each target as another step does.
 
     A method that prunes channels or blocks prunes these shares of them, rounded.
-
-    Args:
-        resolution: the resolution that includes the other step.
-        number: the number of the other step, from 1.
-        method: the method of the new step, in place of the other one.
 
     Raises:
         RecipeError: the other step prunes no parameters.

@@ -14,12 +14,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
-from prune_gui.checkpoint.base import Read
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import FileCheckpoint, Read
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.write.checksums import checksums_in
+from prune_gui.checkpoint.write.metadata import checksums_in
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -133,23 +132,16 @@ def _nbytes(raw: RawTensor) -> int:
 
 
 class _Zeros(NamedTuple):
-    """The expected number of zeros in a tensor.
-
-    Attributes:
-        number: the minimum number of zeros.
-        exactly: whether more zeros are an error.
-    """
+    """The expected number of zeros in a tensor: `exactly` so many, or at least."""
 
     number: int
     exactly: bool
 
     def agree(self, zeros: int) -> bool:
-        """Return whether a number of zeros meets the expectation."""
         return zeros == self.number if self.exactly else zeros >= self.number
 
 
 def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
-    """Return the expected zeros by key of the tensor."""
     if provenance is None:
         return {}
     suffix = MASK_SUFFIX if provenance.form == "reparametrized" else ""
@@ -158,85 +150,71 @@ def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
 
 
 class _Facts(NamedTuple):
-    """What reading a tensor yields.
-
-    Attributes:
-        checksum: the CRC-32 of its bytes.
-        zeros: number of elements with no bit set (+0).
-        non_finite: number of infinite or NaN elements.
-    """
+    """What reading a tensor yields: the CRC-32 of its bytes, and numbers of elements."""
 
     checksum: int
     zeros: int
     non_finite: int
 
 
+@dataclass
 class _File:
     """Verifies a single file and adds the findings to a `Verification`."""
 
-    def __init__(
-        self,
-        checkpoint: FileCheckpoint,
-        result: Verification,
-        zeros: Mapping[str, _Zeros],
-        pool: ThreadPoolExecutor,
-        monitor: Monitor,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._result = result
-        self._zeros = zeros
-        self._pool = pool
-        self._monitor = monitor
-        self._checksums: dict[str, int] = {}
+    checkpoint: FileCheckpoint
+    result: Verification
+    zeros: Mapping[str, _Zeros]
+    pool: ThreadPoolExecutor
+    monitor: Monitor
+    checksums: dict[str, int] = field(default_factory=dict)
 
     def verify(self) -> None:
-        """Verify the file."""
-        name = self._checkpoint.path.name
+        name = self.checkpoint.path.name
         try:
-            self._checksums = checksums_in(self._checkpoint.metadata)
+            self.checksums = checksums_in(self.checkpoint.metadata)
         except ValueError:
             self._problem(name, tr("the checksums recorded in it are invalid"))
         with ExitStack() as stack:
             try:
                 self._verify_archive()
-                read = stack.enter_context(self._checkpoint.stored_reader())
+                read = stack.enter_context(self.checkpoint.stored_reader())
             except (OSError, CheckpointError) as error:
                 self._problem(name, _reason(error))
                 return
-            for key, raw in self._checkpoint.raw.items():
+            for key, raw in self.checkpoint.raw.items():
                 if raw.special is None:
                     self._verify_tensor(key, raw, read)
-        for key in self._checksums.keys() - self._checkpoint.raw.keys():
+        for key in self.checksums.keys() - self.checkpoint.raw.keys():
             self._problem(key, tr(MISSING))
 
     def _verify_archive(self) -> None:
-        file_format = format_named(self._checkpoint.format)
-        with self._checkpoint.source.open_again() as file:
-            record = file_format.damaged_record(file, self._monitor, None)
+        file_format = format_named(self.checkpoint.format)
+        with self.checkpoint.source.open_again() as file:
+            record = file_format.damaged_record(file, self.monitor, None)
         if record is not None:
             self._problem(
-                self._checkpoint.path.name, tr("its record {record!r} is damaged", record=record)
+                self.checkpoint.path.name, tr("its record {record!r} is damaged", record=record)
             )
 
     def _verify_tensor(self, key: str, raw: RawTensor, read: Read) -> None:
-        self._result.tensors += 1
-        self._result.nbytes += _nbytes(raw)
+        self.result.tensors += 1
+        self.result.nbytes += _nbytes(raw)
         try:
             facts = self._facts(key, raw.dtype, read)
         except (OSError, CheckpointError) as error:
             self._problem(key, _reason(error))
             return
-        recorded = self._checksums.get(key)
+        recorded = self.checksums.get(key)
         same = facts.checksum == recorded
-        if self._checksums:
-            self._result.compared += 1
+        if self.checksums:
+            self.result.compared += 1
             if not same:
                 self._problem(key, tr(ADDED if recorded is None else CHANGED))
-        zeros = self._zeros.get(key)
+        zeros = self.zeros.get(key)
         if zeros and not zeros.agree(facts.zeros):
             self._problem(key, tr(FEW_ZEROS, pruned=zeros.number, zeros=facts.zeros))
         if facts.non_finite and same:
-            self._result.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))
+            self.result.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))
         elif facts.non_finite:
             self._problem(key, tr(NON_FINITE, count=facts.non_finite))
 
@@ -248,21 +226,21 @@ class _File:
         checksum, zeros, non_finite = 0, 0, 0
         pending: Future[int] | None = None
         for chunk in read(key):
-            if self._checksums:
+            if self.checksums:
                 checksum = pending.result() if pending else checksum
                 pending = None
                 if len(chunk) > INLINE_BYTES:
-                    pending = self._pool.submit(zlib.crc32, chunk, checksum)
+                    pending = self.pool.submit(zlib.crc32, chunk, checksum)
                 else:
                     checksum = zlib.crc32(chunk, checksum)
-            if key in self._zeros and dtype not in PACKED_DTYPES:
+            if key in self.zeros and dtype not in PACKED_DTYPES:
                 zeros += _zero_count(chunk, dtype)
             non_finite += _non_finite_count(chunk, dtype)
-            self._monitor.advance(len(chunk))
+            self.monitor.advance(len(chunk))
         return _Facts(pending.result() if pending else checksum, zeros, non_finite)
 
     def _problem(self, name: str, text: str) -> None:
-        self._result.problems.append(Finding(name, text))
+        self.result.problems.append(Finding(name, text))
 
 
 def _reason(error: OSError | CheckpointError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import combinations
@@ -13,32 +13,53 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Final
 
-from prune_gui.architecture.heads import attention_heads
+import numpy as np
+
+from prune_gui.architecture.projections import attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.comparison import comparison
+from prune_gui.comparison import overlaps
+from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
-from prune_gui.recipe import Recipe, Resolution, stack
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
-from prune_gui.report.subjects import Subject, subject_of_file, subject_of_stack
 from prune_gui.statistics import layers as layer_statistics
+from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
-from prune_gui.statistics.spreading import map_parameters
-from prune_gui.statistics.zero_patterns import ZeroPatterns
 
 READS: Final = 5
 REPEATED_READS: Final = 3
 """How often the bytes of a checkpoint are read, and how often more with a reference; about, for
 the progress."""
 LIBRARIES: Final = ("torch", "numpy", "safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSubject:
+    """A checkpoint to report on.
+
+    Attributes:
+        result: prunes exactly the elements that are zero in the result.
+        origin: prunes the same elements of the checkpoint before pruning, as far as both have the
+            same parameters, each with the step that did; None if that checkpoint is not known.
+        retraced: whether the steps of `origin` are those that the metadata of the file record.
+    """
+
+    checkpoint: Checkpoint
+    result: Resolution
+    origin: Resolution | None = None
+    reference: Checkpoint | None = None
+    retraced: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 def report_on_files(
@@ -62,7 +83,7 @@ def report_on_files(
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
         original = reference.fingerprint(monitor) if reference else ""
-        subjects = [subject_of_file(each, reference, original, monitor) for each in checkpoints]
+        subjects = [_subject_of_file(each, reference, original, monitor) for each in checkpoints]
         return _report(subjects, monitor, with_folders=with_folders)
 
 
@@ -81,14 +102,88 @@ def report_on_stack(
     """
     checkpoint = resolution.checkpoint
     with monitor.plan(READS * _nbytes(checkpoint)):
-        return _report([subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
+        return _report([_subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
+
+
+def _subject_of_file(
+    checkpoint: Checkpoint, reference: Checkpoint | None, original: str, monitor: Monitor
+) -> ReportSubject:
+    """Return a checkpoint with its zeros; `original` is the fingerprint of the reference."""
+    result = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
+    subject = ReportSubject(checkpoint, result, reference=reference)
+    if reference is None:
+        return subject
+    made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
+    if made is not None and made.recipe is not None and made.input == original:
+        try:
+            origin = initial_resolution(made.recipe, reference, monitor)
+            for step in made.recipe.steps:
+                origin = origin.with_step(step, monitor)
+        except RecipeError as error:
+            problem = tr("The recorded steps cannot be repeated. {reason}", reason=error)
+            subject = replace(subject, warnings=(problem,))
+        else:
+            origin = _combined(origin, result, monitor)
+            if all(origin.counts[name] == result.counts[name] for name in origin.counts):
+                return replace(subject, origin=origin, retraced=True)
+            problem = tr(
+                "The recorded steps, repeated on {reference}, do not prune the same elements.",
+                reference=reference.path.name,
+            )
+            subject = replace(subject, warnings=(problem,))
+    dense = initial_resolution(Recipe(), reference, monitor)
+    return replace(subject, origin=_combined(dense, result, monitor))
+
+
+def _subject_of_stack(resolution: Resolution, monitor: Monitor) -> ReportSubject:
+    """Return an open checkpoint with what a recipe prunes in it, and its other zeros."""
+    checkpoint = resolution.checkpoint
+    zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
+    result = _combined(resolution, zeros, monitor)
+    return ReportSubject(checkpoint, result, result if resolution.recipe.steps else None)
+
+
+def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
+    """Return a resolution that also prunes what another one prunes in the file."""
+    layers, counts = {}, {}
+    to_count = []
+    for name in resolution.counts:
+        if not overlaps.comparable(resolution, zeros, name):
+            continue
+        first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
+        if not zeros.counts[name][0]:
+            layers[name], counts[name] = first, resolution.counts[name]
+        elif not first:
+            layers[name], counts[name] = then, zeros.counts[name]
+        else:
+            layers[name], counts[name] = (*first, *then), resolution.counts[name]
+            to_count.append(resolution.checkpoint.tensors[name])
+    tasks = [(layers[info.name], info.numel) for info in to_count]
+    nbytes = sum(info.nbytes for info in to_count)
+    for info, pruned in zip(
+        to_count, map_parameters(_count_pruned, tasks, nbytes, monitor), strict=True
+    ):
+        counts[info.name] = pruned, info.numel
+    layers = {name: applied for name, applied in layers.items() if applied}
+    return replace(resolution, layers=layers, counts=counts)
+
+
+def _count_pruned(task: tuple[Sequence[stack.AppliedStep], int], monitor: Monitor) -> int:
+    """Return how many elements of a parameter some steps prune."""
+    applied, size = task
+
+    def count(span: tuple[int, int]) -> int:
+        monitor.advance(span[1] - span[0])
+        return int(np.count_nonzero(stack.pruned_by(applied, *span)))
+
+    return sum(run(count, chunks(size)))
 
 
 def _nbytes(checkpoint: Checkpoint) -> int:
     return sum(info.nbytes for info in checkpoint.tensors.values())
 
 
-def _report(subjects: Sequence[Subject], monitor: Monitor, *, with_folders: bool) -> Report:
+def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders: bool) -> Report:
     labels = _labels(len(subjects))
     files = tuple(
         _file_record(label, subject, monitor, with_folders=with_folders)
@@ -116,14 +211,14 @@ def _versions() -> Mapping[str, str]:
 def _pair(
     left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
 ) -> PairRecord:
-    names = [name for name in of_left.counts if comparison.comparable(of_left, of_right, name)]
-    rows = comparison.overlaps(of_left, of_right, names, monitor)
-    omitted = comparison.left_out(of_left, of_right).total()
+    names = [name for name in of_left.counts if overlaps.comparable(of_left, of_right, name)]
+    rows = overlaps.overlaps(of_left, of_right, names, monitor)
+    omitted = overlaps.left_out(of_left, of_right).total()
     return PairRecord(left, right, rows, omitted)
 
 
 def _file_record(
-    label: str, subject: Subject, monitor: Monitor, *, with_folders: bool
+    label: str, subject: ReportSubject, monitor: Monitor, *, with_folders: bool
 ) -> FileRecord:
     checkpoint, origin = subject.checkpoint, subject.origin
     made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
@@ -218,7 +313,7 @@ def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
     return rows_of(statistics, grouping(statistics.infos, None))
 
 
-def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
+def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
     result, origin = subject.result, subject.origin
     if not result.counts:
         return

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from prune_gui.comparison.comparison import Overlap, summed
-from prune_gui.statistics.zero_patterns import ZeroPatterns
+from prune_gui.comparison.overlaps import Overlap, summed
+from prune_gui.statistics.file_zeros import ZeroPatterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +17,11 @@ class StepRecord:
     """One step of a recipe.
 
     Attributes:
-        number: from 1.
         method: the title of the method.
         settings: its main and non-default settings, such as "global, 50 %".
         targets: its patterns, as they are typed.
-        enabled: whether it is switched on.
         pruned: number of elements that it pruned; None if it is not known.
         total: number of elements of its targets; None if it is not known.
-        notes: remarks for the user.
     """
 
     number: int
@@ -42,18 +39,13 @@ class Layer:
     """One prunable parameter. Energy is the sum of the squares of the finite weights.
 
     Attributes:
-        name: its name.
-        shape: its shape.
-        dtype: its dtype.
         total: number of elements.
-        zeros: number of elements that are zero.
         by_code: the zeros by the step that pruned them; 255 for those of no known step.
         dead_channels: number of channels along dim 0 that are all zero; 0 if it has one dim.
         patterns: the patterns in its zeros; None if it has no zeros, or fewer than two dims.
         energy: energy of the nonzero elements; None if it is not known, as for a mask.
         energy_before: energy before pruning; None if it is not known.
         energy_kept: energy before pruning of the elements that are nonzero now; None likewise.
-        warnings: remarks for the user.
     """
 
     name: str
@@ -96,9 +88,7 @@ class FileRecord:
 
     Attributes:
         label: "A" for the first of a report, "B" for the second, ...
-        name: the name of the file.
         folder: its folder; "" if it is left out.
-        format: the name of its format.
         description: a few words on the model, or "".
         files: number of files that hold the tensors.
         nbytes: bytes of all tensors.
@@ -114,7 +104,6 @@ class FileRecord:
         recipe: the recipe in YAML; "" if there is none or it names folders.
         load_code: lines of Python that read the tensors.
         layers: the prunable parameters, in file order.
-        warnings: remarks for the user.
     """
 
     label: str
@@ -177,8 +166,7 @@ class PairRecord:
     """The zeros of two of the checkpoints.
 
     Attributes:
-        left: label of the first.
-        right: label of the second.
+        left, right: labels of the two.
         layers: the overlap of each parameter that both have with the same shape.
         omitted: number of parameters that are not compared.
     """
@@ -199,8 +187,7 @@ class Report:
     """What was pruned in one checkpoint or in several.
 
     Attributes:
-        files: the checkpoints.
-        pairs: every pair of them.
+        pairs: every pair of the files.
         versions: name and version of this program and of its main libraries.
         created: date and time in UTC, ISO 8601.
     """

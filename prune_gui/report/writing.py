@@ -1,8 +1,12 @@
-"""Writing the files of a report."""
+"""The documents of a report from their templates: an HTML page, a section for a model card."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.write.documents import (
     PAGE_SUFFIXES,
@@ -11,9 +15,43 @@ from prune_gui.checkpoint.write.documents import (
     document_path,
     write_documents,
 )
-from prune_gui.report.columns import csv
-from prune_gui.report.page import html_page
-from prune_gui.report.records import Report
+from prune_gui.errors import MAX_MESSAGE_CHARS, one_line
+from prune_gui.language import format_number, join_items, language, tr, trn
+from prune_gui.number_formats import percent, short_bytes, sparsity
+from prune_gui.raster import colours
+from prune_gui.report import columns, pictures
+from prune_gui.report.records import FileRecord, Report
+from prune_gui.resources import resource
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+MAX_TEXT: Final = 300
+"""Limit of a text on the page, in characters."""
+
+
+def html_page(report: Report) -> str:
+    """Return the page in the current language; a few hundred kB whatever the number of layers."""
+    names = join_items(
+        tr("{name}, with the steps below", name=file.name) if file.is_stack else file.name
+        for file in report.files
+    )
+    page = _templates(of_page=True).get_template("page.html")
+    return page.render(report=report, names=names, language=language().replace("_", "-"))
+
+
+def model_card(file: FileRecord) -> str:
+    """Return a section "Pruning" of a model card, in Markdown."""
+    found = [layer.patterns.n_m for layer in file.layers if layer.patterns]
+    card = _templates(of_page=False).get_template("model_card.md")
+    text = card.render(
+        file=file,
+        steps=file.steps or file.recorded,
+        patterns=Counter(filter(None, found)),
+        dead=sum(layer.dead_channels > 0 for layer in file.layers),
+    )
+    return text.rstrip()
 
 
 def check_targets(page: Path, table: Path | None, *, overwrite: bool) -> tuple[Path, Path | None]:
@@ -47,5 +85,64 @@ def write(report: Report, page: Path, table: Path | None, *, overwrite: bool) ->
     """
     contents = {page: html_page(report).encode()}
     if table is not None:
-        contents = {table: csv(report).encode(), **contents}
+        contents = {table: columns.csv(report).encode(), **contents}
     write_documents(contents, overwrite=overwrite)
+
+
+@cache
+def _templates(*, of_page: bool) -> Environment:
+    """Return the templates of the page, or of plain text; every text that they fill in is one line.
+
+    Texts on the page are also escaped.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # not needed by the window
+
+    limit = MAX_TEXT if of_page else MAX_MESSAGE_CHARS
+    templates = Environment(
+        loader=FileSystemLoader(resource("report")),
+        autoescape=of_page,
+        finalize=lambda value: one_line(value, limit) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    templates.filters |= {
+        "breakable": _breakable,
+        "code": lambda text: one_line(text, MAX_TEXT).replace("`", "'"),
+        "count": "{:,}".format,
+        "line": _line,
+        "number": format_number,
+        "shape": columns.shape_text,
+    }
+    templates.globals |= {"tr": tr, "trn": trn, "percent": percent, "sparsity": sparsity}
+    templates.globals |= {"colours": colours, "columns": columns, "pictures": pictures}
+    templates.globals |= {
+        "model_card": model_card,
+        "short_bytes": short_bytes,
+        "warnings_of": _warnings_of,
+    }
+    return templates
+
+
+def _line(text: str, limit: int = MAX_TEXT) -> Markup:
+    """Return a text for HTML: in one line, and escaped."""
+    from markupsafe import escape  # as jinja2
+
+    return escape(one_line(text, limit))
+
+
+def _breakable(name: str) -> Markup:
+    """Return the name of a parameter for HTML; lines can break after each dot."""
+    from markupsafe import Markup  # as jinja2
+
+    return Markup(".<wbr>").join(_line(name).split("."))
+
+
+def _warnings_of(file: FileRecord) -> list[tuple[Sequence[str], str]]:
+    """Return the warnings about the file and its layers, those of equal text with all names."""
+    by_text: dict[str, list[str]] = {}
+    for layer in file.layers:
+        for warning in layer.warnings:
+            by_text.setdefault(warning, []).append(layer.name)
+    about_file: list[tuple[Sequence[str], str]] = [((), warning) for warning in file.warnings]
+    return about_file + [(names, text) for text, names in by_text.items()]

@@ -109,7 +109,7 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
     chosen = [predicate.chosen() for predicate in predicates if isinstance(predicate, ChannelCut)]
     if any(one.ranks is None for one in chosen):
         return None
-    return "amount", moved.method.amount_for(UnitCounts(*channels_up_to(chosen, value)))
+    return "amount", moved.method.amount_for(channels_up_to(chosen, value))
 
 
 def field_for_unit_score(
@@ -126,10 +126,10 @@ def field_for_unit_score(
     method, ranked = moved.method, ranked_groups(moved.shown, moved.number)
     if not isinstance(method, Coupled) or group not in ranked:
         return None
-    own = UnitCounts(*channels_up_to([ranked[group]], value))
+    own = channels_up_to([ranked[group]], value)
     if method.scope == "local":
         return "amount", method.amount_for(own)
-    every = UnitCounts(*channels_up_to(list(ranked.values()), value))
+    every = channels_up_to(list(ranked.values()), value)
     if method.uniform:  # each group has its own cut, and loses as many units as the others
         every = every._replace(below=min(own.below * len(ranked), every.remaining))
     return "amount", method.amount_for(every)

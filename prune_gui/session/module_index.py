@@ -15,17 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
-from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.checkpoint.module_types import is_usually_pruned
+from prune_gui.checkpoint.tree import is_usually_pruned
+from prune_gui.memory import gc_paused
 from prune_gui.pruning.weight_layout import WeightLayout
-from prune_gui.recipe.condition_fields import CountField, Property, TextField
 from prune_gui.recipe.selector import (
     NOTHING,
     RELATIONS,
     Condition,
+    CountField,
     Counts,
     ModuleTypes,
     Pattern,
+    Property,
+    TextField,
     patterns_in,
 )
 

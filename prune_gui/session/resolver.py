@@ -69,9 +69,8 @@ class Resolver:
         from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
 
         if self._masks is None:
-            self._masks = Resolution(
-                Recipe(), self._checkpoint, *masks_in(self._checkpoint, monitor)
-            )
+            masks = masks_in(self._checkpoint, monitor)
+            self._masks = Resolution(self._checkpoint, *masks, Recipe())
         return self._masks
 
     def after(self, steps: int) -> Resolution | None:

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
-from prune_gui.recipe.correction.recordings import correction_beside
+from prune_gui.recipe.correction.planning import correction_beside
+from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.provenance import Provenance
-from prune_gui.recipe.recipe_match import most_targeted
-from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver
 from prune_gui.session.step_change import describe_change
 from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
 
 if TYPE_CHECKING:
     from prune_gui.statistics.zero_scan import ZeroScan
@@ -54,6 +53,10 @@ class Session:
         recipe_path: Path | None = None,
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
+        from prune_gui.statistics.score_histogram import (
+            ScoreHistogramCache,  # torch: slow to import
+        )
+
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
         self.module_index = ModuleIndex(

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.checkpoint import Checkpoint, ModuleNode
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.language import deferred, tr
+from prune_gui.memory import gc_paused
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.session.module_index import LARGE_PARAMETER_COUNT, ModuleIndex, Node
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.statistics.file_zeros import FileZeros
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from prune_gui.pruning.predicates import (
 )
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.compaction.removal import removable_units
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics.norms import channels, norms
 
 

@@ -11,14 +11,21 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
-from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.pruning.parallel import run
+from prune_gui.pruning.predicates import ElementCut
+from prune_gui.pruning.selection.chunk_spans import chunk_spans
+from prune_gui.pruning.selection.digit_histograms import grouped_spans
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.auxiliary_files import weight_reader
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.statistics import kernels, values
-from prune_gui.statistics.code_index import CodeIndex
-from prune_gui.statistics.histogram_update import count_pruned, draft_cut
-from prune_gui.statistics.step_cuts import StepCut, weight_cuts
+from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.kernels import count_between
+from prune_gui.statistics.scores import StepCut, weight_cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +73,14 @@ def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[fl
     """
     read = values.shown(resolution, name)
 
-    def limits_of_span(span: tuple[int, int]) -> NDArray[np.float64]:
-        monitor.advance(span[1] - span[0])
+    def limits_of_span(start: int, stop: int) -> NDArray[np.float64]:
         limits = np.array([math.inf, -math.inf])
-        kernels.widen_range(read(*span), limits)
+        kernels.widen_range(read(start, stop), limits)
         return limits
 
     size = resolution.checkpoint.tensors[name].numel
-    monitor.expect(size)
-    parts = list(run(limits_of_span, chunks(size)))
-    low = min((float(part[0]) for part in parts), default=math.inf)
-    high = max((float(part[1]) for part in parts), default=-math.inf)
+    limits = np.array([[math.inf, -math.inf], *map_chunks(limits_of_span, size, monitor)])
+    low, high = float(limits[:, 0].min()), float(limits[:, 1].max())
     return (low, high) if low <= high else (0.0, 0.0)
 
 
@@ -114,31 +118,22 @@ def histogram(
         updated = _updated(resolution, name, before, monitor)
         if updated is not None:
             return updated
-    code_index = CodeIndex.of(resolution, name)
+    layers = resolution.layers.get(name, ())
+    codes, slots = kernels.CodeIndex.of(layers)
     count = _counter(resolution, name, edges)
-    shape = len(code_index.codes), len(edges) + 1
+    shape = len(codes), len(edges) + 1
 
-    def count_span(span: tuple[int, int]) -> NDArray[np.int64]:
-        monitor.advance(span[1] - span[0])
+    def count_span(start: int, stop: int) -> NDArray[np.int64]:
         counts = np.zeros(shape, np.int64)
-        count(span, resolution.pruned_by_within(name, *span), code_index.lookup, counts)
+        count(start, stop, resolution.pruned_by_within(name, start, stop), slots, counts)
         return counts
 
     size = resolution.checkpoint.tensors[name].numel
-    monitor.expect(size)
-    total = sum(run(count_span, chunks(size)), start=np.zeros(shape, np.int64))
+    total = sum(map_chunks(count_span, size, monitor), start=np.zeros(shape, np.int64))
     counts, (nan, infinite) = total[:, :-2], total[:, -2:].sum(0)
     counts.flags.writeable = False
-    layers = resolution.layers.get(name, ())
-    return Histogram(
-        edges,
-        code_index.codes,
-        counts,
-        int(nan),
-        int(infinite),
-        weight_cuts(resolution, name),
-        layers,
-    )
+    cuts = weight_cuts(resolution, name)
+    return Histogram(edges, codes, counts, int(nan), int(infinite), cuts, layers)
 
 
 def _updated(
@@ -152,7 +147,7 @@ def _updated(
     pruned = count_pruned(resolution, name, own, before.edges, kept, monitor)
     rows = dict(zip(before.codes, before.counts, strict=True))
     rows.update({KEPT: kept - pruned, layers[-1].step: pruned})
-    codes = CodeIndex.of(resolution, name).codes
+    codes = kernels.CodeIndex.of(layers).codes
     counts = np.stack([rows[code] for code in codes])
     counts.flags.writeable = False
     return replace(
@@ -160,8 +155,8 @@ def _updated(
     )
 
 
-_Count = Callable[[tuple[int, int], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
-"""Takes a span of a parameter, its codes, the slots, and counts to add to; see `count_bins`."""
+_Count = Callable[[int, int, NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
+"""Takes start and stop, the codes, the slots, and counts to add to; see `count_bins`."""
 
 
 def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _Count:
@@ -169,13 +164,114 @@ def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _
     dtype: torch.dtype = getattr(torch, info.dtype)
     if dtype.itemsize > 2 or info.scale is not None:
         read = values.shown(resolution, name)
-        return lambda span, codes, slots, counts: kernels.count_bins(
-            read(*span), codes, slots, edges, counts
+        return lambda start, stop, codes, slots, counts: kernels.count_bins(
+            read(start, stop), codes, slots, edges, counts
         )
     every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
     bins = np.empty(every.size, np.uint32)
     kernels.find_bins(values.of_bits(every, dtype), edges, bins)
     bits = values.bits_reader_of(resolution.values(name))
-    return lambda span, codes, slots, counts: kernels.count_known_bins(
-        bits(*span), codes, slots, bins, counts
+    return lambda start, stop, codes, slots, counts: kernels.count_known_bins(
+        bits(start, stop), codes, slots, bins, counts
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCut:
+    """A cut in the absolute weights of a parameter.
+
+    Attributes:
+        ranking: the ranked weights.
+        keys: the keys of the weights.
+        cut: the cut, in keys.
+        value: the absolute weight at the threshold of the cut.
+    """
+
+    ranking: Ranking
+    keys: ScoreKeys
+    cut: Cut
+    value: float
+
+
+def draft_cut(resolution: Resolution, name: str) -> DraftCut | None:
+    """Return the cut of the last step of a parameter; None unless it ranks absolute weights."""
+    applied_steps, checkpoint = resolution.layers.get(name, ()), resolution.checkpoint
+    predicate = applied_steps[-1].predicate if applied_steps else None
+    if not isinstance(predicate, ElementCut) or applied_steps[-1].step == IN_FILE:
+        return None
+    keys = predicate.ranking.keys
+    if not isinstance(keys, ScoreKeys) or keys.scores != weight_reader(
+        checkpoint, checkpoint.tensors[name]
+    ):
+        return None
+    cut = predicate.cut()
+    value = keys.value(cut.threshold)
+    return DraftCut(predicate.ranking, keys, cut, value) if math.isfinite(value) else None
+
+
+def count_pruned(
+    resolution: Resolution,
+    name: str,
+    own: DraftCut,
+    edges: NDArray[np.float64],
+    kept: NDArray[np.int64],
+    monitor: Monitor,
+) -> NDArray[np.int64]:
+    """Return the number of weights in each bin that the last step prunes.
+
+    The step prunes all remaining weights in the bins between the cut and its negative, and none
+    beyond these two bins. The total that it prunes is known, so only one of the two is counted.
+    """
+    # A cut above all weights is treated as one in the last bin: the count there is known, too.
+    cut_bins = np.searchsorted(edges[:-1], [-own.value, own.value], side="right") - 1
+    low, high = cut_bins.tolist()
+    bins = np.arange(len(kept))
+    pruned: NDArray[np.int64] = np.where((low < bins) & (bins < high), kept, 0)
+    rest = own.cut.pruned - int(pruned.sum())
+    if low in (-1, high):
+        pruned[high] = rest
+    elif edges[high] > 0:
+        pruned[high] = _count_beyond(resolution, name, own, edges[high], monitor)
+        pruned[low] = rest - pruned[high]
+    else:  # the upper edge of bin `low` is below zero
+        pruned[low] = _count_beyond(resolution, name, own, edges[low + 1], monitor)
+        pruned[high] = rest - pruned[low]
+    return pruned
+
+
+def _count_beyond(
+    resolution: Resolution, name: str, own: DraftCut, edge: float, monitor: Monitor
+) -> int:
+    """Return the number of weights farther from zero than an edge that the last step prunes.
+
+    The edge itself is included if it is positive, because bins include their lower edges.
+    """
+    before, keys, cut = stack.remaining_mask_of(resolution.layers[name][:-1]), own.keys, own.cut
+    spans, grouped = chunk_spans(keys), grouped_spans(own.ranking)
+    if edge > 0:
+        sign, first = 0, keys.first_key(edge)
+    else:
+        sign, first = keys.magnitude + 1, keys.first_key(math.nextafter(-edge, math.inf))
+
+    low, high = sign | first, sign | cut.threshold
+
+    def count(span: tuple[int, int], low: int = low) -> int:
+        monitor.advance(span[1] - span[0])
+        bits = keys.bits(*span)
+        remaining_mask = None if before is None else before(*span)
+        as_bits = bits.dtype.type
+        return count_between(
+            bits, remaining_mask, as_bits(low), as_bits(high), cut.last_tie - span[0]
+        )
+
+    monitor.expect(keys.size)
+    if grouped is None:
+        return sum(run(count, spans))
+    total = 0
+    for (start, stop), span in zip(spans, grouped, strict=True):
+        total += span.count_between(low, high)
+        if cut.last_tie >= stop - 1:
+            total += span.count_between(high, high + 1)
+        elif cut.last_tie >= start:
+            total += count((start, stop), low=high)
+    return total

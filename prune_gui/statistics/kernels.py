@@ -6,14 +6,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
+from prune_gui.pruning.kernels.loop import compiled
+from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
+
+    from prune_gui.recipe.stack import AppliedStep
 
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
@@ -23,140 +28,26 @@ if TYPE_CHECKING:
 
 BLOCK_ELEMENTS, CHECKED_ELEMENTS = 2048, 64
 """Bins are guessed per block, which fits the L1 cache, and checked per smaller group."""
-MAX_PASSES = 4
-"""Up to this many codes are counted in one pass each; more codes, element by element."""
 
 
-@compiled
-def _count_by_columns(
-    codes: Codes,
-    code: np.uint8,
-    row_stride: int,
-    column_stride: int,
-    rows: int,
-    ends: Counts,
-    in_columns: Codes,
-    counts: Counts,
-) -> None:
-    """Count a code in up to 255 rows: first per column, which is vectorized, then per cell."""
-    in_columns[:] = 0
-    for row in range(rows):
-        line = codes[row * row_stride :]
-        for k in range(in_columns.size):
-            in_columns[k] += line[np.uint64(k * column_stride)] == code
-    begin = 0
-    for j in range(ends.size):
-        total, of_cell = np.uint32(0), in_columns[begin : ends[j]]
-        for k in range(of_cell.size):
-            total += of_cell[k]
-        counts[j] += total
-        begin = ends[j]
+class CodeIndex(NamedTuple):
+    """The codes that occur in one parameter, ascending, and the slot in which each is counted.
 
-
-def _count_cells_in_numpy(
-    codes: Codes,
-    known: Codes,
-    slots: Codes,
-    row_stride: int,
-    column_stride: int,
-    row_edges: Counts,
-    column_edges: Counts,
-    rows: tuple[int, int],
-    columns: tuple[int, int],
-    counts: Counts,
-) -> None:
-    row, column = np.ogrid[slice(*rows), slice(*columns)]
-    offsets = (row - rows[0]) * row_stride + (column - columns[0]) * column_stride
-    i = np.searchsorted(row_edges, row, side="right") - 1
-    j = np.searchsorted(column_edges, column, side="right") - 1
-    cells = np.ravel_multi_index((slots[codes[offsets]], i, j), counts.shape)
-    added = np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
-    counts[1:] += added[1:].astype(counts.dtype)
-
-
-@compiled_unless_small(_count_cells_in_numpy)
-def count_cells(
-    codes: Codes,
-    known: Codes,
-    slots: Codes,
-    row_stride: int,
-    column_stride: int,
-    row_edges: Counts,
-    column_edges: Counts,
-    rows: tuple[int, int],
-    columns: tuple[int, int],
-    counts: Counts,
-) -> None:
-    """Add the pruned elements of a rectangle to the counts of their cells.
-
-    Args:
-        row_edges: cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``).
-        rows: (start, stop) of the rectangle.
-        columns: (start, stop) of the rectangle.
+    Attributes:
+        codes: the code of each slot: `KEPT`, then the steps that target the parameter.
+        lookup: uint8 (256,), the slot of each code.
     """
-    i = np.searchsorted(row_edges, rows[0], side="right") - 1
-    first = np.searchsorted(column_edges, columns[0], side="right") - 1
-    last = np.searchsorted(column_edges, columns[1])
-    ends = np.minimum(column_edges[first + 1 : last + 1], columns[1]) - columns[0]
-    in_columns = np.empty(columns[1] - columns[0], np.uint8)
-    row = rows[0]
-    while row < rows[1]:
-        while row >= row_edges[i + 1]:
-            i += 1
-        row_codes, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
-        height = min(row_edges[i + 1] - row, rows[1] - row, 255)
-        if known.size - 1 <= min(height, MAX_PASSES):
-            for slot in range(1, known.size):
-                _count_by_columns(
-                    row_codes,
-                    known[slot],
-                    row_stride,
-                    column_stride,
-                    height,
-                    ends,
-                    in_columns,
-                    cells[slot],
-                )
-        else:
-            height, begin = 1, 0
-            for j in range(ends.size):
-                for k in range(begin, ends[j]):
-                    slot = slots[row_codes[np.uint64(k * column_stride)]]
-                    cells[slot, j] += slot != 0
-                begin = ends[j]
-        row += height
 
+    codes: tuple[int, ...]
+    lookup: NDArray[np.uint8]
 
-def _sum_up_cells_in_numpy(
-    counts: Counts,
-    known: Codes,
-    elements: Counts,
-    share: NDArray[np.float32],
-    step: Codes,
-) -> None:
-    share[:] = counts[1 : known.size].sum(axis=0) / elements
-    step[:] = known[counts[: known.size].argmax(axis=0)]  # the first of equal counts
-
-
-@compiled_unless_small(_sum_up_cells_in_numpy)
-def sum_up_cells(
-    counts: Counts,
-    known: Codes,
-    elements: Counts,
-    share: NDArray[np.float32],
-    step: Codes,
-) -> None:
-    """Set the pruned share of each cell, and the most frequent code of its pruned elements."""
-    for i in range(share.shape[0]):
-        for j in range(share.shape[1]):
-            pruned, max_count, max_slot = 0, 0, 0
-            for slot in range(1, known.size):
-                count = counts[slot, i, j]
-                pruned += count
-                if count > max_count:
-                    max_count, max_slot = count, slot
-            share[i, j] = pruned / elements[i, j]
-            step[i, j] = known[max_slot]
+    @classmethod
+    def of(cls, applied_steps: Iterable[AppliedStep]) -> CodeIndex:
+        """Return the code index of a parameter that steps target."""
+        steps = sorted({applied.step for applied in applied_steps})
+        lookup = np.zeros(256, np.uint8)
+        lookup[steps] = np.arange(1, len(steps) + 1)
+        return cls((KEPT, *steps), lookup)
 
 
 @compiled
@@ -376,16 +267,42 @@ def count_between(
     return count
 
 
+@compiled
+def count_groups(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    shift: np.unsignedinteger[Any],
+    codes: Codes,
+    slots: Codes,
+    weights: NDArray[np.floating[Any]],
+    counts: NDArray[np.uint32],
+    energy: NDArray[np.float64],
+) -> None:
+    """Count elements by the leading bits of their keys, and sum the squared remaining weights.
+
+    Args:
+        bits: raw bits of the scores.
+        magnitude: bit mask of a key.
+        shift: number of trailing bits of a key that are ignored.
+        counts: (slots, groups).
+    """
+    for i in range(bits.size):
+        group = (bits[i] & magnitude) >> shift
+        slot = slots[codes[i]]
+        counts[slot, group] += np.uint32(1)
+        if slot == 0:
+            weight = np.float64(weights[i])
+            if np.isfinite(weight):
+                energy[group] += weight * weight
+
+
 def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all dtypes that it is called with."""
-    codes, edges, span = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
+    codes, edges = np.zeros(1, np.uint8), np.array([0, 1])
     slots, remaining_mask = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
     counts, unit = np.zeros((1, 3), np.int64), np.array([0.0, 1.0])
     bins, both = np.zeros(1, np.uint32), np.zeros((2, 1), np.bool_)
-    count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts[None])
-    share, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
-    ones = np.ones((1, 1), np.int64)
-    sum_up_cells(ones[None], codes, ones, share[:1, :1], one_step[:1, :1])
+    ones = np.ones(1, np.int64)
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))
@@ -393,10 +310,13 @@ def warm_up() -> None:
         for kept in (None, remaining_mask):
             add_squares(values, kept, 1, 0, np.zeros(2), np.zeros(2, np.int64), both)
             pair = np.zeros((1, 2), np.int64)
-            add_squares_of_each(values, kept, edges, ones[0], np.zeros((1, 2)), pair, pair.copy())
+            add_squares_of_each(values, kept, edges, ones, np.zeros((1, 2)), pair, pair.copy())
         find_bins(values, unit, bins)
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)
-    for uint in (np.uint16, np.uint32, np.uint64):
+    single, double, groups = np.zeros(1, np.float32), np.zeros(1), np.zeros((1, 1), np.uint32)
+    for uint, weights in ((np.uint16, single), (np.uint32, single), (np.uint64, double)):
         for mask in (None, remaining_mask):
             count_between(np.zeros(1, uint), mask, uint(0), uint(0), 0)
+        zero = uint(0)
+        count_groups(np.zeros(1, uint), zero, zero, codes, slots, weights, groups, np.zeros(1))

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
-from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.language import deferred, join_items, tr, trn
+from prune_gui.memory import gc_paused
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolution import NEARLY_EMPTY
 from prune_gui.statistics.layers import LayerStatistics, channels_of
 

@@ -23,7 +23,7 @@ from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.recipe import Resolution, stack
 from prune_gui.statistics import kernels, values
-from prune_gui.statistics.spreading import map_parameters
+from prune_gui.statistics.dispatch import map_parameters
 
 MAX_BATCH: Final = 1024
 """Maximum number of small parameters per call: a few milliseconds, so that Cancel is prompt."""

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods.dragged_cut import UnitCounts
 from prune_gui.pruning.norms.channels import channel_norms, score_norms
-from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import PrunedUnits
 from prune_gui.pruning.selection.scores import Scores, TensorScores
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.statistics import kernels, values
-from prune_gui.statistics.code_index import CodeIndex
+from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.kernels import CodeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +88,12 @@ def norms_by_step(
     whole: NDArray[np.float64],
     monitor: Monitor,
 ) -> NDArray[np.float64]:
-    """Return how much of the norm of each channel is left after each step.
+    """Return float64 (codes, channels), how much of the norm of each channel each step leaves.
 
-    Args:
-        monitor: receives the number of bytes read.
-
-    Returns:
-        float64 (codes, channels), with the codes of `channels`. Row i is the norm of the elements
-        of the first i + 1 codes, with zeros in place of the others: row 0 is that of the kept
-        elements, and the last row is `whole`.
+    The codes are those of `channels`. Row i is the norm of the elements of the first i + 1 codes,
+    with zeros in place of the others: row 0 is that of the kept elements, and the last is `whole`.
     """
-    codes = CodeIndex.of(resolution, name).codes
+    codes = CodeIndex.of(resolution.layers.get(name, ())).codes
     checkpoint, info = resolution.checkpoint, resolution.checkpoint.tensors[name]
     scores: Scores = weight_reader(checkpoint, info)
     if info.scale is None:
@@ -130,16 +126,8 @@ def shared_rank(chosen: PrunedUnits, every: Iterable[PrunedUnits]) -> float | No
     return shared if bool((is_kept & (chosen.ranks < shared)).any()) else None
 
 
-def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> tuple[int, int, int]:
-    """Return the number of channels that a cut at `rank` would prune, and the totals.
-
-    Args:
-        every: the ranked channels of each parameter.
-        rank: the maximum rank to prune.
-
-    Returns:
-        (channels of at most this rank, channels with a remaining element, all channels).
-    """
+def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> UnitCounts:
+    """Return how many of the ranked channels of all parameters have at most this rank."""
     below = remaining = total = 0
     for chosen in every:
         assert chosen.ranks is not None
@@ -147,7 +135,7 @@ def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> tuple[int, int,
         below += int(np.count_nonzero(has_remaining & (chosen.ranks <= rank)))
         remaining += int(np.count_nonzero(has_remaining))
         total += len(has_remaining)
-    return below, remaining, total
+    return UnitCounts(below, remaining, total)
 
 
 def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> ChannelStatistics:
@@ -157,22 +145,20 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     """
     shape = resolution.checkpoint.tensors[name].shape or (1,)
     inner = math.prod(shape[dim + 1 :])
-    code_index = CodeIndex.of(resolution, name)
+    codes, slots = CodeIndex.of(resolution.layers.get(name, ()))
     read = values.reader(resolution.checkpoint, name)
 
-    def count_span(
-        span: tuple[int, int],
+    def count(
+        start: int, stop: int
     ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
-        start, stop = span
-        monitor.advance(stop - start)
         first = start // inner
         touched = min((stop - 1) // inner - first + 1, shape[dim])
-        counts = np.zeros((len(code_index.codes), touched), np.int64)
+        counts = np.zeros((len(codes), touched), np.int64)
         has_weights = np.zeros(touched, np.bool_)
         kernels.count_channel_steps(
             resolution.pruned_by_within(name, start, stop),
             read(start, stop),
-            code_index.lookup,
+            slots,
             inner,
             start % inner,
             counts,
@@ -180,12 +166,10 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
         )
         return (first + np.arange(touched)) % shape[dim], counts, has_weights
 
-    size = math.prod(shape)
-    monitor.expect(size)
-    counts = np.zeros((len(code_index.codes), shape[dim]), np.int64)
+    counts = np.zeros((len(codes), shape[dim]), np.int64)
     dead = np.ones(shape[dim], np.bool_)
-    for where, more, has_weights in run(count_span, chunks(size)):
+    for where, more, has_weights in map_chunks(count, math.prod(shape), monitor):
         counts[:, where] += more
         dead[where] &= ~has_weights
     counts.flags.writeable = dead.flags.writeable = False
-    return ChannelStatistics(code_index.codes, counts, dead)
+    return ChannelStatistics(codes, counts, dead)

@@ -15,19 +15,24 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.methods import LAMP_KINDS
+from prune_gui.pruning.selection.histogram_cache import LRUCache
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
 from prune_gui.recipe import stack
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.recipe.stack import AppliedStep
 from prune_gui.statistics import values
-from prune_gui.statistics.score_histogram_kernels import count_groups
+from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.kernels import CodeIndex, count_groups
+from prune_gui.statistics.scores import Scored
 
 FINE_BITS: Final = 19
 """Leading bits of a key that define a group. Of a float32 they include 11 mantissa bits, so that a
 group is 0.05 % wide. In dtypes of at most 16 bits each number is its own group."""
 
 MAX_FLOAT64: Final = float(np.finfo(np.float64).max)
+MAX_CACHE_BYTES: Final = 1 << 28
+"""256 MiB, which is enough for hundreds of parameters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,33 +143,29 @@ def score_histogram(
     monitor: Monitor,
 ) -> ScoreHistogram:
     """Count the elements of a parameter by score, and by the step that pruned them."""
-    codes = (KEPT, *sorted({applied.step for applied in applied_steps}))
-    slots = np.zeros(256, np.uint8)
-    slots[list(codes)] = np.arange(len(codes))
+    codes, slots = CodeIndex.of(applied_steps)
     shift = max(0, keys.magnitude.bit_length() - FINE_BITS)
     groups = (keys.magnitude >> shift) + 1
     read = values.reader(checkpoint, name)
 
-    def count_span(span: tuple[int, int]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        monitor.advance(span[1] - span[0])
+    def count(start: int, stop: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         counts, energy = np.zeros((len(codes), groups), np.uint32), np.zeros(groups)
-        bits = keys.bits(*span)
+        bits = keys.bits(start, stop)
         key = bits.dtype.type
         count_groups(
             bits,
             key(keys.magnitude),
             key(shift),
-            stack.pruned_by(applied_steps, *span),
+            stack.pruned_by(applied_steps, start, stop),
             slots,
-            read(*span),
+            read(start, stop),
             counts,
             energy,
         )
         return counts, energy
 
-    monitor.expect(keys.size)
     counts, energy = np.zeros((len(codes), groups), np.int64), np.zeros(groups)
-    for more, more_energy in run(count_span, chunks(keys.size)):
+    for more, more_energy in map_chunks(count, keys.size, monitor):
         counts += more
         energy += more_energy
     return _trimmed(keys, shift, codes, counts, energy)
@@ -225,13 +226,90 @@ def common_edges(every: Sequence[ScoreHistogram], bins: int, *, log: bool) -> ND
 
 
 def binned(found: ScoreHistogram, edges: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the number of elements in each bin.
-
-    Returns:
-        int64 (codes, bins).
-    """
+    """Return int64 (codes, bins), the number of elements in each bin."""
     bins = np.searchsorted(edges, found.bounds[:-1], side="right")
     bins = np.minimum(bins, len(edges) - 1)
     return np.stack(
         [np.bincount(bins, row, minlength=len(edges))[1:].astype(np.int64) for row in found.counts]
     )
+
+
+class ScoreHistogramCache:
+    """Computes the score histogram of each parameter once; a moved cut reuses it. Thread-safe."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._histograms: LRUCache[ScoreHistogram] = LRUCache(MAX_CACHE_BYTES)
+
+    def found(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
+        """Return the histogram of the scores before the last step pruned the lowest ones."""
+        key = (name, scored.keys, scored.layers)
+        histogram = self._histograms.get(key)
+        if histogram is None:
+            histogram = score_histogram(self._checkpoint, name, scored.keys, scored.layers, monitor)
+            self._histograms.put(key, histogram)
+        if scored.kind not in LAMP_KINDS:
+            return histogram
+        return histogram.by_lamp(of_weights=scored.kind == "lamp")
+
+    def left(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
+        """Return the histogram of the scores after all steps."""
+        before = self.found(name, scored, monitor)
+        return before.with_lowest(*scored.lowest) if scored.lowest else before
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The pruned share and the kept energy by score, of the elements remaining before the step.
+
+    Both are exact at every score in `scores`.
+
+    Attributes:
+        scores: float64, ascending from 0; a cut at a score prunes the elements below it.
+        pruned: float64 in [0, 1], the share of elements below each score.
+        energy: float64 in [0, 1], the share of the sum of squared weights at or above each score.
+        remaining: number of elements remaining before the step.
+    """
+
+    scores: NDArray[np.float64]
+    pruned: NDArray[np.float64]
+    energy: NDArray[np.float64]
+    remaining: int
+
+    def at(self, score: float) -> tuple[float, float]:
+        """Return (pruned share, kept energy share) of a cut at a score, interpolated linearly."""
+        return (
+            float(np.interp(score, self.scores, self.pruned)),
+            float(np.interp(score, self.scores, self.energy)),
+        )
+
+
+def cumulative(histograms: Sequence[ScoreHistogram]) -> Curve:
+    """Return the curve over the elements of all given parameters.
+
+    Elements with non-finite scores are never below a cut, and have no energy. The kept energy is
+    NaN if the sum of squares overflows float64.
+    """
+    ends = np.concatenate([one.bounds[1:] for one in histograms])
+    order = np.argsort(ends, kind="stable")
+    counts = np.concatenate([one.counts[0] for one in histograms])[order]
+    energy = np.concatenate([one.energy for one in histograms])[order]
+    scores, last = np.unique(ends[order][::-1], return_index=True)
+    last = len(order) - 1 - last
+    remaining = sum(one.remaining for one in histograms)
+    below, lost = np.cumsum(counts)[last], np.cumsum(energy)[last]
+    total = float(lost[-1])
+    with np.errstate(invalid="ignore"):  # infinity / infinity if the sum overflows
+        kept = 1.0 - lost / total if total > 0 else np.ones(len(lost))
+    return Curve(
+        np.append(0.0, scores),
+        np.append(0.0, below / max(remaining, 1)),
+        np.append(1.0, kept),
+        remaining,
+    )
+
+
+def thinned(curve: Curve, near: NDArray[np.float64]) -> Curve:
+    """Return the curve at the first score that is not below each of ascending ones, for drawing."""
+    kept = np.unique(np.minimum(np.searchsorted(curve.scores, near), len(curve.scores) - 1))
+    return Curve(curve.scores[kept], curve.pruned[kept], curve.energy[kept], curve.remaining)

@@ -13,18 +13,16 @@ from typing import Final
 import numpy as np
 import torch
 
-from prune_gui.architecture.heads import attention_heads
+from prune_gui.architecture.projections import attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.statistics import values
-from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.statistics.dispatch import ROUND_BYTES, map_parameters, uses_executor
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
-from prune_gui.statistics.read_budget import ROUND_BYTES
-from prune_gui.statistics.spreading import map_parameters, uses_executor
-from prune_gui.statistics.zero_patterns import ZeroPatterns
 
 MAX_BATCH: Final = 256
 """Limit of the small parameters that are read in one call."""

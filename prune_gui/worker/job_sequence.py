@@ -13,7 +13,7 @@ from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.recipe import Form, Recipe
+    from prune_gui.recipe import OutputOptions, Recipe
     from prune_gui.recipe.amounts import Amount
     from prune_gui.session import Session
     from prune_gui.session.sweep import Sweep, SweepRow
@@ -43,30 +43,17 @@ def batch_jobs(
     recipe: Recipe,
     paths: Sequence[Path],
     folder: Path | None,
-    form: Form,
-    *,
-    overwrite: bool,
-    compressed: bool = False,
-    tensors_only: bool = False,
+    options: OutputOptions,
 ) -> list[Job]:
     """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
 
-    Results are written to `folder` as by `recipe.batch.batch`; None writes nothing.
+    Results are written to `folder`; None writes nothing.
     """
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
 
     def job(position: int, path: Path, out: Path | None) -> Job:
         def work(monitor: Monitor) -> BatchRow:
-            return prune_file(
-                recipe,
-                path,
-                out,
-                form,
-                monitor,
-                overwrite=overwrite,
-                compressed=compressed,
-                tensors_only=tensors_only,
-            )
+            return prune_file(recipe, path, out, options, monitor)
 
         title = deferred(
             "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)

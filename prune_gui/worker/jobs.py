@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, OutputPath, Resolution, Step
-    from prune_gui.recipe.model_files import Copying
+    from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
     from prune_gui.statistics.file_zeros import FileZeros
 
@@ -234,7 +233,7 @@ def mask_step_job(session: Session, path: Path) -> Job:
     """Find the masks in a file; the result is a `Step` that applies them, or None."""
 
     def work(monitor: Monitor) -> Step | None:
-        from prune_gui.recipe.mask_step import mask_step  # torch: slow to import
+        from prune_gui.recipe.mask_tensors import mask_step  # torch: slow to import
 
         return mask_step(path, session.checkpoint, monitor)
 
@@ -256,42 +255,16 @@ def table_job(session: Session, path: Path) -> Job:
     return Job(deferred("Reading the table {name}", name=path.name), work)
 
 
-def export_job(
-    session: Session,
-    out: Path,
-    form: Form,
-    *,
-    overwrite: bool,
-    shard_size: int | None = None,
-    compressed: bool = False,
-    zero_moments: bool = False,
-    tensors_only: bool | None = None,
-    copying: Copying | None = None,
-) -> Job:
-    """Resolve the session's current recipe and export it to `out`; the result is `out`.
-
-    The arguments are those of `write`.
-    """
+def export_job(session: Session, out: Path, options: OutputOptions) -> Job:
+    """Resolve the session's current recipe and export it to `out`; the result is `out`."""
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
-        from prune_gui.recipe.model_files import WITHOUT_CODE  # torch: slow to import
 
         session.checkpoint.check_fetch(session.checkpoint.tensors)  # before its parts are fetched
         resolution = session.resolver.copy().resolve(recipe, monitor)
-        write(
-            resolution,
-            out,
-            form,
-            overwrite=overwrite,
-            monitor=monitor,
-            shard_size=shard_size,
-            compressed=compressed,
-            zero_moments=zero_moments,
-            tensors_only=tensors_only,
-            copying=copying or WITHOUT_CODE,
-        )
+        write(resolution, out, options, monitor)
         return out
 
     title = deferred("Saving {name}", name=out.name)

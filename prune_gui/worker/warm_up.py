@@ -18,7 +18,8 @@ LARGE_LIBRARIES: Final = {"torch": "lib/libtorch_cpu.*", "llvmlite": "binding/li
 """The largest shared library of each package, as a pattern of paths in it."""
 USED_BY_THE_FIRST_PICTURE: Final = (
     "prune_gui.raster.density",
-    "prune_gui.raster.element",
+    "prune_gui.statistics.element_values",
+    "prune_gui.statistics.score_histogram",
     "prune_gui.recipe.resolution",
     "prune_gui.pruning.plugins.loading",
 )
@@ -26,15 +27,12 @@ USED_BY_THE_FIRST_PICTURE: Final = (
 USED_LATER: Final = (
     "prune_gui.pruning.kernels.compilation",
     "psutil",
-    "prune_gui.comparison.comparison",
+    "prune_gui.comparison.overlaps",
     "prune_gui.comparison.summary",
-    "prune_gui.statistics.cumulative",
     "prune_gui.statistics.histogram",
     "prune_gui.statistics.layers",
     "prune_gui.statistics.norms",
-    "prune_gui.raster.profiles",
     "prune_gui.raster.cell_statistics",
-    "prune_gui.statistics.scores",
     "prune_gui.statistics.zero_scan",
     "prune_gui.checkpoint.write.writing",
     "prune_gui.evaluation.evaluator",
@@ -78,18 +76,17 @@ def loops() -> Iterator[Callable[[], object]]:
     from prune_gui.pruning.kernels.keys import group_digits
     from prune_gui.pruning.norms.channels import channel_norms
     from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS, smallest
-    from prune_gui.raster import value_kernels
-    from prune_gui.statistics import kernels, score_histogram_kernels
+    from prune_gui.raster import cell_kernels
+    from prune_gui.statistics import kernels
 
     yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1), 1)
+    yield cell_kernels.warm_up
     yield kernels.warm_up
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
         yield partial(smallest, torch.ones(MAX_SMALL_ELEMENTS + 1, dtype=dtype), 1)
     one, starts = np.zeros(1, np.uint32), np.zeros(1 << 16, np.uint32)
     for mask in (None, np.ones(1, np.bool_)):
         yield partial(group_digits, one, mask, starts.copy(), np.zeros(1, np.uint16))
-    yield value_kernels.warm_up
-    yield score_histogram_kernels.warm_up
     for dtype in (torch.float32, torch.bfloat16):
         yield partial(channel_norms, torch.ones(2, dtype=dtype), 2, 0)
 

@@ -1,4 +1,4 @@
-"""A custom pruning method: see "Methods of your own" in the README.
+"""A custom pruning method: see docs/how-to/write-a-method.md.
 
 It is an ordinary method of `torch.nn.utils.prune`; nothing in it knows of Prune GUI.
 """

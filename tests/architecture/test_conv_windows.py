@@ -1,6 +1,6 @@
 """Strides and paddings are known only where names and kernels are torchvision's.
 
-That they are right is tested in `tests/recipe/compaction/test_figures.py`.
+That they are right is tested in `tests/recipe/compaction/test_plan.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 from slicing import shapes_of
 
 from prune_gui.architecture.chains import channel_groups
-from prune_gui.architecture.conv_windows import Window, output_sizes
+from prune_gui.architecture.torchvision_layers import Window, output_sizes
 
 ALEXNET = {
     "features.0.weight": (4, 3, 11, 11),

@@ -17,7 +17,7 @@ from transformer_families import FAMILIES, SPACES, load_model, outputs, save_mod
 from prune_gui import open_checkpoint
 from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.architecture.tables import own_tables
-from prune_gui.recipe.compaction.source import architecture_of
+from prune_gui.recipe.compaction.network import architecture_of
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from fake_checkpoint import FakeCheckpoint, blocks
 from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint
-from prune_gui.architecture.groups import coupled_groups, spaces, table_for
+from prune_gui.architecture.groups import analysis, coupled_groups, spaces
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.coupling import Member
 from prune_gui.resources import resource
@@ -272,7 +272,7 @@ NEURONS = {name: tuple(5 if n == INTERMEDIATE else n for n in shape) for name, s
 def test_single_channels_of_an_unknown_type_are_loadable_if_the_config_counts_them(checkpoint_of):
     shapes = blocks(1, ATTENTION | NEURONS)
     checkpoint = checkpoint_of(NEW_LLAMA, shapes)
-    assert table_for(checkpoint).family == "Llama"
+    assert analysis(checkpoint).table.family == "Llama"
     assert spaces(checkpoint)["ffn"].loadable
     assert not spaces(checkpoint)["kv_groups"].loadable
     table = resource("architectures") / "llama.yaml"
@@ -380,7 +380,7 @@ def test_a_table_of_the_user_is_used_and_read_again_after_a_change(checkpoint_of
     path.write_text(OWN_TABLE)
     shapes = blocks(2, {"up.weight": (5, 3), "down.weight": (3, 5)}, "net.h")
     checkpoint = checkpoint_of(None, shapes)
-    assert table_for(checkpoint) is None
+    assert analysis(checkpoint).table is None
     with pytest.raises(RecipeError, match="the architecture of the network is not known"):
         coupled_groups(checkpoint, "ffn")
     groups = coupled_groups(checkpoint, "ffn", path)
@@ -400,7 +400,7 @@ def test_a_space_that_is_missing_is_named_with_those_that_exist(checkpoint_of):
 
 def test_the_groups_of_a_checkpoint_are_found_once_and_not_kept_after_it():
     checkpoint = FakeCheckpoint("llama", LLAMA, blocks(1, ATTENTION | FFN))
-    assert table_for(checkpoint) is table_for(checkpoint)
+    assert analysis(checkpoint) is analysis(checkpoint)
     assert coupled_groups(checkpoint, "ffn")[0] is coupled_groups(checkpoint, "ffn")[0]
     reference = weakref.ref(checkpoint)
     del checkpoint

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint
-from prune_gui.architecture.heads import attention_heads, split_evenly
+from prune_gui.architecture.projections import attention_heads, split_evenly
 
 
 @pytest.fixture

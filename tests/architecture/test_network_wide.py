@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint
 from prune_gui.architecture.groups import coupled_groups, spaces
-from prune_gui.architecture.network_wide import NameMatcher
+from prune_gui.architecture.matching import NameMatcher
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.step_targets import step_targets
 
 HIDDEN = 8

@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import formats, open_checkpoint
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify

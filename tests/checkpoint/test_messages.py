@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import TensorInfo, TensorWriter, open_checkpoint, write_checkpoint
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.write.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write.atomic import replacing_folder
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     check_nothing_special,

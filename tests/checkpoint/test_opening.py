@@ -53,10 +53,10 @@ def test_a_file_that_is_deleted_after_opening_can_still_be_read(tmp_path):
         "opening.look_around",
         "opening.find_component",
         "opening.read_index",
-        "safetensors.reading.read_header",
+        "safetensors.format.read_header",
         "base.parameters",
         "base.module_types_around",
-        "mapped.MappedCheckpoint._flat",
+        "spans.MappedCheckpoint._tensor",
     ],
 )
 def test_what_no_parser_expects_is_a_refusal_and_logged(

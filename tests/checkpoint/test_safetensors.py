@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint import mapped, open_checkpoint
+from prune_gui.checkpoint import open_checkpoint, spans
 from prune_gui.checkpoint.safetensors import header as safetensors_header
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
@@ -200,8 +200,8 @@ def test_a_key_that_appears_in_two_chunks_is_refused(tmp_path, monkeypatch):
 
 def test_views_of_small_tensors_equal_their_values_at_any_position(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
-    monkeypatch.setattr(mapped, "WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
-    monkeypatch.setattr(mapped, "SMALL_TENSOR_BYTES", 512)
+    monkeypatch.setattr(spans, "WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(spans, "SMALL_TENSOR_BYTES", 512)
     kinds = (torch.float32, torch.uint8, torch.bfloat16, torch.float64)
     random = torch.Generator().manual_seed(0)
     tensors = {

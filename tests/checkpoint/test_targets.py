@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prune_gui.checkpoint.write import atomic, renaming
-from prune_gui.checkpoint.write.atomic import replacing, replacing_together
-from prune_gui.checkpoint.write.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write import atomic, temp_files
+from prune_gui.checkpoint.write.atomic import replacing, replacing_folder, replacing_together
 from prune_gui.errors import CheckpointError
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and owners")
@@ -142,9 +141,9 @@ def ways(request, monkeypatch):
         raise OSError(38, "Function not implemented")
 
     if request.param != "as the system can":
-        monkeypatch.setattr(renaming, "_renameat2", refuse)
+        monkeypatch.setattr(temp_files, "_renameat2", refuse)
     if request.param == "without":
-        monkeypatch.setattr(renaming.os, "link", refuse)
+        monkeypatch.setattr(temp_files.os, "link", refuse)
 
 
 def test_a_file_that_appears_during_writing_is_not_replaced(tmp_path, monkeypatch, ways):
@@ -172,17 +171,17 @@ def test_a_new_file_is_renamed_to_its_target(tmp_path, ways):
 
 @posix_only
 def test_a_folder_that_gets_files_during_writing_is_not_replaced(tmp_path, monkeypatch):
-    from prune_gui.checkpoint.write import atomic_folder
+    from prune_gui.checkpoint.write import atomic
 
     target = tmp_path / "out"
     target.mkdir()
-    keep = atomic_folder.keep_attributes
+    keep = atomic.keep_attributes
 
     def keep_while_it_fills_up(old, new):
         (target / "mine").write_bytes(b"mine")
         keep(old, new)
 
-    monkeypatch.setattr(atomic_folder, "keep_attributes", keep_while_it_fills_up)
+    monkeypatch.setattr(atomic, "keep_attributes", keep_while_it_fills_up)
     with pytest.raises(CheckpointError, match="was not written"):
         replace_folder(target, overwrite=False)
     assert names(target) == {"mine"}

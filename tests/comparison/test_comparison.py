@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.comparison.comparison import (
+from prune_gui.comparison.overlaps import (
     Overlap,
     comparable,
     left_out,
@@ -19,7 +19,7 @@ from prune_gui.comparison.comparison import (
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.raster import density as density_module
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

@@ -9,13 +9,13 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
-from prune_gui.comparison.comparison import shares, until
+from prune_gui.comparison.overlaps import shares, until
 from prune_gui.monitor import Monitor
-from prune_gui.raster.element import element_at
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution
 from prune_gui.session.changes import changed_parameters
 from prune_gui.statistics import element_values
+from prune_gui.statistics.element_values import element_at
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
 
 LAYOUT = SliceLayout.flattened((6, 8))
@@ -54,7 +54,7 @@ def test_the_values_are_the_corrected_ones(corrected):
     change, _ = element_values.corrections(corrected, "0.weight")(0, SIZE)
     np.testing.assert_allclose(change, (values - dense).ravel(), atol=1e-7)
     row, column = np.argwhere(values != dense)[0]
-    assert element_at(corrected, "0.weight", LAYOUT, row, column).value == values[row, column]
+    assert element_at(corrected, "0.weight", LAYOUT.flat(row, column)).value == values[row, column]
 
 
 def test_the_histogram_counts_the_corrected_values(corrected):

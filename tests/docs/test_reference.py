@@ -13,6 +13,7 @@ from blocks import ROOT
 import prune_gui
 from prune_gui.cli.program import COMMANDS
 from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Recipe, Step
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +52,10 @@ def test_every_public_name_is_in_the_reference():
     assert found == {name for name in names if not name.startswith("_")}
 
 
-def test_the_figures_are_those_of_the_readme(site):
-    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-    shown = site.on_page_markdown(page)
-    assert "| L1 mask, float32 of a file" in shown
-    assert "{{" not in shown
-    with pytest.raises(ValueError, match=r"README\.md has no text"):
-        site.shared_text("README.md", "figures", "no such comment")
+def test_the_keys_of_recipes_and_steps_are_in_the_reference(site):
+    text = site.methods_page()
+    for key in (*Recipe.model_fields, *Step.model_fields):
+        assert f"\n| `{key}` | " in text
 
 
 def test_the_guide_of_the_site_is_that_of_the_window():

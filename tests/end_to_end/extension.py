@@ -21,12 +21,12 @@ from babel.messages.mofile import write_mo
 
 from prune_gui import cli, language
 from prune_gui.checkpoint import formats
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
 from prune_gui.pruning import methods
@@ -36,7 +36,7 @@ from prune_gui.pruning.methods.fields import Amount
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
-from prune_gui.recipe.condition_fields import CONDITION_FIELDS, NumberField
+from prune_gui.recipe.selector import CONDITION_FIELDS, NumberField
 
 REPORT = "report.json"
 

@@ -20,7 +20,7 @@ from prune_gui.architecture.chains import channel_groups
 from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import verify
-from prune_gui.recipe.compaction.plan import NO_OPTIONS, compact_plan
+from prune_gui.recipe.compaction.plan import compact_plan
 
 pytestmark = [
     pytest.mark.slow,
@@ -126,7 +126,7 @@ def save_forms(folder, family):
         resolution = resolve(Recipe(steps=[*steps, DEAD]), checkpoint)
         export(resolution, folder / "masked" / "model.safetensors", overwrite=True)
         export(resolution, folder / "compact", "compact")
-        return compact_plan(resolution, NO_OPTIONS, Monitor())
+        return compact_plan(resolution, Monitor())
 
 
 def load_compact(family, folder):
@@ -196,7 +196,7 @@ def test_a_convolutional_network_computes_the_same_without_constants(vision, nam
         resolution = resolve(Recipe(start="zeros", steps=[DEAD]), checkpoint)
         export(resolution, tmp_path / "masked.safetensors")
         export(resolution, tmp_path / "compact.safetensors", "compact")
-        plan = compact_plan(resolution, NO_OPTIONS, Monitor())
+        plan = compact_plan(resolution, Monitor())
     assert {units.reason for units in plan.unfolded} == reasons
     if changed is None:
         assert {tensor.name.rpartition(".")[2] for tensor in plan.folded} >= {"running_mean"}

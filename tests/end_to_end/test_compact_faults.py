@@ -13,7 +13,7 @@ from system_faults import KILL, Fault, Killed, system_calls
 from transformer_families import save_model
 
 from prune_gui import Recipe, export, open_checkpoint, resolve
-from prune_gui.checkpoint.write import renaming
+from prune_gui.checkpoint.write import temp_files
 from prune_gui.checkpoint.write.temp_files import remove_abandoned
 
 pytestmark = [
@@ -55,13 +55,13 @@ def restore(folder, content):
 
 
 def test_after_a_kill_at_any_system_call_the_folder_is_old_or_new(source, tmp_path, monkeypatch):
-    exchange = renaming._renameat2
+    exchange = temp_files._renameat2
 
     def counted(first, second, flags):
         os.lstat(first)
         exchange(first, second, flags)
 
-    monkeypatch.setattr(renaming, "_renameat2", counted)
+    monkeypatch.setattr(temp_files, "_renameat2", counted)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a slow disk is not what is tested
     out, unchanged = tmp_path / "out", state(source)
     save(source, out)
@@ -103,7 +103,7 @@ def counted(call):
 
 for name in ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir"):
     setattr(os, name, counted(getattr(os, name)))
-renaming._renameat2 = counted(renaming._renameat2)
+temp_files._renameat2 = counted(temp_files._renameat2)
 save(Path("in"), Path(sys.argv[2]))
 """
 

@@ -12,13 +12,14 @@ from distributed import Client, LocalCluster
 from waiting import change
 
 from prune_gui import cluster
-from prune_gui.checkpoint import open_checkpoint, reopening
+from prune_gui.checkpoint import open_checkpoint, opening
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
 from prune_gui.pruning import parallel
 from prune_gui.recipe import resolve
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Settings
 
 NOWHERE = "tcp://127.0.0.1:1"
@@ -44,9 +45,9 @@ def reopened(monkeypatch) -> Iterator[list[str]]:
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield opened
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 
@@ -111,7 +112,7 @@ def test_a_pruned_folder_is_written_on_the_cluster(
     window.workbench.edit(lambda session: session.add(step))
     files = window.workbench.files
     with qtbot.waitSignal(files.saved, timeout=60_000):
-        files.save(tmp_path / "out", "finalized", overwrite=False, shard_size=100_000)
+        files.save(tmp_path / "out", OutputOptions(shard_size=100_000))
     assert reopened
     with open_checkpoint(tmp_path / "out") as written:
         mask = window.workbench.resolved.resolution.mask

@@ -27,6 +27,7 @@ from prune_gui.gui.panels.draft.fields import PathField
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.worker import Job
@@ -308,7 +309,7 @@ def test_a_checkpoint_is_saved_to_the_path_of_the_dialog(
 
 def test_changes_during_a_save_stay_unsaved(changed, workbench, qtbot, tmp_path, make_step):
     with qtbot.waitSignal(workbench.saved, timeout=60_000):
-        workbench.files.save(tmp_path / "a.safetensors", "finalized", overwrite=False)
+        workbench.files.save(tmp_path / "a.safetensors", OutputOptions())
         workbench.edit(lambda session: session.add(make_step()))
     assert workbench.session.unsaved
 

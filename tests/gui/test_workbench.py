@@ -11,6 +11,7 @@ from waiting import change
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import CheckpointError
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.session.changes import OPENED, Changes
 from prune_gui.worker import Job
 from prune_gui.worker.jobs import open_job
@@ -111,7 +112,7 @@ def test_a_saved_checkpoint_is_announced_without_resolving_again(
     del announced[:]
     assert workbench.session.unsaved
     with qtbot.waitSignal(workbench.saved, timeout=60_000):
-        workbench.files.save(tmp_path / "pruned.safetensors", "finalized", overwrite=False)
+        workbench.files.save(tmp_path / "pruned.safetensors", OutputOptions())
     assert announced == [Changes(saved=True)]
     assert not workbench.session.unsaved
 

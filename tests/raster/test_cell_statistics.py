@@ -10,8 +10,7 @@ from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.raster import cell_grid as cells_module
 from prune_gui.raster.cell_statistics import cell_statistics, max_weight_magnitude, reach_of
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 from prune_gui.statistics.element_values import sizes, weights
 
 

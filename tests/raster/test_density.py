@@ -12,8 +12,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster import cell_grid
 from prune_gui.raster import density as density_module
 from prune_gui.raster.density import density
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 from prune_gui.recipe import Resolution
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
 from prune_gui.monitor import Monitor
-from prune_gui.raster.head_bands import HeadBands, head_bands, head_shares
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.density import head_shares
+from prune_gui.raster.layouts import HeadBands, SliceLayout, head_bands
 
 LABELS = ("0", "1", "2")
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import GAP
+from prune_gui.raster.layouts import GAP, KernelLayout
 
 SHAPES = st.lists(st.integers(1, 5), min_size=3, max_size=5).map(tuple).filter(KernelLayout.of)
 

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
 from prune_gui.raster import cell_grid as cells_module
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.profiles import means, pruned_shares
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.cell_statistics import means, pruned_shares
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 from prune_gui.statistics.element_values import absolute, scores, weights
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 SHAPES = st.lists(st.integers(1, 5), max_size=4).map(tuple)
 

@@ -9,11 +9,14 @@ from floats import ORDERED
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.raster.cell_statistics import cell_statistics, max_weight_magnitude
+from prune_gui.raster.cell_statistics import (
+    cell_statistics,
+    max_weight_magnitude,
+    means,
+    pruned_shares,
+)
 from prune_gui.raster.density import density
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.profiles import means, pruned_shares
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.statistics.element_values import weights
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range

@@ -11,7 +11,8 @@ from prune_gui import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.recipe.batch import BatchRow, batch, checkpoints_in, outputs
+from prune_gui.recipe.batch import BatchRow, checkpoints_in, outputs, prune_file
+from prune_gui.recipe.output import OutputOptions
 
 RECIPE = Recipe.model_validate(
     {"steps": [{"method": "l1_unstructured", "targets": ["w", "v"], "amount": 0.5}]}
@@ -25,6 +26,15 @@ def made(path, **tensors):
     return path
 
 
+def batch(paths, folder, monitor=None, **options):
+    """Apply the recipe to some checkpoints, as the window does."""
+    outs = outputs(paths, folder) if folder is not None else [None] * len(paths)
+    return [
+        prune_file(RECIPE, path, out, OutputOptions(**options), monitor or Monitor())
+        for path, out in zip(paths, outs, strict=True)
+    ]
+
+
 def test_one_bad_file_does_not_stop_the_others(tmp_path):
     (tmp_path / "notes.safetensors").write_text("hello")
     first = made(tmp_path / "first.safetensors")
@@ -33,7 +43,7 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path):
     paths = [first, tmp_path / "notes.safetensors", other, tmp_path / "gone.safetensors", last]
     out = tmp_path / "out"
     out.mkdir()
-    rows = batch(RECIPE, paths, out, "finalized", Monitor())
+    rows = batch(paths, out)
     assert [row.path for row in rows] == paths
     assert rows[0] == BatchRow(first, 1, ("v",), 4, 8, out / "first-pruned.safetensors")
     assert rows[4] == BatchRow(last, 2, (), 3, 6, out / "last-pruned.safetensors")
@@ -51,7 +61,7 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path):
 
 def test_without_a_folder_nothing_is_written(tmp_path):
     path = made(tmp_path / "model.safetensors")
-    [row] = batch(RECIPE, [path], None, "finalized", Monitor())
+    [row] = batch([path], None)
     assert (row.pruned, row.total, row.out) == (4, 8, None)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -60,11 +70,11 @@ def test_existing_outputs_are_replaced_only_with_overwrite(tmp_path):
     path = made(tmp_path / "model.safetensors")
     present = tmp_path / "model-pruned.safetensors"
     present.write_text("precious")
-    [row] = batch(RECIPE, [path], tmp_path, "finalized", Monitor())
+    [row] = batch([path], tmp_path)
     assert "exists" in row.error
     assert (row.pruned, row.out) == (4, None)
     assert present.read_text() == "precious"
-    [row] = batch(RECIPE, [path], tmp_path, "finalized", Monitor(), overwrite=True)
+    [row] = batch([path], tmp_path, overwrite=True)
     assert row.error == ""
     assert "w" in load_file(present)
 
@@ -102,7 +112,7 @@ def test_shards_are_written_to_a_folder_named_after_theirs(tmp_path):
     with open_checkpoint(made(tmp_path / "whole.safetensors")) as checkpoint:
         export(resolve(Recipe(), checkpoint), tmp_path / "net", shard_size=100)
     [index] = checkpoints_in(tmp_path / "net")
-    [row] = batch(RECIPE, [index], tmp_path, "finalized", Monitor())
+    [row] = batch([index], tmp_path)
     assert row.error == ""
     assert row.out == tmp_path / "net-pruned"
     with open_checkpoint(row.out) as pruned:
@@ -126,7 +136,7 @@ def test_a_cancelled_batch_writes_no_more_files(tmp_path):
     stop.set()
     path = made(tmp_path / "model.safetensors")
     with pytest.raises(Cancelled):
-        batch(RECIPE, [path], tmp_path, "finalized", Monitor(cancel=stop))
+        batch([path], tmp_path, Monitor(cancel=stop))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -135,7 +145,7 @@ def test_torch_files_are_compressed_and_others_written_as_usual(tmp_path):
     save_file({"w": weights, "v": torch.ones(3)}, tmp_path / "one.safetensors")
     torch.save({"w": weights, "v": torch.ones(3)}, tmp_path / "two.pt")
     paths = [tmp_path / "one.safetensors", tmp_path / "two.pt"]
-    one, two = batch(RECIPE, paths, tmp_path, "finalized", Monitor(), compressed=True)
+    one, two = batch(paths, tmp_path, compressed=True)
     assert (one.error, two.error) == ("", "")
     assert one.out.stat().st_size > weights.nbytes
     assert two.out.stat().st_size < weights.nbytes // 10

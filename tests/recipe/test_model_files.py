@@ -19,7 +19,8 @@ from prune_gui.checkpoint.model_files import find_model_files
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import FORMS, OutputPath, Recipe, export, resolve
 from prune_gui.recipe.contents_note import contents_note
-from prune_gui.recipe.model_files import Copying, model_files_note
+from prune_gui.recipe.extra_files import model_files_note
+from prune_gui.recipe.output import OutputOptions
 
 HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}])
 NEEDED = {
@@ -101,9 +102,9 @@ def saved(source, out, form="finalized", **options):
     with open_checkpoint(source) as checkpoint:
         resolution = resolve(HALF, checkpoint)
         export(resolution, out, form, **options)
-        target = OutputPath.of(checkpoint, out, form=form)
-        copying = Copying(options.get("model_files", True), options.get("copy_code", False))
-        return contents_note(resolution, target, form, (), copying=copying)
+        chosen = OutputOptions(form, **options)
+        target = OutputPath.of(checkpoint, out, chosen)
+        return contents_note(resolution, target, form, (), chosen)
 
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files have no executable bit")

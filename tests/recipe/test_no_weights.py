@@ -15,7 +15,7 @@ from prune_gui.errors import CheckpointError, StepError
 from prune_gui.evaluation.scan import TARGETS, groups_of
 from prune_gui.recipe import Recipe, patterns_for, resolve
 from prune_gui.recipe.compaction.plan import check_source
-from prune_gui.recipe.recipe_match import match_recipe
+from prune_gui.recipe.patterns import match_recipe
 from prune_gui.session import ModuleIndex
 
 WEIGHTS = ["conv.weight", "bn.weight", "bn.bias", "q.weight"]

@@ -19,7 +19,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, Resolution, export, resolve
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.resolver import Resolver
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "fc.bias": (5,)}
@@ -253,11 +253,3 @@ def test_a_finalized_file_whose_zeros_were_trained_away_is_dense_again(checkpoin
     save_file(trained, path, metadata)
     with open_checkpoint(path) as opened:
         assert resolve(Recipe(), opened).counts["fc.weight"] == (0, 120)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 99999, '{"fc.weight": "many"}', '{"a": -1}'])
-def test_malformed_metadata_is_ignored(tmp_path, text):
-    metadata = {"prune_gui.version": "9", "prune_gui.form": "finalized", "prune_gui.pruned": text}
-    save_file({"fc.weight": torch.zeros(3)}, tmp_path / "odd.safetensors", metadata)
-    with open_checkpoint(tmp_path / "odd.safetensors") as opened:
-        assert resolve(Recipe(), opened).counts["fc.weight"] == (0, 3)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -16,8 +18,17 @@ from torch.nn.utils import prune as torch_prune
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
-from prune_gui.recipe import Recipe, Resolution, export, resolve
-from prune_gui.recipe.pruned_by_codes import IN_FILE, ZERO
+from prune_gui.pruning.decisions.base import Decision
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.predicates import CustomMask, ElementCut, Predicate
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.ranking import Ranking
+from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.recipe import Recipe, Resolution, export, outcome, resolve, stack
+from prune_gui.recipe.outcome import DecisionCache
+from prune_gui.recipe.recipe import IN_FILE, ZERO
+from prune_gui.recipe.stack import AppliedStep
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (4, 5)}
 
@@ -250,10 +261,10 @@ def test_the_counts_of_a_step_are_the_sums_over_its_targets(demo_checkpoint):
     ]
     with open_checkpoint(demo_checkpoint) as checkpoint:
         resolution = resolve(Recipe(steps=steps), checkpoint)
-    for number, outcome in enumerate(resolution.outcomes, start=1):
-        counts = [resolution.counts[name] for name in outcome.pruned]
+    for number, one in enumerate(resolution.outcomes, start=1):
+        counts = [resolution.counts[name] for name in one.pruned]
         total = sum(total for _, total in counts)
-        assert outcome.total == (sum(outcome.pruned.values()), total)
+        assert one.total == (sum(one.pruned.values()), total)
         assert resolution.of_targets(number) == (sum(pruned for pruned, _ in counts), total)
     assert resolution.of_targets(2)[0] > resolution.outcomes[1].total[0] > 0
 
@@ -267,3 +278,70 @@ def test_marked_zeros_are_the_kept_ones_and_change_no_count(resolved, tmp_path):
     assert marked.pruned_by("b").tolist() == [0, 0]
     assert marked.counts == resolution.counts
     assert resolution.pruned_by("w").tolist() == [1, 0, 0, 0]
+
+
+SIZE = 6
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> tuple[AppliedStep, ...]:
+    """Up to three applied steps of one parameter, each a cut or a mask."""
+    weights = torch.tensor(draw(st.lists(st.integers(-3, 3), min_size=SIZE, max_size=SIZE)))
+    keys = ScoreKeys.of(TensorScores.of(weights.float()))
+    found = []
+    for step in sorted(draw(st.sets(st.integers(1, 4), max_size=3))):
+        predicate: Predicate = CustomMask(TensorScores.of(weights > 0))
+        if draw(st.booleans()):
+            cut = Cut(keys.first_key(draw(st.integers(0, 3))), draw(st.integers(-1, SIZE)), 0)
+            predicate = ElementCut(Ranking(keys), Lazy.of_value(cut))
+        found.append(AppliedStep(step, predicate))
+    return tuple(found)
+
+
+@given(st.lists(layers(), max_size=8))
+def test_batched_masks_equal_the_masks_of_each_parameter(every):
+    bounds = np.arange(len(every) + 1) * SIZE
+    alone = [stack.kept(own, 0, SIZE) for own in every]
+    wanted = np.concatenate([np.zeros(0, bool), *alone])
+    assert np.array_equal(stack.kept_of_each(every, bounds), wanted)
+    tells = [stack.remaining_mask_of(own) for own in every]
+    for one in filter(None, tells):
+        assert np.array_equal(one.together(tells, bounds), wanted)
+
+
+def decision(pruned: int) -> list[Decision]:
+    return [Decision(None, pruned)]
+
+
+def test_decisions_are_computed_once_per_key_and_an_error_is_not_cached():
+    cache = DecisionCache()
+    with pytest.raises(ZeroDivisionError):
+        cache.get("a", lambda: 1 / 0)
+    first = cache.get("a", lambda: decision(1))
+    assert cache.get("a", lambda: decision(2)) is first
+
+
+def test_a_thread_gets_its_decisions_while_another_evicts_them(monkeypatch):
+    monkeypatch.setattr(outcome, "MAX_CACHED_STEPS", 2)
+    interval = sys.getswitchinterval()
+    cache, wrong = DecisionCache(), []
+
+    def use(offset: int) -> None:
+        for i in range(5000):
+            key = (i + offset) % 7
+            try:
+                [found] = cache.get(key, lambda key=key: decision(key))
+                wrong.extend([found] if found.pruned != key else [])
+            except Exception as error:  # noqa: BLE001 - whatever an unprotected cache raises
+                wrong.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=use, args=(offset,)) for offset in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []

@@ -14,12 +14,11 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, resolve
-from prune_gui.recipe.command import command_line
-from prune_gui.recipe.compaction.loader import compact_loader_text
-from prune_gui.recipe.loader import loader_text
-from prune_gui.recipe.script import python_script
+from prune_gui.recipe.loader import compact_loader_text, loader_text
+from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.script import command_line, python_script
 from prune_gui.report.collecting import report_on_files
-from prune_gui.report.page import html_page
+from prune_gui.report.writing import html_page
 from prune_gui.resources import resource
 
 LOADS = re.compile(
@@ -73,7 +72,9 @@ def test_what_is_written_for_a_file_loads_nothing_unsafely(
     torch.save(content, path, _use_new_zipfile_serialization=not legacy)
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(RECIPE, checkpoint)
-        target = OutputPath.of(checkpoint, tmp_path / "out.pt", None, "finalized", tensors_only)
+        target = OutputPath.of(
+            checkpoint, tmp_path / "out.pt", OutputOptions(tensors_only=tensors_only)
+        )
         texts = [
             python_script(resolution, tmp_path / "out.safetensors"),
             loader_text(checkpoint, target),

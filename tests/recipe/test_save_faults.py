@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
-from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
-from prune_gui.checkpoint.write import renaming
+from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
+from prune_gui.checkpoint.write import temp_files
 from prune_gui.checkpoint.write.temp_files import remove_abandoned
 from prune_gui.errors import CheckpointError, PruneGuiError
+from prune_gui.memory import OutOfMemoryError, is_out_of_memory
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 
 STEP = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
@@ -60,13 +62,13 @@ def unclosed_files():
 @pytest.fixture(autouse=True)
 def counted_renames(monkeypatch):
     """Count calls of the C library by `renaming` as system calls, too."""
-    rename = renaming._renameat2
+    rename = temp_files._renameat2
 
     def counted(source, target, flags):
         os.lstat(source)
         rename(source, target, flags)
 
-    monkeypatch.setattr(renaming, "_renameat2", counted)
+    monkeypatch.setattr(temp_files, "_renameat2", counted)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a slow disk is not what is tested
 
 
@@ -208,3 +210,79 @@ def test_a_disk_that_cannot_read_back_the_file_gives_one_line(
         "The disk or the memory may be faulty."
     )
     assert state(tmp_path) == {f"out.{suffix}": b"old"}
+
+
+LARGE_BYTES = 1 << 16
+ALLOCATORS = ((np, "empty"), (np, "zeros"), (torch, "empty"), (torch, "frombuffer"))
+RECIPE = """
+steps:
+  - {method: l1_unstructured, targets: ["*"], scope: global, amount: 0.5}
+  - {method: random_unstructured, targets: ["*"], amount: 0.2}
+"""
+
+
+class Allocations:
+    """Counts large allocations, and lets the one with a given number fail."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.refused = 0
+        for module, name in ALLOCATORS:
+            patch.setattr(module, name, self._counted(getattr(module, name)))
+
+    def _counted(self, allocate: Callable[..., object]) -> Callable[..., object]:
+        def counted(*arguments: object, **options: object) -> object:
+            made = allocate(*arguments, **options)
+            if made.nbytes >= LARGE_BYTES:
+                self.count += 1
+                if self.count == self.refused:
+                    raise MemoryError
+            return made
+
+        return counted
+
+
+@pytest.mark.parametrize("name", ["m.safetensors", "m.pt"])
+def test_out_of_memory_during_a_save_leaves_the_old_file(tmp_path, monkeypatch, name):
+    path, out = tmp_path / name, tmp_path / f"out-{name}"
+    tensors = {"a": torch.randn(300, 300), "b": torch.randn(90_000)}
+    save_file(tensors, path) if name.endswith("safetensors") else torch.save(tensors, path)
+    out.write_bytes(b"old")
+    allocations = Allocations(monkeypatch)
+    recipe = Recipe.from_yaml(RECIPE)
+
+    def save() -> None:
+        with open_checkpoint(path) as checkpoint:
+            export(resolve(recipe, checkpoint), out, form="reparametrized", overwrite=True)
+
+    refusals = 0
+    while out.read_bytes() == b"old":
+        refusals += 1
+        allocations.count, allocations.refused = 0, refusals
+        try:
+            save()
+        except (PruneGuiError, MemoryError):
+            assert out.read_bytes() == b"old"
+            assert {each.name for each in tmp_path.iterdir()} == {name, out.name}
+    assert refusals > 1
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("[enforce] DefaultCPUAllocator: can't allocate memory: you tried"), True),
+        (RuntimeError("shape mismatch"), False),
+        (ValueError("can't allocate memory"), False),
+    ],
+)
+def test_out_of_memory_errors_are_recognised(error, known):
+    assert is_out_of_memory(error) is known
+
+
+def test_the_out_of_memory_message_of_torch_is_known():
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    assert is_out_of_memory(raised.value)
+    assert "Close other programs" in str(OutOfMemoryError())

@@ -170,7 +170,9 @@ def test_recipes_prune_what_they_prune_of_the_float32_copy(
     kind, steps, seed, dtype, tmp_path_factory
 ):
     folder = tmp_path_factory.mktemp("law")
-    steps = [step for step in steps if "safetensors" not in step] or STEPS[:1]
+    # What erk rounds depends on the order of the tensors, which differs between the files.
+    unfit = ("safetensors", "erk")
+    steps = [step for step in steps if not any(part in step for part in unfit)] or STEPS[:1]
     state = random_state(kind, seed, dtype)
     save_file(state, folder / "codes.safetensors")
     save_file(dequantized(state, kind), folder / "values.safetensors")

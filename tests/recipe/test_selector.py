@@ -8,14 +8,23 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from prune_gui.checkpoint import TensorInfo, open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe, resolve, select
 from prune_gui.recipe.amounts import parse_amounts
-from prune_gui.recipe.selector import MAX_PATTERN_CHARS, Pattern, patterns_in
+from prune_gui.recipe.selector import (
+    CONDITION_FIELDS,
+    MAX_PATTERN_CHARS,
+    Pattern,
+    condition_examples,
+    condition_words,
+    patterns_in,
+)
 from prune_gui.session import ModuleIndex
 
 NAMES = [
@@ -159,10 +168,10 @@ def test_globs_match_as_the_shell_does_plain_names_or_not(glob, name):
     assert bool(found) == (glob[:1] != "!" and fnmatchcase(name, glob))
 
 
-words = st.sampled_from([",", " ", "  ", "!", "[", "]", "a", "*", "size>1", "type:b"])
+PARTS = st.sampled_from([",", " ", "  ", "!", "[", "]", "a", "*", "size>1", "type:b"])
 
 
-@given(st.lists(words, max_size=15).map("".join))
+@given(st.lists(PARTS, max_size=15).map("".join))
 def test_a_line_is_split_at_commas_and_before_exclamation_marks_but_not_in_brackets(line):
     parts = re.split(r"(?:,|\s(?=!))(?![^\[]*\])", line)  # the definition; it needs quadratic time
     assert patterns_in(line) == tuple(part.strip() for part in parts if part.strip())
@@ -197,3 +206,32 @@ def test_no_step_prunes_protected_parameters(demo_checkpoint):
         with pytest.raises(RecipeError, match="is protected, like all targets"):
             resolve(everything, checkpoint)
     assert "protect" not in Recipe(steps=[step]).to_yaml()
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "m.safetensors"
+    tensors = {"fc.weight": torch.ones(2, 3), "fc.bias": torch.ones(2, dtype=torch.bfloat16)}
+    save_file(tensors, path)
+    with open_checkpoint(path) as opened:
+        yield opened
+
+
+def test_completions_name_what_the_checkpoint_has(checkpoint):
+    completed = condition_words(checkpoint)
+    assert {"type:Linear", "dtype:float32", "dtype:bfloat16", "size>"} <= set(completed)
+    assert {text.partition(":")[0].rstrip(">") for text in completed} == set(CONDITION_FIELDS)
+
+
+def test_every_example_is_a_condition_on_its_field():
+    for field in CONDITION_FIELDS.values():
+        [condition] = Pattern.parse(field.example).conditions
+        assert condition.field is field
+
+
+def test_examples_of_numbers_leave_out_texts():
+    assert (
+        condition_examples()
+        == "type:Linear, dtype:bfloat16, shape:768x*, dims>1, size>=1M, sparsity>90%"
+    )
+    assert condition_examples(numbers_only=True) == "dims>1, size>=1M, sparsity>90%"

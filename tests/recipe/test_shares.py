@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,12 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, reopening
+from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates.channels import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
@@ -28,7 +32,9 @@ from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums
 from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe, export, resolve, shares
-from prune_gui.recipe.share_files import read_share, write_share
+from prune_gui.recipe.exporting import write
+from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.share_files import MAGIC, Share, read_share, write_share
 from prune_gui.recipe.shares import JobError, PartsMissingError, SharedJob, merge, run_part
 
 STEPS = [
@@ -57,9 +63,9 @@ def _close_reopened(monkeypatch) -> Iterator[None]:
         opened.append(open_checkpoint(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(reopening, "open_checkpoint", open_and_note)
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
     yield
-    reopening._reopened.cache_clear()
+    opening._reopened.cache_clear()
     for one in opened:
         one.close()
 
@@ -88,9 +94,7 @@ def job(sharded, tmp_path) -> SharedJob:
         digest=digest,
         state=None,
         out=str(tmp_path / "out"),
-        form="finalized",
-        overwrite=False,
-        shard_size=None,
+        options=OutputOptions(),
     )
 
 
@@ -106,7 +110,7 @@ def run_in_turn(job: SharedJob, work: Path) -> int:
         missing = 0
         for part in range(1, job.parts + 1):
             try:
-                run_part(job, work, part, wait=False)
+                run_part(job, work, part, Monitor(), wait=False)
             except PartsMissingError:
                 missing += 1
         if not missing:
@@ -116,7 +120,7 @@ def run_in_turn(job: SharedJob, work: Path) -> int:
 
 def alone(job: SharedJob, out: Path) -> dict[str, bytes]:
     with open_checkpoint(job.checkpoint) as checkpoint:
-        export(resolve(RECIPE, checkpoint), out, job.form, shard_size=job.shard_size)
+        write(resolve(RECIPE, checkpoint), out, job.options, Monitor())
     return contents(out)
 
 
@@ -128,10 +132,10 @@ def contents(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("form", ["finalized", "reparametrized"])
 @pytest.mark.parametrize("shard_size", [None, 50_000])
 def test_parts_write_the_bytes_of_a_single_run(job, work, tmp_path, parts, form, shard_size):
-    job = replace(job, parts=parts, form=form, shard_size=shard_size)
+    job = replace(job, parts=parts, options=OutputOptions(form, shard_size=shard_size))
     run_in_turn(job, work)
     assert not Path(job.out).exists()
-    merge(work)
+    merge(work, Monitor())
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
     assert not work.exists()
 
@@ -146,7 +150,7 @@ def test_merge_uploads_what_the_parts_wrote(job, work, tmp_path, monkeypatch):
         job = replace(job, out=f"{url}/out")
         run_in_turn(job, work)
         assert s3_contents(server, "results") == ({}, [])
-        merge(work)
+        merge(work, Monitor())
         objects, _ = s3_contents(server, "results")
     forget_connections()
     expected = alone(job, tmp_path / "alone")
@@ -164,7 +168,7 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     job = replace(job, checkpoint=str(whole), digest=digest, out=str(out))
     run_in_turn(job, work)
     (work / "model.safetensors").touch()
-    merge(work)
+    merge(work, Monitor())
     assert [path.name for path in work.iterdir()] == ["model.safetensors"]
     with open_checkpoint(whole) as checkpoint:
         export(resolve(RECIPE, checkpoint), tmp_path / "alone.safetensors")
@@ -174,24 +178,24 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
 def test_parts_that_wait_need_one_run_each(job, work, tmp_path, monkeypatch):
     monkeypatch.setattr(shares, "POLL_S", 0.01)
     parts = [
-        threading.Thread(target=run_part, args=(job, work, part), kwargs={"wait": True})
+        threading.Thread(target=run_part, args=(job, work, part, Monitor()), kwargs={"wait": True})
         for part in (1, 2)
     ]
     for part in parts:
         part.start()
     for part in parts:
         part.join()
-    merge(work)
+    merge(work, Monitor())
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
 
 
 def test_the_share_of_a_stage_is_done_once(job, work):
     with pytest.raises(PartsMissingError, match="Stage 1 of the job needs part 2 of 2"):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
     [share] = work.glob("*.share")
     written = share.stat()
     with pytest.raises(PartsMissingError):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
     assert [*work.glob("*.share")] == [share]
     assert share.stat() == written
 
@@ -203,20 +207,20 @@ def test_the_result_does_not_depend_on_the_threads_of_a_part(job, work, tmp_path
         for part, count in ((1, 1), (2, 3)) * 20:
             parallel.use_threads(count)
             try:
-                run_part(job, work, part, wait=False)
+                run_part(job, work, part, Monitor(), wait=False)
             except PartsMissingError:
                 continue
     finally:
         parallel.use_threads(threads)
-    merge(work)
+    merge(work, Monitor())
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
 
 
 def test_merge_names_the_parts_that_are_missing(job, work):
     with pytest.raises(PartsMissingError):
-        run_part(replace(job, parts=3), work, 2, wait=False)
+        run_part(replace(job, parts=3), work, 2, Monitor(), wait=False)
     with pytest.raises(PartsMissingError, match="part 1, 3 of 3"):
-        merge(work)
+        merge(work, Monitor())
     assert not Path(job.out).exists()
     assert work.exists()
 
@@ -226,32 +230,35 @@ def test_a_waiting_part_can_be_cancelled(job, work):
     timer = threading.Timer(0.2, stop.set)
     timer.start()
     with pytest.raises(Cancelled):
-        run_part(job, work, 1, wait=True, cancel=stop)
+        run_part(job, work, 1, Monitor(cancel=stop), wait=True)
     timer.join()
 
 
 def test_the_folder_of_another_job_is_refused(job, work):
     with pytest.raises(PartsMissingError):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
     with pytest.raises(JobError, match="is the work folder of another job"):
-        run_part(replace(job, parts=3), work, 2, wait=False)
+        run_part(replace(job, parts=3), work, 2, Monitor(), wait=False)
 
 
 def test_a_checkpoint_that_changed_is_refused(job, work, sharded):
     os.utime(sharded / "model-1.safetensors", (0, 0))
     with pytest.raises(JobError, match="was changed since the job began"):
-        run_part(job, work, 1, wait=False)
+        run_part(job, work, 1, Monitor(), wait=False)
 
 
 def test_a_folder_without_a_job_is_refused(work):
     with pytest.raises(JobError, match=r"job\.json cannot be read"):
-        merge(work)
+        merge(work, Monitor())
 
 
 def test_the_folder_of_another_version_is_refused(job, work):
     job.save(work)
     (work / "stage-0001-part-0001.pickle").touch()
-    for use in (lambda: merge(work), lambda: run_part(job, work, 1, wait=False)):
+    for use in (
+        lambda: merge(work, Monitor()),
+        lambda: run_part(job, work, 1, Monitor(), wait=False),
+    ):
         with pytest.raises(JobError, match=r"made by another version of the program\. Delete"):
             use()
 
@@ -260,14 +267,15 @@ def test_the_folder_of_another_version_is_refused(job, work):
     "change",
     [
         *({"parts": parts} for parts in (0, 10**9, "2", 1.0, None, True)),
-        *({"form": "other"}, {"overwrite": 1}, {"recipe": ["a"]}, {"shard_size": "1"}),
+        *({"recipe": ["a"]}, {"options": None}, {"options": {"form": "other"}}),
+        *({"options": {"overwrite": 1}}, {"options": {"shard_size": "1"}}),
     ],
 )
 def test_a_job_with_other_values_is_refused(job, work, change):
     job.save(work)
     (work / "job.json").write_text(json.dumps(asdict(job) | change))
     with pytest.raises(JobError, match=r"job\.json cannot be read"):
-        merge(work)
+        merge(work, Monitor())
 
 
 def foreign_values(value: object) -> list[object]:
@@ -312,7 +320,7 @@ def test_forged_results_are_one_refusal_or_other_weights(job, work, tmp_path, re
                 write_share(
                     copy / share.name, honest._replace(results=[forgery, *honest.results[1:]])
                 )
-                merge(copy)
+                merge(copy, Monitor())
             except JobError:
                 refused += 1
             shutil.rmtree(copy, ignore_errors=True)
@@ -350,5 +358,107 @@ def test_parts_that_are_killed_in_each_stage_change_no_byte(job, sharded, work, 
         assert first.wait(60) == 0
     assert kills >= len(STEPS)
     subprocess.run([*program, "merge", str(work)], check=True, stdout=subprocess.DEVNULL)
-    job = replace(job, shard_size=50_000)
+    job = replace(job, options=OutputOptions(shard_size=50_000))
     assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
+
+
+COUNTS = np.arange(6).reshape(2, 3)
+RESULTS = [
+    *(DigitHistogram.of(COUNTS[0]), Cut(3, -1, 2), None, "digits", 5, True, (1, 2.5, float("inf"))),
+    DigitHistogram.sum([DigitHistogram.of(COUNTS[0]), DigitHistogram.of(COUNTS[1])], keep=True),
+    RowCuts(COUNTS[0].astype(np.uint32), COUNTS[1]),
+    PrunedUnits(COUNTS[0] > 1, COUNTS[1] / 2, COUNTS[0]),
+    BlockSums(COUNTS[0] / 1, COUNTS[1], COUNTS[1] / 1, 4),
+    (slice(0, 3), COUNTS[:, ::2], np.float32([[1.5]]), [1 << 63, -4]),
+]
+
+
+class Payload:
+    def __reduce__(self):
+        return os.mkdir, ("ran",)
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "share"
+
+
+def forged(plain, arrays=None):
+    """Return a file with a valid digest, such as an attacker writes."""
+    text = plain if isinstance(plain, str) else json.dumps(plain)
+    octets = safetensors.numpy.save(arrays or {}, {"share": text})
+    return MAGIC + hashlib.sha256(octets).digest() + octets
+
+
+def forged_result(result, **arrays):
+    return forged(["tuple", 1, ["list", result], 0], arrays)
+
+
+def test_all_results_are_read_back(path):
+    write_share(path, Share(7, RESULTS, 9))
+    read = read_share(path)
+    assert (read.tasks, read.nbytes) == (7, 9)
+    assert repr(read.results) == repr(RESULTS)
+
+
+A, B, SHORT = np.arange(3), np.array([True, False, True]), np.arange(2)
+U16 = A.astype(np.uint16)
+NESTED = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        pickle.dumps((1, [Payload()], 0)),
+        MAGIC + pickle.dumps((1, [Payload()], 0)),
+        *(forged(plain) for plain in (
+            *("", "{", "null", "NaN", NESTED, NESTED + "]" * 100_000, "9" * 5000, {}, []),
+            *(["tuple", 1, 2], ["tuple", 1, {}, 0], ["tuple", "1", ["list"], 0]),
+            *(["list", 1, ["list"], 0.5], ["tuple", True, ["list"], 0], ["tuple", -1, ["list"], 0]),
+        )),
+        *(forged_result(result) for result in (
+            {}, [], [[]], [1], ["set", 1], ["Payload"], ["os.mkdir", "ran"], 1 << 64, -(1 << 64),
+            ["array"], ["array", "a"], ["array", 0], ["slice", 1, 2], ["slice", -1, 2, None],
+            ["slice", "a", None, None], ["Cut", 1, 2, 3], ["Cut", 1, 2, 3, 0, 0],
+            *(["Cut", threshold, 2, 3, 0] for threshold in (-1, 1.5, None)), ["Cut", 1, -2, 3, 0],
+            ["Share", 1, ["list"], 0], ["DigitHistogram", ["tuple"], ["tuple"], ["tuple"]],
+        )),
+        forged_result(["tuple", ["array", "a"], ["array", "a"]], a=A),
+        *(forged_result([name, ["array", "a"], ["array", "b"], *rest], a=a, b=b)
+          for name, rest, a, b in (
+            ("RowCuts", [], A, A), ("RowCuts", [], U16, SHORT), ("RowCuts", [], U16, A / 1),
+            ("RowCuts", [], U16.reshape(1, 3), A.reshape(1, 3)), ("RowCuts", [3], U16, A),
+            ("DigitHistogram", [["tuple"]], A, A + 1), ("DigitHistogram", [["tuple"]], U16, A),
+            ("DigitHistogram", [["tuple"]], U16, SHORT + 1),
+            ("DigitHistogram", [["tuple", 1]], U16, A + 1), ("DigitHistogram", [None], U16, A + 1),
+            ("DigitHistogram", [["tuple"]], U16[::-1], A + 1), ("PrunedUnits", [1, ""], B, A / 1),
+            ("PrunedUnits", [["slice", 0, 1, None], ""], B, A / 1),
+            ("BlockSums", [["tuple"], 4], A / 1, A), ("BlockSums", [1, 4], A / 1, A),
+        )),
+        *(forged_result(["PrunedUnits", ["array", "a"], None, ["array", "b"], source], a=a, b=b)
+          for a, b, source in ((A, A, ""), (B, SHORT, ""), (B, -A, ""), (B, A, 3), (B, A / 1, ""))),
+    ],
+)  # fmt: skip
+def test_a_file_with_anything_else_is_refused_and_nothing_runs(path, content):
+    path.write_bytes(content)
+    with pytest.raises(JobError, match="is damaged"):
+        read_share(path)
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_every_cut_and_every_changed_byte_of_a_file_is_refused(path):
+    write_share(path, Share(1, [Cut(1, 2, 3), np.arange(3)], 4))
+    whole = path.read_bytes()
+    changed = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    for octets in [*(whole[:length] for length in range(len(whole))), *changed]:
+        path.write_bytes(octets)
+        with pytest.raises(JobError, match="is damaged"):
+            read_share(path)
+
+
+def test_a_fifo_in_place_of_a_file_is_refused(path):
+    os.mkfifo(path)
+    with pytest.raises(JobError, match="is damaged"):
+        read_share(path)

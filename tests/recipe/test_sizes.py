@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.recipe import Recipe, Size, export, resolve, sizes
-from prune_gui.recipe.parts import parts
+from prune_gui.recipe.form_tensors import parts
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}
 FORMS = ("finalized", "reparametrized", "masks")

@@ -22,6 +22,7 @@ from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
 from prune_gui.recipe.batch import prune_file
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import parts_to_write
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import python_script
 from prune_gui.recipe.sizes import sizes
 
@@ -82,8 +83,9 @@ def written(path: Path, out: Path, form="finalized", **options: object) -> str:
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(RECIPE, checkpoint)
         export(resolution, out, form, **options)
-        target = OutputPath.of(checkpoint, out, None, form, options.get("tensors_only"))
-        entries = [part.entry for part in parts_to_write(resolution, form)]
+        chosen = OutputOptions(form, **options)
+        target = OutputPath.of(checkpoint, out, chosen)
+        entries = [part.entry for part in parts_to_write(resolution, chosen)]
         if "tensors_only" not in options:
             assert sizes(resolution, out)[form].nbytes == out.stat().st_size
         return contents_note(resolution, target, form, entries)
@@ -198,9 +200,9 @@ def test_shards_and_batches_follow_the_same_rule(tmp_path, mark):
         assert "posix.system" in checkpoint.foreign
         export(resolve(RECIPE, checkpoint), tmp_path / "out")
     assert "a.weight" in torch.load(tmp_path / "out" / path.name, weights_only=True)
-    for tensors_only, kind in ((False, "system"), (True, "plain")):
+    for tensors_only, kind in ((None, "system"), (True, "plain")):
         path, out = saved(tmp_path, kind), tmp_path / f"{kind}.pt"
-        row = prune_file(RECIPE, path, out, "finalized", Monitor(), tensors_only=tensors_only)
+        row = prune_file(RECIPE, path, out, OutputOptions(tensors_only=tensors_only), Monitor())
         assert row.error == ""
         assert torch.load(out, weights_only=True).keys() == weights().keys()
     assert not mark.exists()

@@ -8,11 +8,9 @@ from foreign import foreign, untranslated
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
-from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.recipe.amounts import parse_amounts, with_amount
-from prune_gui.recipe.batch import checkpoints_in
-from prune_gui.recipe.step import Step
+from prune_gui.errors import RecipeError, StepError
+from prune_gui.recipe import Recipe, resolve
+from prune_gui.recipe.amounts import parse_amounts
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
@@ -72,49 +70,6 @@ def test_the_error_for_an_invalid_recipe_is_translated(text, names):
         assert untranslated(str(caught.value), "recipe.yaml", *METHODS, *names) == []
 
 
-def test_the_error_for_an_unreadable_recipe_is_translated(tmp_path):
-    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    for path in (tmp_path / "bytes.yaml", tmp_path / "nowhere.yaml"):
-        with pytest.raises(RecipeError) as caught:
-            Recipe.load(path)
-        assert untranslated(str(caught.value), str(path), "No such file or directory") == []
-    step = Step.model_validate({"method": "identity", "targets": ["*"]})
-    with pytest.raises(RecipeError) as caught:
-        Recipe().with_steps((step,) * 251)
-    assert untranslated(str(caught.value)) == []
-
-
-@pytest.mark.parametrize(
-    ("step", "names"),
-    [
-        ({"method": "identity", "targets": ["x*"]}, ("x*",)),
-        ({"method": "identity", "targets": ["steps"]}, ("steps",)),
-        ({"method": "identity", "targets": ["b"]}, ("b",)),
-        ({"method": "identity", "targets": ["*", "!w"]}, ("b",)),
-        ({"method": "l1_unstructured", "targets": ["w"], "amount": 5}, ("w",)),
-        ({"method": "n_m", "targets": ["w"], "dim": 0, "m": 3, "n": 1}, ("w",)),
-        ({"method": "channels", "targets": ["w"], "channels": [2]}, ("w",)),
-        ({"method": "custom_from_mask", "targets": ["w"], "mask": "masks.safetensors"}, ("w",)),
-        ({"method": "custom_from_mask", "targets": ["w"], "mask": "empty.safetensors"}, ("w",)),
-        (
-            {"method": "l1_unstructured", "targets": ["w"], "importance": "masks.safetensors"},
-            ("w",),
-        ),
-    ],
-)
-def test_the_error_of_a_step_is_translated(checkpoint, step, names):
-    folder = checkpoint.path.parent
-    save_file({"w": torch.ones(3, 3)}, folder / "masks.safetensors")
-    save_file({"v": torch.ones(3, 3)}, folder / "empty.safetensors")
-    for key in ("mask", "importance"):
-        if key in step:
-            step = {**step, key: str(folder / step[key])}
-            names = (*names, step[key])
-    with pytest.raises(StepError) as caught:
-        resolve(Recipe(steps=[step], protect=["b"]), checkpoint)
-    assert untranslated(str(caught.value), *names) == []
-
-
 def test_a_name_with_braces_is_unchanged_in_every_message(tmp_path):
     name = "{0} {name!r} {{x}}"
     save_file({name: torch.ones(3)}, tmp_path / "model.safetensors")
@@ -149,60 +104,8 @@ def test_the_warning_about_few_remaining_elements_is_translated(tmp_path):
     assert untranslated(outcome.notes["w"]) == []
 
 
-def test_errors_of_resolution_lookups_are_translated(checkpoint):
-    resolution = resolve(Recipe(), checkpoint)
-    asked = (
-        lambda: resolution.mask("nobody"),
-        lambda: resolution.mask("w", (slice(None),)),
-        lambda: resolution.explain("w", (2, 0)),
-    )
-    for ask in asked:
-        with pytest.raises(RecipeError) as caught:
-            ask()
-        assert untranslated(str(caught.value), str(checkpoint.path), "nobody", "w") == []
-
-
-def test_errors_of_writing_are_translated(checkpoint, tmp_path):
-    resolution = resolve(Recipe(), checkpoint)
-    with pytest.raises(RecipeError) as caught:
-        export(resolution, tmp_path / "out.safetensors", "masks")
-    assert untranslated(str(caught.value)) == []
-    with pytest.raises(CheckpointError) as caught:
-        export(resolution, tmp_path / "out.safetensors", shard_size=100)
-    assert untranslated(str(caught.value), str(tmp_path / "out.safetensors")) == []
-
-
-def test_the_error_for_a_folder_without_checkpoints_is_translated(tmp_path):
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(CheckpointError) as caught:
-            checkpoints_in(folder)
-        assert untranslated(str(caught.value), str(folder), "No such file or directory") == []
-
-
 @pytest.mark.parametrize("text", ["", "much", "101%", "1 to 5 by 0", "0 to 9999 by 1"])
 def test_the_error_for_an_invalid_amount_is_translated(text):
     with pytest.raises(ValueError, match="⟦") as caught:
         parse_amounts(text)
     assert untranslated(str(caught.value), text) == []
-
-
-@pytest.mark.parametrize(
-    "step",
-    [{"method": "threshold", "value": 0.5}, {"method": "l1_unstructured", "amount": 0.5}],
-)
-def test_the_error_for_a_rejected_amount_is_translated(step):
-    with pytest.raises(RecipeError) as caught:
-        with_amount(Step.model_validate({**step, "targets": ["w"]}), 1.5)
-    assert untranslated(str(caught.value)) == []
-
-
-@pytest.mark.parametrize("pattern", ["dtype>x", "size>x"])
-def test_the_error_for_an_invalid_condition_is_translated(pattern, checkpoint):
-    with pytest.raises(RecipeError) as caught:
-        Recipe.from_yaml(f"steps: [{{method: identity, targets: ['{pattern}']}}]")
-    field, _, _ = pattern.partition(">")
-    assert untranslated(str(caught.value), pattern, field, "targets") == []
-
-
-def test_the_message_of_a_cancelled_job_is_translated():
-    assert untranslated(str(Cancelled())) == []

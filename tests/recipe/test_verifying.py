@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
-from prune_gui.checkpoint.write import checksums
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY, checksums_in, with_checksums
+from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
+from prune_gui.checkpoint.write import metadata
+from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY, checksums_in, with_checksums
+from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve, verify, verifying
+from prune_gui.recipe.provenance import PREFIX, Provenance
+from prune_gui.session import Session
 
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
 FLOATS = (
@@ -266,6 +271,63 @@ def test_the_size_of_the_record_does_not_depend_on_the_checksums():
 
 
 def test_checksums_that_do_not_fit_into_a_header_are_omitted(monkeypatch):
-    monkeypatch.setattr(checksums, "MAX_RECORD_CHARS", 20)
+    monkeypatch.setattr(metadata, "MAX_RECORD_CHARS", 20)
     assert with_checksums({CHECKSUMS_KEY: "old"}, ["a", "b"]) == {CHECKSUMS_KEY: ""}
     assert checksums_in({CHECKSUMS_KEY: ""}) == {}
+
+
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
+)
+
+
+def test_the_recipe_does_not_reveal_absolute_paths(tmp_path):
+    save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "scores.safetensors")
+    save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "model.safetensors")
+    text = "steps: [{method: lamp, targets: [w], amount: 1, importance: scores.safetensors}]"
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        recipe = Recipe.from_yaml(text, folder=tmp_path)
+        export(resolve(recipe, checkpoint), tmp_path / "out.safetensors")
+    with open_checkpoint(tmp_path / "out.safetensors") as written:
+        assert str(tmp_path) not in "".join(written.metadata.values())
+        made = Provenance.of(written.metadata, tmp_path)
+    assert made is not None
+    assert made.recipe == recipe
+    assert made.remarks == ()
+
+
+@pytest.mark.parametrize(
+    "recipe", [BOMB, "version: 2024-13-45", "[" * 10_000, "!!float x", "\0", "9" * 5000]
+)
+def test_a_hostile_recipe_in_the_metadata_is_ignored_with_a_remark(tmp_path, recipe):
+    path = tmp_path / "model.safetensors"
+    metadata = {PREFIX + "version": "1", PREFIX + "form": "finalized", PREFIX + "recipe": recipe}
+    save_file({"w": torch.tensor([0.0, 2.0])}, path, metadata)
+    began = time.monotonic()
+    with open_checkpoint(path) as checkpoint:
+        session = Session(checkpoint)
+    assert session.made is not None
+    assert session.made.recipe is None
+    [remark] = session.remarks
+    assert remark.startswith("The recipe in the metadata is ignored. ")
+    told = CliRunner().invoke(cli, ["inspect", str(path), "--json"])
+    assert json.loads(told.stdout)["warnings"] == [remark]
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    "pruned",
+    [
+        "[" * 100_000,
+        '{"w": 1' + "0" * 5000 + "}",
+        '{"w": 1e999}',
+        '{"w": NaN}',
+        *('{"w": true}', '{"w": "many"}', '{"a": -1}', "[]", "", "{"),
+    ],
+)
+def test_hostile_counts_in_the_metadata_are_ignored(tmp_path, pruned):
+    path = tmp_path / "model.safetensors"
+    metadata = {PREFIX + "version": "1", PREFIX + "form": "finalized", PREFIX + "pruned": pruned}
+    save_file({"w": torch.tensor([0.0, 2.0])}, path, metadata)
+    with open_checkpoint(path) as checkpoint:
+        assert resolve(Recipe(), checkpoint).counts == {"w": (0, 2)}

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.collecting import report_on_files, report_on_stack
 
 VALUES = st.sampled_from([0.0, -0.0, 0.5, -1.0, 3.0])

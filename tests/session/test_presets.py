@@ -12,7 +12,7 @@ from prune_gui import open_checkpoint
 from prune_gui.errors import PruneGuiError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
-from prune_gui.recipe.recipe_match import match_recipe
+from prune_gui.recipe.patterns import match_recipe
 from prune_gui.session import Presets, Session
 from prune_gui.session import presets as presets_module
 from prune_gui.session.presets import MAX_NAME_CHARS, SHIPPED, shipped

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from prune_gui.recipe.parts import Form
+from prune_gui.recipe.form_tensors import Form
 from prune_gui.session import Settings
 
 

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.session import Session
 from prune_gui.session.subjects import Subject, model_subject_of, subject_of
 

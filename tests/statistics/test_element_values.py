@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from prune_gui.errors import RecipeError
-from prune_gui.raster.element import StepScore, element_at
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.statistics import element_values
+from prune_gui.statistics.element_values import StepScore, element_at
 
 RANKING = [
     {"method": "l1_unstructured", "amount": 0.4},
@@ -116,7 +116,7 @@ def test_an_element_has_its_score_in_every_step_up_to_the_deciding_one(resolved)
     weights = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
     steps = [{"method": "l1_unstructured", "amount": amount} for amount in (1, 2)]
     resolution, layout = resolved(*steps, w=weights), SliceLayout.flattened((1, 4))
-    told = [element_at(resolution, "w", layout, 0, column) for column in range(4)]
+    told = [element_at(resolution, "w", layout.flat(0, column)) for column in range(4)]
     assert [(weight.code, weight.scores) for weight in told] == [
         (1, (StepScore(1, 1.0, 1.0),)),
         (2, (StepScore(1, 2.0, 1.0), StepScore(2, 2.0, 3.0))),
@@ -127,7 +127,6 @@ def test_an_element_has_its_score_in_every_step_up_to_the_deciding_one(resolved)
 
 
 def test_an_element_that_no_step_ranked_has_no_score(resolved):
-    layout = SliceLayout.flattened((2, 2))
-    assert element_at(resolved(w=torch.ones(2, 2)), "w", layout, 0, 0).scores == ()
+    assert element_at(resolved(w=torch.ones(2, 2)), "w", 0).scores == ()
     by_hand = resolved({"method": "channels", "dim": 0, "channels": [0]}, w=torch.ones(2, 2))
-    assert element_at(by_hand, "w", layout, 0, 0).scores == (StepScore(1),)
+    assert element_at(by_hand, "w", 0).scores == (StepScore(1),)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import layers, values
 from prune_gui.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows
 from prune_gui.statistics.layers import compute, empty_statistics

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.heads import Heads
+from prune_gui.architecture.projections import Heads
+from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.pattern_scan import PatternScan
-from prune_gui.statistics.zero_patterns import ZeroPatterns
 
 SHAPES = ((16, 16), (24, 20), (5, 7), (64, 128), (2, 4), (8, 8, 3), (16, 12, 3, 3), (1, 8))
 

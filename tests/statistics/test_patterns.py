@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.statistics import patterns
-from prune_gui.statistics.patterns import PATTERNS, followed_by, possible
+from prune_gui.statistics import pattern_scan
+from prune_gui.statistics.pattern_scan import PATTERNS, followed_by, possible
 
 SHAPES = ((8, 16), (6, 12), (5, 4), (3, 2, 4), (2, 4, 3, 2), (7, 6), (16,), (3, 1))
 METHODS = (
@@ -61,7 +61,7 @@ def test_a_row_that_does_not_divide_into_groups_follows_no_pattern():
 
 def test_a_mask_with_too_few_zeros_is_not_computed(resolved, monkeypatch):
     resolution = resolved({"method": "l1_unstructured", "amount": 0.4}, w=torch.randn(8, 16))
-    monkeypatch.setattr(patterns, "run", None)
+    monkeypatch.setattr(pattern_scan, "run", None)
     assert followed_by(resolution, ["w"], Monitor()) == [()]
 
 

@@ -8,9 +8,14 @@ from safetensors.torch import save_file
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.statistics.cumulative import cumulative, thinned
-from prune_gui.statistics.score_histogram import binned, common_edges, score_histogram
-from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
+from prune_gui.statistics.score_histogram import (
+    ScoreHistogramCache,
+    binned,
+    common_edges,
+    cumulative,
+    score_histogram,
+    thinned,
+)
 from prune_gui.statistics.scores import scored_steps, scores_of, weights_of
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}

@@ -4,8 +4,8 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.statistics import score_histogram_cache
-from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
+from prune_gui.statistics import score_histogram
+from prune_gui.statistics.score_histogram import ScoreHistogramCache
 from prune_gui.statistics.scores import weights_of
 
 
@@ -16,7 +16,7 @@ def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):
         resolution = resolve(Recipe(), checkpoint)
         scored = {name: weights_of(resolution, name) for name in "abc"}
         first = ScoreHistogramCache(checkpoint).found("a", scored["a"], Monitor())
-        monkeypatch.setattr(score_histogram_cache, "MAX_CACHE_BYTES", first.nbytes * 3 // 2)
+        monkeypatch.setattr(score_histogram, "MAX_CACHE_BYTES", first.nbytes * 3 // 2)
         cache = ScoreHistogramCache(checkpoint)
         first = cache.found("a", scored["a"], Monitor())
         assert cache.found("a", scored["a"], Monitor()) is first
@@ -28,7 +28,7 @@ def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):
 
 def test_a_histogram_larger_than_the_cache_is_returned_uncached(tmp_path, monkeypatch):
     save_file({"a": torch.randn(40, 30)}, tmp_path / "m.safetensors")
-    monkeypatch.setattr(score_histogram_cache, "MAX_CACHE_BYTES", 1)
+    monkeypatch.setattr(score_histogram, "MAX_CACHE_BYTES", 1)
     with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
         scored = weights_of(resolve(Recipe(), checkpoint), "a")
         cache = ScoreHistogramCache(checkpoint)

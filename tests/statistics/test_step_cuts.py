@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from prune_gui.statistics.step_cuts import StepCut, weight_cuts
+from prune_gui.statistics.scores import StepCut, weight_cuts
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e5m2]

@@ -11,6 +11,7 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.worker.job_sequence import batch_jobs, sweep_jobs
 from prune_gui.worker.jobs import open_job
 
@@ -38,7 +39,7 @@ def test_titles_of_job_sequences_are_translated(path):
     session = open_job(path).work(Monitor())
     with session.checkpoint:
         [trying] = sweep_jobs(session, 1, (0.25,))
-    [pruning] = batch_jobs(Recipe(steps=(STEP,)), [path], None, "finalized", overwrite=False)
+    [pruning] = batch_jobs(Recipe(steps=(STEP,)), [path], None, OutputOptions())
     assert tr(trying.title) == foreign("Trying amount {} of {}").format(1, 1)
     assert tr(pruning.title) == foreign("Pruning {} ({} of {})").format("model.safetensors", 1, 1)
 
@@ -46,12 +47,10 @@ def test_titles_of_job_sequences_are_translated(path):
 def test_a_batch_has_one_job_per_checkpoint(path, tmp_path):
     (tmp_path / "out").mkdir()
     missing = tmp_path / "gone.safetensors"
-    jobs = batch_jobs(
-        Recipe(steps=(STEP,)), [missing, path], tmp_path / "out", "finalized", overwrite=False
-    )
+    jobs = batch_jobs(Recipe(steps=(STEP,)), [missing, path], tmp_path / "out", OutputOptions())
     bad, good = [job.work(Monitor()) for job in jobs]
     assert "does not exist" in bad.error
     assert int((load_file(good.out)["w"] == 0).sum()) == 4
     assert jobs[1].title == "Pruning model.safetensors (2 of 2)"
-    [unwritten] = batch_jobs(Recipe(steps=(STEP,)), [path], None, "finalized", overwrite=False)
+    [unwritten] = batch_jobs(Recipe(steps=(STEP,)), [path], None, OutputOptions())
     assert unwritten.work(Monitor()).out is None

@@ -16,6 +16,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import OutputPath, Step
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.worker import Engine, Job, jobs
 from prune_gui.worker.jobs import (
     Draft,
@@ -83,7 +84,7 @@ def test_titles_of_all_jobs_are_translated(session, tmp_path):
     named = {
         "Opening {}": open_job(path),
         "Opening {} to compare with": compare_job(path),
-        "Saving {}": export_job(session, path, "finalized", overwrite=False),
+        "Saving {}": export_job(session, path, OutputOptions()),
         "Loading methods from {}": methods_job(path),
     }
     assert named["Opening {}"].title == "Opening {name}.pt"
@@ -92,7 +93,7 @@ def test_titles_of_all_jobs_are_translated(session, tmp_path):
     ]
     others = [
         resolve_job(session, None),
-        sizes_job(session, OutputPath.of(session.checkpoint, path, None)),
+        sizes_job(session, OutputPath.of(session.checkpoint, path)),
         *threads_jobs(2),
         import_job(),
         link_job(),
@@ -148,7 +149,7 @@ def test_a_recipe_is_resolved_up_to_the_failing_step(session):
 
 def test_a_job_uses_the_recipe_at_the_time_of_its_creation(session, tmp_path):
     session.add(step(0.5))
-    job = export_job(session, tmp_path / "out.safetensors", "finalized", overwrite=False)
+    job = export_job(session, tmp_path / "out.safetensors", OutputOptions())
     session.undo()
     job.work(Monitor())
     assert int((load_file(tmp_path / "out.safetensors")["w"] == 0).sum()) == 4
@@ -156,14 +157,13 @@ def test_a_job_uses_the_recipe_at_the_time_of_its_creation(session, tmp_path):
 
 def test_sizes_are_those_of_the_export_and_can_be_cancelled(session, tmp_path):
     session.add(step(0.5))
-    target = OutputPath.of(session.checkpoint, tmp_path / "out", 20)
+    split = OutputOptions(shard_size=20)
+    target = OutputPath.of(session.checkpoint, tmp_path / "out", split)
     job = sizes_job(session, target)
     session.undo()
     sizes = job.work(Monitor())["finalized"]
     session.redo()
-    export_job(session, tmp_path / "out", "finalized", overwrite=False, shard_size=20).work(
-        Monitor()
-    )
+    export_job(session, tmp_path / "out", split).work(Monitor())
     assert sizes.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     stop = threading.Event()
     stop.set()
@@ -230,7 +230,7 @@ def test_a_save_and_the_preview_of_other_steps_run_at_the_same_time(tmp_path, se
 
     session.add(step(0.25))
     resolve_job(session, None).work(Monitor())
-    saving = export_job(session, tmp_path / "out.safetensors", "finalized", overwrite=False)
+    saving = export_job(session, tmp_path / "out.safetensors", OutputOptions())
     thread = threading.Thread(target=lambda: saving.work(SlowToSave()))
     thread.start()
     assert started.wait(10)

@@ -7,15 +7,58 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from prune_gui.checkpoint.base import Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.flax.parsing import FlaxParser
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.spans import (
+    SpanCheckpoint,
+    SpanTensor,
+    check_spans,
+    copy_chunks,
+    dotted,
+    in_place,
+    invalid_file,
+)
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata
+from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 
+NAME: Final = "flax"
+OPTIMIZER: Final = "opt_state"
+"""The key of the state of the optimizer in a `TrainState`, which is kept and not shown."""
 MAP_HEADS: Final = {0xDE: 3, 0xDF: 5}
 """Bytes before the first key of a large map, by its first byte."""
+
+
+class FlaxCheckpoint(SpanCheckpoint):
+    """A file of `flax.serialization.to_bytes`."""
+
+    format = NAME
+
+    def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
+        """Find the arrays, and check that they are in the file."""
+        try:
+            tensors = _tensors(source)
+        except FalseClaimError as claim:
+            raise invalid_file(source.path, claim, "flax.serialization") from None
+        super().__init__(source, tensors, {}, surroundings)
+
+
+def _tensors(source: Source) -> dict[str, SpanTensor]:
+    """Return the arrays of the model in a file."""
+    source.file.seek(0)
+    arrays = FlaxParser(source.file, source.size).arrays
+    model = {path: each for path, each in arrays.items() if path[:1] != (OPTIMIZER,)} or arrays
+    paths = {"/".join(path): each for path, each in model.items()}
+    if len(paths) < len(model):
+        raise FalseClaimError(deferred("two of its arrays have the same path"))
+    separator = dotted(list(paths))
+    tensors = {path.replace("/", separator): each for path, each in paths.items()}
+    check_spans(tensors, source.size)
+    return tensors
 
 
 def _recognizes(start: bytes, _: BinaryIO) -> bool:
@@ -25,12 +68,6 @@ def _recognizes(start: bytes, _: BinaryIO) -> bool:
     return bool(key) and (0xA0 <= key[0] <= 0xBF or key[0] == 0xD9)
 
 
-def _open(source: Source, _: str | None, surroundings: Surroundings) -> FileCheckpoint:
-    from prune_gui.checkpoint.flax.files import FlaxCheckpoint  # not needed at the start
-
-    return FlaxCheckpoint(source, surroundings)
-
-
 def _write(
     path: Path,
     writers: Sequence[KeyedWriter],
@@ -38,26 +75,28 @@ def _write(
     _: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
-    from prune_gui.checkpoint.flax.files import write_flax  # not needed at the start
-
-    return write_flax(path, writers, template, monitor)
+    """Write a copy of the file of `template`; the format has no place for metadata."""
+    flax = in_place(writers, template, NAME)
+    checksums: dict[str, int] = {}
+    with path.open("wb") as file:
+        file.writelines(copy_chunks(flax, writers, (0, flax.source.size), checksums, monitor))
+        flush(file)
+    return WrittenFile(checksums)
 
 
 def _file_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None, _: Metadata) -> int:
-    from prune_gui.checkpoint.flax.files import flax_nbytes  # not needed at the start
-
-    return flax_nbytes(writers, template)
+    return in_place(writers, template, NAME).source.size
 
 
 FLAX: Final = FileFormat(
-    name="flax",
+    name=NAME,
     suffixes=(".msgpack",),
     shard_suffix=".msgpack",
     shard_stem="flax_model",
     preferred_name=r"flax_model\.msgpack",
     recognizes=_recognizes,
     recognizes_loosely=True,
-    open=_open,
+    open=FlaxCheckpoint,
     write=_write,
     file_nbytes=_file_nbytes,
     load_code=(

@@ -1,34 +1,186 @@
-"""The format of GGUF files."""
+"""The format of GGUF files: a file is written with the metadata and the order of the input."""
 
 from __future__ import annotations
 
-from typing import BinaryIO, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
 
-from prune_gui.checkpoint.base import Surroundings
+from prune_gui.checkpoint.base import Checkpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.gguf.header import MAGIC
-from prune_gui.checkpoint.gguf.reading import GgufCheckpoint
-from prune_gui.checkpoint.gguf.writing import data_nbytes, gguf_nbytes, write_gguf
+from prune_gui.checkpoint.gguf.header import (
+    MAGIC,
+    STRING,
+    U32,
+    U64,
+    Entry,
+    GgufHeader,
+    padded,
+    read_header,
+)
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.spans import MappedCheckpoint
+from prune_gui.checkpoint.tensor_info import TYPE_NUMBERS
+from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.plain_files import write_plain
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+
+ARCHITECTURE_KEY: Final = "general.architecture"
+CONFIG_KEYS: Final = {
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "embedding_length": "hidden_size",
+}
+"""Numbers of the metadata below the name of the architecture, and their keys in a HF config."""
 
 
-def _recognizes(start: bytes, _: BinaryIO) -> bool:
-    return start.startswith(MAGIC)
+class GgufCheckpoint(MappedCheckpoint):
+    """A GGUF file. Tensors of a quantized type are read as flat uint8, see `PACKED_DTYPES`."""
+
+    format = "gguf"
+
+    def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
+        """Read and check the header."""
+        source.file.seek(0)
+        self.gguf_header: GgufHeader = read_header(source.file, source.size, source.path.name)
+        entries = self.gguf_header.entries
+        config = {**surroundings.hf_config, **_hf_config(entries)}
+        surroundings = replace(surroundings, hf_config=config)
+        self.is_part = self.gguf_header.part is not None
+        super().__init__(source, self.gguf_header.header, surroundings)
+
+    @property
+    def other_objects(self) -> tuple[str, ...]:
+        """The keys of the metadata that are no text, such as the arrays of the tokenizer."""
+        entries = self.gguf_header.entries
+        return tuple(key for key, entry in entries.items() if entry.value is None)
 
 
-def _open(source: Source, _: str | None, surroundings: Surroundings) -> GgufCheckpoint:
-    return GgufCheckpoint(source, surroundings)
+def _hf_config(entries: Mapping[str, Entry]) -> dict[str, int]:
+    """Return the numbers of the metadata that a config.json would have."""
+    if ARCHITECTURE_KEY not in entries:
+        return {}
+    architecture = entries[ARCHITECTURE_KEY].value
+    found = {
+        name: entries[f"{architecture}.{key}"].value
+        for key, name in CONFIG_KEYS.items()
+        if f"{architecture}.{key}" in entries
+    }
+    return {name: value for name, value in found.items() if type(value) is int and value > 0}
+
+
+def _write(
+    path: Path,
+    writers: Sequence[KeyedWriter],
+    template: Checkpoint | None,
+    metadata: Metadata,
+    monitor: Monitor,
+) -> WrittenFile:
+    """Write a file: the metadata of `template` keeps its types and order; further text follows."""
+    original = _template(writers, template)
+    return write_plain(
+        path,
+        writers,
+        partial(_header_bytes, writers, original, _octets(original), metadata),
+        monitor,
+        alignment=original.gguf_header.alignment,
+    )
+
+
+def _file_nbytes(
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
+) -> int:
+    original = _template(writers, template)
+    header = _header_bytes(writers, original, _octets(original), metadata, None)
+    return padded(len(header), original.gguf_header.alignment) + _data_nbytes(writers, original)
+
+
+def _data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
+    """Return the bytes of the padded data."""
+    alignment = _template(writers, template).gguf_header.alignment
+    return sum(padded(writer.tensor.nbytes, alignment) for writer in writers)
+
+
+def _template(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> GgufCheckpoint:
+    """Return the file that is written anew, with the same tensors."""
+    if isinstance(template, GgufCheckpoint) and template.keys == tuple(
+        writer.key for writer in writers
+    ):
+        return template
+    raise CheckpointError(
+        tr(
+            "GGUF can hold only the finalized form of a GGUF file, divided into files as the "
+            "input: parts are saved to a folder. Choose that, or save as .safetensors or .pt."
+        )
+    )
+
+
+def _header_bytes(
+    writers: Sequence[KeyedWriter],
+    template: GgufCheckpoint,
+    octets: bytes,
+    metadata: Metadata,
+    checksums: Mapping[str, int] | None,
+) -> bytes:
+    """Return the bytes of a file before its data, without padding at the end; see `_octets`."""
+    header = template.gguf_header
+    texts = with_checksums(metadata, (writer.key for writer in writers), checksums)
+    entries = _entries(template, octets, texts)
+    parts = [MAGIC, U32.pack(header.version), U64.pack(len(writers)), U64.pack(len(entries))]
+    parts += entries
+    position = 0
+    for writer in writers:
+        dims = writer.tensor.shape[::-1]
+        parts += [_string(writer.key), U32.pack(len(dims)), *map(U64.pack, dims)]
+        parts += [U32.pack(TYPE_NUMBERS[writer.tensor.dtype]), U64.pack(position)]
+        position += padded(writer.tensor.nbytes, header.alignment)
+    return b"".join(parts)
+
+
+def _octets(template: GgufCheckpoint) -> bytes:
+    """Return the bytes up to the end of the metadata; the file may be closed afterwards."""
+    end = max((entry.stop for entry in template.gguf_header.entries.values()), default=0)
+    octets: bytes = template.source.pages(0, end).numpy().tobytes()
+    template.check()
+    return octets
+
+
+def _entries(template: GgufCheckpoint, octets: bytes, metadata: Mapping[str, str]) -> list[bytes]:
+    """Return the metadata entries: those of `template` unless their text changes, then others."""
+    entries = template.gguf_header.entries
+    kept = {
+        key: octets[entry.start : entry.stop]
+        for key, entry in entries.items()
+        if metadata.get(key) == template.metadata.get(key)
+    }
+    added = [
+        _string(key) + U32.pack(STRING) + _string(text)
+        for key, text in metadata.items()
+        if key not in kept
+    ]
+    return [*kept.values(), *added]
+
+
+def _string(text: str) -> bytes:
+    octets = text.encode()
+    return U64.pack(len(octets)) + octets
 
 
 GGUF: Final = FileFormat(
     name=GgufCheckpoint.format,
     suffixes=(".gguf",),
     shard_suffix=".gguf",
-    recognizes=_recognizes,
-    open=_open,
-    write=write_gguf,
-    file_nbytes=gguf_nbytes,
-    data_nbytes=data_nbytes,
+    recognizes=lambda start, _: start.startswith(MAGIC),
+    open=GgufCheckpoint,
+    write=_write,
+    file_nbytes=_file_nbytes,
+    data_nbytes=_data_nbytes,
     load_code=(
         '{{t.name: w.view(torch.bfloat16) if t.tensor_type.name == "BF16" else w '
         "for t in GGUFReader({path}).tensors for w in [torch.from_numpy(t.data.copy())]}}"

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import struct
+from operator import itemgetter
 from typing import BinaryIO, Final, NamedTuple
 
-from prune_gui.checkpoint.gguf.types import TENSOR_TYPES
-from prune_gui.checkpoint.mapped import Header
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, size_in_bytes
+from prune_gui.checkpoint.spans import Header, Span
+from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr
 
@@ -227,7 +227,7 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
             )
         )
     tensors: dict[str, RawTensor] = {}
-    spans: dict[str, tuple[int, int]] = {}
+    spans: dict[str, Span] = {}
     for _ in range(tensor_count):
         key, raw, offset = _tensor(reader)
         if key in tensors:
@@ -249,7 +249,7 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
     end = _check_spans(spans, size, start)
     remarks = _remarks(name, size - padded(end, alignment)) if tensors else ()
     metadata = {key: _text(entry.value) for key, entry in entries.items() if _is_shown(key, entry)}
-    header = Header(tensors, spans, metadata, remarks)
+    header = Header(tensors, {key: (span,) for key, span in spans.items()}, metadata, remarks)
     return GgufHeader(header, version, alignment, entries, _part(entries))
 
 
@@ -355,10 +355,10 @@ def _tensor(reader: _Reader) -> tuple[str, RawTensor, int]:
     return key, RawTensor(shape, tensor_type.dtype), reader.number(U64)
 
 
-def _check_spans(spans: dict[str, tuple[int, int]], size: int, start: int) -> int:
+def _check_spans(spans: dict[str, Span], size: int, start: int) -> int:
     """Check that the tensors are in the file and do not overlap; return the end of the last one."""
     end = start
-    for key, (first, stop) in sorted(spans.items(), key=lambda named: named[1]):
+    for key, (first, stop) in sorted(spans.items(), key=itemgetter(1)):
         if first < end:
             raise _HeaderError(tr("{key!r} overlaps the tensor before it", key=key))
         end = stop

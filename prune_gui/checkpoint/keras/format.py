@@ -1,21 +1,29 @@
-"""The formats of Keras: HDF5 files with weights, and archives with such a file."""
+"""The formats of Keras: a file is written as a copy in which only the values of tensors differ."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
-from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.torch.zip_layout import ZIP_ERRORS
+from prune_gui.checkpoint.keras.reading import (
+    HDF5_NAME,
+    KERAS_NAME,
+    MAGIC,
+    WEIGHTS_RECORD,
+    KerasCheckpoint,
+    trailer,
+)
+from prune_gui.checkpoint.spans import copy_chunks, in_place
+from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
+from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.zip_archives import record_chunks, record_names, zip_nbytes
 from prune_gui.monitor import Monitor
 
 LOAD_CODE: Final = (
@@ -24,21 +32,6 @@ LOAD_CODE: Final = (
     'if isinstance(file[name], h5py.Dataset) and not name.startswith("optimizer")}}'
 )
 """The expression that reads the HDF5 file FILE."""
-
-
-def _recognizes_archive(start: bytes, file: BinaryIO) -> bool:
-    if not start.startswith(b"PK\x03\x04"):
-        return False
-    try:
-        return WEIGHTS_RECORD in zipfile.ZipFile(file).namelist()
-    except ZIP_ERRORS:
-        return False
-
-
-def _open(source: Source, _: str | None, surroundings: Surroundings) -> FileCheckpoint:
-    from prune_gui.checkpoint.keras.reading import KerasCheckpoint  # not needed at the start
-
-    return KerasCheckpoint(source, surroundings)
 
 
 def _write(
@@ -50,9 +43,27 @@ def _write(
     *,
     name: str,
 ) -> WrittenFile:
-    from prune_gui.checkpoint.keras.writing import write_keras  # not needed to open
-
-    return write_keras(path, writers, template, metadata, monitor, name=name)
+    keras = _template(writers, template, name)
+    keras.check_records()
+    checksums: dict[str, int] = {}
+    hdf5_chunks = _hdf5_chunks(keras, writers, metadata, checksums, monitor)
+    with path.open("wb") as file:
+        if keras.archive is None:
+            file.writelines(hdf5_chunks)
+        else:
+            trailer_nbytes = len(trailer(with_checksums(metadata, ())))
+            with zipfile.ZipFile(file, "w") as archive:
+                for entry in keras.archive.infolist():
+                    copy = zipfile.ZipInfo(entry.orig_filename, entry.date_time)
+                    copy.compress_type = entry.compress_type
+                    chunks: Iterable[bytes | memoryview] = record_chunks(keras.archive, entry)
+                    if entry.orig_filename == WEIGHTS_RECORD:
+                        chunks = hdf5_chunks
+                    large = entry.file_size + trailer_nbytes > MAX_PLAIN_BYTES
+                    with archive.open(copy, "w", force_zip64=large) as out:
+                        out.writelines(chunks)
+        flush(file)
+    return WrittenFile(checksums)
 
 
 def _file_nbytes(
@@ -62,9 +73,37 @@ def _file_nbytes(
     *,
     name: str,
 ) -> int:
-    from prune_gui.checkpoint.keras.writing import keras_nbytes  # not needed to open
+    keras = _template(writers, template, name)
+    start, stop = keras.hdf5
+    hdf5_nbytes = stop - start
+    hdf5_nbytes += len(trailer(with_checksums(metadata, (writer.key for writer in writers))))
+    if keras.archive is None:
+        return hdf5_nbytes
+    return zip_nbytes(
+        (entry.orig_filename, hdf5_nbytes)
+        if entry.orig_filename == WEIGHTS_RECORD
+        else (entry.orig_filename, entry.compress_size)
+        for entry in keras.archive.infolist()
+    )
 
-    return keras_nbytes(writers, template, metadata, name=name)
+
+def _template(
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, name: str
+) -> KerasCheckpoint:
+    keras = in_place(writers, template, name)
+    assert isinstance(keras, KerasCheckpoint)
+    return keras
+
+
+def _hdf5_chunks(
+    keras: KerasCheckpoint,
+    writers: Sequence[KeyedWriter],
+    metadata: Metadata,
+    checksums: dict[str, int],
+    monitor: Monitor,
+) -> Iterator[bytes | memoryview]:
+    yield from copy_chunks(keras, writers, keras.hdf5, checksums, monitor)
+    yield trailer(with_checksums(metadata, checksums, checksums))
 
 
 HDF5: Final = FileFormat(
@@ -72,7 +111,7 @@ HDF5: Final = FileFormat(
     suffixes=(".h5", ".hdf5"),
     shard_suffix=".weights.h5",
     recognizes=lambda start, _: start.startswith(MAGIC),
-    open=_open,
+    open=KerasCheckpoint,
     write=partial(_write, name=HDF5_NAME),
     file_nbytes=partial(_file_nbytes, name=HDF5_NAME),
     load_code=LOAD_CODE.replace("FILE", "h5py.File({path})"),
@@ -83,8 +122,8 @@ KERAS: Final = FileFormat(
     name=KERAS_NAME,
     suffixes=(".keras",),
     shard_suffix=".keras",
-    recognizes=_recognizes_archive,
-    open=_open,
+    recognizes=lambda start, file: WEIGHTS_RECORD in record_names(start, file),
+    open=KerasCheckpoint,
     write=partial(_write, name=KERAS_NAME),
     file_nbytes=partial(_file_nbytes, name=KERAS_NAME),
     load_code=LOAD_CODE.replace(

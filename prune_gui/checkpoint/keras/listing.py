@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-import numpy as np
+from prune_gui.regular_files import SpanFile
 
-from prune_gui.checkpoint.span_file import SpanFile
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_MEMORY_BYTES: Final = 4 << 30
 MAX_DATASETS: Final = 1 << 18
@@ -80,6 +80,8 @@ def _is_dataset(answer: object) -> bool:
 
 def main() -> None:
     """Print the list of the file that is the standard input, or a fault, as JSON."""
+    import resource  # POSIX only
+
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (TIMEOUT_S, TIMEOUT_S))  # if the program ends

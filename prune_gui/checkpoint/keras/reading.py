@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import Any, Final
 
 from prune_gui.checkpoint.base import Read, Surroundings
-from prune_gui.checkpoint.keras.layout import HDF5_NAME, KERAS_NAME, MAGIC, WEIGHTS_RECORD
 from prune_gui.checkpoint.keras.listing import (
     UNUSUAL,
     ListingError,
@@ -19,8 +17,8 @@ from prune_gui.checkpoint.keras.listing import (
 )
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.span_file import SpanFile
 from prune_gui.checkpoint.spans import (
+    NUMPY_DTYPES,
     Span,
     SpanCheckpoint,
     SpanTensor,
@@ -30,43 +28,18 @@ from prune_gui.checkpoint.spans import (
     invalid_file,
 )
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.checkpoint.torch.zip_layout import (
-    MAX_SMALL_BYTES,
-    ZIP_ERRORS,
-    RecordChecks,
-    check_end,
-    check_entries,
-    damaged_zip_error,
-    record_starts,
-)
+from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES, ZIP_ERRORS, damaged_zip_error
+from prune_gui.checkpoint.zip_archives import open_archive
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
-
-if TYPE_CHECKING:
-    import torch
+from prune_gui.regular_files import SpanFile
 
 OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
 """Top groups with the state of the optimizer, which is kept and not shown."""
 TRAILER_MAGIC: Final = b"prune_gui.json\0\0"
 LENGTH_BYTES: Final = 8
 MAX_METADATA_BYTES: Final = 1 << 26
-DTYPES: Final = {
-    "<f8": "float64",
-    "<f4": "float32",
-    "<f2": "float16",
-    "bfloat16": "bfloat16",
-    "<c8": "complex64",
-    "<c16": "complex128",
-    "<i8": "int64",
-    "<i4": "int32",
-    "<i2": "int16",
-    "|i1": "int8",
-    "<u8": "uint64",
-    "<u4": "uint32",
-    "<u2": "uint16",
-    "|u1": "uint8",
-    "|b1": "bool",
-}
+DTYPES: Final = {**NUMPY_DTYPES, "bfloat16": "bfloat16"}
 FAULTS: Final = {
     "damaged": deferred("the HDF5 library cannot read it (a partial download?)"),
     "link": deferred("it has links, or values in other files"),
@@ -86,7 +59,7 @@ class KerasCheckpoint(SpanCheckpoint):
     archive: zipfile.ZipFile | None = None
     weights: zipfile.ZipInfo
 
-    def __init__(self, source: Source, surroundings: Surroundings) -> None:
+    def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
         """Read and check where the values are."""
         name = source.path.name
         if not is_installed():
@@ -119,31 +92,22 @@ class KerasCheckpoint(SpanCheckpoint):
         source.file.seek(0)
         if source.file.read(len(MAGIC)) == MAGIC:
             return 0, source.size
-        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.read_at, 0, source.size)))
-        check_end(file, source.size)
-        self.archive = zipfile.ZipFile(file)
-        entries = self.archive.infolist()
-        named = {entry.orig_filename: entry for entry in entries}
-        if len(named) < len(entries):
-            raise FalseClaimError(deferred("its archive has two records of the same name"))
-        weights = named.get(WEIGHTS_RECORD)
+        self.archive, entries, starts, self._checks = open_archive(source)
+        weights = entries.get(WEIGHTS_RECORD)
         if weights is None:
             raise FalseClaimError(deferred("its archive has no {name}", name=WEIGHTS_RECORD))
-        check_entries(named, source.size)
-        start = record_starts(entries, file, source.size)[weights.header_offset]
-        self.weights, self._checks = weights, RecordChecks(self.archive, source)
-        for entry in entries:
+        self.weights, start = weights, starts[weights.header_offset]
+        for entry in entries.values():
             if entry is not weights and entry.file_size <= MAX_SMALL_BYTES:
                 self._checks.check(entry)
         if weights.compress_type != zipfile.ZIP_STORED:
             raise FalseClaimError(deferred("{name} in it is compressed", name=WEIGHTS_RECORD))
         return start, start + weights.file_size
 
-    def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor; before the first, the record with all of them is checked."""
+    def _check(self, keys: Sequence[str]) -> None:
+        super()._check(keys)
         if self.archive is not None:
             self._checks.check(self.weights)
-        return super().read_key(key)
 
     @contextmanager
     def stored_reader(self) -> Iterator[Read]:
@@ -217,3 +181,10 @@ def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
         return SpanTensor(RawTensor(tuple(shape), dtype, special=special))
     first = start + dataset["start"]
     return SpanTensor(RawTensor(tuple(shape), dtype, view=first), ((first, first + nbytes),))
+
+
+MAGIC: Final = b"\x89HDF\r\n\x1a\n"
+WEIGHTS_RECORD: Final = "model.weights.h5"
+"""The record of a `.keras` archive with the weights."""
+HDF5_NAME: Final = "hdf5"
+KERAS_NAME: Final = "keras"

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from prune_gui.checkpoint.base import Surroundings
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.span_file import SpanFile
+from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
 from prune_gui.checkpoint.spans import (
+    NUMPY_DTYPES,
     SpanCheckpoint,
     SpanTensor,
     checked_nbytes,
@@ -28,35 +25,25 @@ from prune_gui.checkpoint.spans import (
 )
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
+    LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
-    RecordChecks,
-    check_end,
-    check_entries,
     damaged_zip_error,
-    record_starts,
 )
+from prune_gui.checkpoint.zip_archives import open_archive
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr
+from prune_gui.regular_files import SpanFile
 
 if TYPE_CHECKING:
     import torch
 
 SUFFIX: Final = ".npy"
-DTYPES: Final = {
-    np.dtype(name): name
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
-}
-"""torch's names of NumPy's dtypes in the byte order of this machine."""
 OWN_RECORD: Final = "prune_gui.json"
 """A record after all others that the directory of the archive does not list.
 
 So `numpy.load` returns the arrays of the checkpoint and nothing else.
 """
 MAX_METADATA_BYTES: Final = 1 << 26
-LOCAL_HEADER_BYTES: Final = zipfile.sizeFileHeader  # type: ignore[attr-defined]
 MAX_CACHED_TENSORS: Final = 2
 """Tensors that stay in memory, because inflating them again takes longer than using them."""
 
@@ -122,17 +109,8 @@ class NpzCheckpoint(SpanCheckpoint):
         super().__init__(source, tensors, own.metadata, surroundings, own.remarks)
 
     def _read_directory(self, source: Source) -> OwnRecord:
-        file = cast("BinaryIO", io.BufferedReader(SpanFile(source.read_at, 0, source.size)))
-        check_end(file, source.size)
-        self.archive = zipfile.ZipFile(file)
-        self._checks = RecordChecks(self.archive, source)
-        entries = self.archive.infolist()
-        named = {entry.orig_filename: entry for entry in entries}
-        if len(named) < len(entries):
-            raise FalseClaimError(deferred("its archive has two records of the same name"))
-        if named:
-            check_entries(named, source.size)
-        starts = record_starts(entries, file, source.size)
+        self.archive, named, starts, self._checks = open_archive(source)
+        entries = named.values()
         paths = [name.removesuffix(SUFFIX) for name in named if name.endswith(SUFFIX)]
         end = max((starts[each.header_offset] + each.compress_size for each in entries), default=0)
         own = _own_record(SpanFile(source.read_at, end, self.archive.start_dir - end))
@@ -145,6 +123,8 @@ class NpzCheckpoint(SpanCheckpoint):
 
     def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> Member:
         """Read the header of an array."""
+        import numpy as np  # slow to import
+
         with self.archive.open(entry) as file:
             try:
                 version = np.lib.format.read_magic(file)
@@ -162,7 +142,7 @@ class NpzCheckpoint(SpanCheckpoint):
                 ) from error
             file.seek(0)
             header = file.read(header_nbytes)
-        name = DTYPES.get(dtype)
+        name = NUMPY_DTYPES.get(dtype.str)
         if name is None:
             return _special(entry, str(dtype))
         nbytes = checked_nbytes(path, shape, name)
@@ -182,18 +162,29 @@ class NpzCheckpoint(SpanCheckpoint):
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor: mapped, or inflated and in row-major order."""
-        return self._mapped(key) if self.spans.get(key) else self._inflated(key)
+        return super().read_key(key) if self.spans.get(key) else self._inflated(key)
 
     def view_key(self, key: str) -> torch.Tensor:
         """Return a tensor, from a cache of those that were inflated last."""
-        return self._mapped(key) if self.spans.get(key) else self._cached(key)
+        return super().view_key(key) if self.spans.get(key) else self._cached(key)
 
-    def _mapped(self, key: str) -> torch.Tensor:
-        self._checks.check(self.members[key].entry)
-        return super().read_key(key)
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        """Yield a function that reads tensors in row-major order; see the base class."""
+        yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
+
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        """Return the bytes to fetch before these tensors can be read: their records are checked."""
+        return FileCheckpoint.missing_nbytes_of_keys(self, keys)
+
+    def _check(self, keys: Sequence[str]) -> None:
+        super()._check(keys)
+        for key in keys:
+            self._checks.check(self.members[key].entry)
 
     def _inflated(self, key: str) -> torch.Tensor:
-        import torch  # slow to import
+        import numpy as np  # slow to import
+        import torch
 
         raw = dense(self, key)
         self.source.check()

@@ -17,13 +17,13 @@ from typing import BinaryIO, ClassVar, Final
 import numpy as np
 from filelock import FileLock, Timeout
 
-from prune_gui.byte_counts import parse_bytes
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
 from prune_gui.checkpoint.remote.locations import cache_folder
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.number_formats import parse_bytes
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.number_formats import short_bytes
 
 
 class FetchLimitError(CheckpointError):

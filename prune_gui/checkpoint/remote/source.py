@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from prune_gui.checkpoint.remote.blocks import Blocks
 from prune_gui.checkpoint.remote.locations import url_of
+from prune_gui.checkpoint.remote.model_files import fetch_model_files
 from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.span_file import SpanFile
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
+from prune_gui.regular_files import SpanFile
 
 if TYPE_CHECKING:
     import mmap
@@ -72,13 +73,14 @@ class RemoteSource(Source):
         """Return a local file with all bytes; see `Source.whole_file`."""
         return self.blocks.whole_file()
 
-    def open_again(self) -> BinaryIO:
-        """Return another reader of the same bytes; see `Source.open_again`."""
-        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
-
     def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
         """Return the bytes to fetch before spans can be read; see `Source.missing_nbytes`."""
         return self.blocks.missing_nbytes(spans)
+
+    def model_files_folder(self) -> Path:
+        """Fetch the small files beside the file, and return the folder with their copies."""
+        fetch_model_files(self.path.parent)
+        return self.path.parent
 
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of the file; see `Source.fetch`."""
@@ -99,7 +101,7 @@ class RemoteSource(Source):
         return memoryview(read_range(self._url, start, stop, self._file_state))
 
     def _open(self) -> BinaryIO:
-        return self.open_again()
+        return cast("BinaryIO", io.BufferedReader(SpanFile(self.read_at, 0, self.blocks.size)))
 
     def _map(self, start: int, stop: int, first: int) -> mmap.mmap:
         return self.blocks.map(start, stop, first)

@@ -12,8 +12,7 @@ from prune_gui.checkpoint.folder import is_weight_file
 from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.checkpoint.remote.locations import is_plain_name, url_of
 from prune_gui.checkpoint.remote.stores import file_state, listing, read_small
-from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, read_index
-from prune_gui.checkpoint.sharded.split import part_names
+from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, part_names, read_index
 from prune_gui.checkpoint.surroundings import CONFIG_NAME, MAX_CONFIG_BYTES
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError

@@ -1,28 +1,47 @@
-"""The format of safetensors files."""
+"""The format of safetensors files, which are written as a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from prune_gui.checkpoint.base import Checkpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
+from prune_gui.checkpoint.safetensors.header import (
+    CODES,
+    LENGTH_BYTES,
+    MAX_HEADER_BYTES,
+    METADATA_KEY,
+    header_bytes,
+    read_header,
+)
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.spans import MappedCheckpoint
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
-from prune_gui.language import deferred
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.plain_files import write_plain
+from prune_gui.errors import CheckpointError
+from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+
+
+class SafetensorsCheckpoint(MappedCheckpoint):
+    """A safetensors file: the header is read at opening, values are mapped on demand."""
+
+    format = "safetensors"
+
+    def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
+        """Read and check the header."""
+        source.file.seek(0)
+        header = read_header(source.file, source.size, source.path.name)
+        super().__init__(source, header, surroundings)
 
 
 def _recognizes(start: bytes, _: BinaryIO) -> bool:
     """Return whether the bytes are a length below 2**40 and the start of a JSON object."""
     return start[8:9] == b"{" and start[5:8] == bytes(3)
-
-
-def _open(source: Source, _: str | None, surroundings: Surroundings) -> SafetensorsCheckpoint:
-    return SafetensorsCheckpoint(source, surroundings)
 
 
 def _write(
@@ -32,15 +51,49 @@ def _write(
     metadata: Metadata,
     monitor: Monitor,
 ) -> WrittenFile:
-    from prune_gui.checkpoint.safetensors.writing import write_safetensors  # not needed to open
-
-    return write_safetensors(path, writers, metadata, monitor)
+    return write_plain(path, writers, partial(_header_of, writers, metadata), monitor)
 
 
 def _file_nbytes(writers: Sequence[KeyedWriter], _: Checkpoint | None, metadata: Metadata) -> int:
-    from prune_gui.checkpoint.safetensors.writing import header_of  # not needed to open
+    return len(_header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)
 
-    return len(header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)
+
+def _header_of(
+    writers: Sequence[KeyedWriter],
+    metadata: Metadata,
+    checksums: Mapping[str, int] | None = None,
+) -> bytes:
+    """Return the bytes of a file before its data; see `with_checksums`."""
+    for writer in writers:
+        if writer.tensor.dtype not in CODES:
+            raise CheckpointError(
+                tr(
+                    "{key!r} has the dtype {dtype}, which safetensors cannot store. "
+                    "Save as .pt instead.",
+                    key=writer.key,
+                    dtype=writer.tensor.dtype,
+                )
+            )
+        if writer.key == METADATA_KEY:
+            raise CheckpointError(
+                tr(
+                    "safetensors cannot store a tensor named {key!r}. Save as .pt instead.",
+                    key=METADATA_KEY,
+                )
+            )
+    header = header_bytes(
+        ((writer.key, writer.tensor.dtype, writer.tensor.shape) for writer in writers),
+        with_checksums(metadata, (writer.key for writer in writers), checksums),
+    )
+    if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
+        raise CheckpointError(
+            tr(
+                "The names and the metadata take {nbytes:,} bytes, more than safetensors can "
+                "store. Save as .pt instead.",
+                nbytes=len(header),
+            )
+        )
+    return header
 
 
 SAFETENSORS: Final = FileFormat(
@@ -49,7 +102,7 @@ SAFETENSORS: Final = FileFormat(
     shard_suffix=".safetensors",
     preferred_name=r"model.*\.safetensors",
     recognizes=_recognizes,
-    open=_open,
+    open=SafetensorsCheckpoint,
     write=_write,
     file_nbytes=_file_nbytes,
     load_code="load_file({path})",

@@ -11,11 +11,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from reprlib import repr as short
 from typing import Any, BinaryIO, Final, NoReturn
 
-from prune_gui.checkpoint.mapped import Header
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.spans import Header, Span
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr, trn
@@ -64,13 +65,14 @@ CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 def read_header(file: BinaryIO, size: int, name: str) -> Header:
     """Read and check the header of a file of `size` bytes; `name` is for messages."""
-    header = Header({}, {}, {})
+    metadata: dict[str, str] = {}
+    header = Header({}, {}, metadata)
     further_fields: set[str] = set()
     try:
         entries, text, data_start = _parse(file, size)
-        header.metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
+        metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
         if "\\" in text:
-            for text_value in (*entries, *header.metadata, *header.metadata.values()):
+            for text_value in (*entries, *metadata, *metadata.values()):
                 _check_text(text_value)
         may_have_bools = "true" in text or "false" in text
         known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
@@ -81,7 +83,7 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
                 entry = _fields(key, entry)
                 further_fields |= entry.keys() - FIELD_NAMES
             header.tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
-            header.spans[key] = data_start + start, data_start + stop
+            header.spans[key] = ((data_start + start, data_start + stop),)
         _check_cover(header.spans, data_start, size)
     except _HeaderError as problem:
         raise CheckpointError(
@@ -318,11 +320,10 @@ def _is_countable(shape: list[int], bits: int) -> bool:
     return len(shape) <= MAX_DIMS and math.prod(filter(None, shape)) * bits < SIZE_LIMIT
 
 
-def _check_cover(spans: Mapping[str, tuple[int, int]], data_start: int, size: int) -> None:
+def _check_cover(spans: Mapping[str, tuple[Span, ...]], data_start: int, size: int) -> None:
     """Check that the tensors fill the file up to its end, without overlap or gap."""
     position = data_start
-    ordered = sorted(spans.items(), key=lambda named: named[1])
-    for key, (start, stop) in ordered:
+    for key, ((start, stop),) in sorted(spans.items(), key=itemgetter(1)):
         if start != position:
             raise _HeaderError(
                 tr("{key!r} does not start where the tensor before it ends", key=key)

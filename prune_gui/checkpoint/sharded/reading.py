@@ -9,17 +9,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.sharded.index import ShardIndex
-from prune_gui.checkpoint.sharded.split import check_part
+from prune_gui.checkpoint.sharded.index import ShardIndex, check_part
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.errors import CheckpointError
@@ -181,6 +179,12 @@ class ShardedCheckpoint(Checkpoint):
             for shard in self.index.shards:
                 with self.open_shard(shard) as opened:
                     opened.fetch(monitor)
+
+    @cached_property
+    def model_files_folder(self) -> Path:
+        """The folder of all shards; see `Checkpoint.model_files_folder`."""
+        with self._in_use(self.index.shards[0]) as opened:
+            return opened.model_files_folder
 
     def check(self) -> None:
         """Check the open shards; the others are checked when they are opened again."""

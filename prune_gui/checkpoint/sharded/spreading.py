@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.sharded.shards import Shard
+from prune_gui.checkpoint.opening import address_of, reopen
+from prune_gui.checkpoint.write.entries import KeyedWriter
+from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import write_file
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import Executor
@@ -20,6 +22,24 @@ from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Destination, Upload
+
+
+class Shard(NamedTuple):
+    """One file to write.
+
+    Attributes:
+        name: the name of the file.
+        writers: the tensors to write.
+        template: the old shard whose order, ties and other objects the new one keeps, or None.
+        metadata: all of the metadata.
+        special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
+    """
+
+    name: str
+    writers: Sequence[KeyedWriter]
+    template: Checkpoint | None
+    metadata: Metadata
+    special_nbytes: Mapping[str, int]
 
 
 def write_on_executor(
@@ -88,8 +108,7 @@ def _write_shard(
                 path=folder,
             )
         )
-    # The old shard is closed by now. Its copy is open, as after unpickling; see `reopen`.
-    template = copy(shard.template)
+    template = shard.template and reopen(*address_of(shard.template))  # it is closed by now
     path = folder / shard.name
     path.parent.mkdir(exist_ok=True)
     attempt = path.with_name(f"{secrets.token_hex(8)}-{path.name}")

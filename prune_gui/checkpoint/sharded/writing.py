@@ -1,4 +1,4 @@
-"""Writing a checkpoint as shards and an index, atomically and with verification."""
+"""Writing a checkpoint as a folder: shards and an index, or one file and those beside it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.remote.locations import url_of
-from prune_gui.checkpoint.sharded.index import index_bytes, is_index, read_index
+from prune_gui.checkpoint.sharded.index import index_bytes, is_index, part_names, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
-from prune_gui.checkpoint.sharded.shards import Shard
-from prune_gui.checkpoint.sharded.split import part_names
-from prune_gui.checkpoint.sharded.spreading import write_on_executor
+from prune_gui.checkpoint.sharded.spreading import Shard, write_on_executor
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.write.atomic import rehearse, write_files
-from prune_gui.checkpoint.write.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write.atomic import rehearse, replacing_folder, write_files
 from prune_gui.checkpoint.write.entries import (
     KeyedWriter,
     TensorWriter,
@@ -33,6 +30,7 @@ from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     check_nothing_special,
+    check_special,
     reading_back,
     write_file,
 )
@@ -334,3 +332,118 @@ def kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
                 )
             )
     return [path.name for path in folder.iterdir() if path.name not in replaced | inner]
+
+
+def file_nbytes(
+    out: Path,
+    file_format: FileFormat,
+    tensors: Sequence[TensorWriter],
+    *,
+    template: Checkpoint | None,
+    metadata: Metadata,
+) -> int:
+    """Return the bytes of the file that `write_checkpoint` would write with these arguments.
+
+    Raises:
+        CheckpointError: `write_checkpoint` would raise it.
+    """
+    return _nbytes(out, file_format, keyed_writers(tensors, template), template, metadata)
+
+
+def shards_nbytes(
+    out: Path,
+    file_format: FileFormat,
+    tensors: Sequence[TensorWriter],
+    *,
+    source: Checkpoint,
+    template: Checkpoint | None,
+    metadata: Metadata,
+    shard_size: int | None,
+    monitor: Monitor,
+) -> int:
+    """Return the bytes of the shards and the index that `write_shards` would write.
+
+    Raises:
+        CheckpointError: `write_shards` would raise it.
+    """
+    check_shards(out, source, template, shard_size)
+    index = IndexBuilder(source, template, shard_size)
+    nbytes = 0
+    with closing(shards_of(tensors, source, template, metadata, shard_size)) as shards:
+        for shard in shards:
+            monitor.advance()
+            path = out / shard.name
+            nbytes += _nbytes(path, file_format, shard.writers, shard.template, shard.metadata)
+            index.add(shard)
+    return nbytes + sum(map(len, index.files().values()))
+
+
+def _nbytes(
+    out: Path,
+    file_format: FileFormat,
+    writers: Sequence[KeyedWriter],
+    template: Checkpoint | None,
+    metadata: Metadata,
+) -> int:
+    check_special(out, file_format, writers, template)
+    return file_format.file_nbytes(writers, template, metadata)
+
+
+def write_model_folder(
+    path: Path,
+    file_format: FileFormat,
+    tensors: Sequence[TensorWriter],
+    *,
+    template: Checkpoint | None,
+    metadata: Metadata,
+    extra_files: Mapping[str, bytes] = MappingProxyType({}),
+    overwrite: bool = False,
+    monitor: Monitor,
+) -> None:
+    """Write a checkpoint and other files into a folder, which is replaced as a whole.
+
+    The folder is written as by `write_shards`.
+
+    Args:
+        path: the file to write in the folder.
+        file_format: its format.
+        tensors: as for `write_checkpoint`.
+        template: as for `write_checkpoint`.
+        metadata: as for `write_checkpoint`.
+        extra_files: the contents of the other files, by name.
+        overwrite: whether a folder that is not empty may be replaced.
+        monitor: counts the bytes that are written and those that are read back.
+
+    Raises:
+        CheckpointError: the folder may not or cannot be written, or cannot hold these tensors.
+    """
+    out = path.parent
+    writers = keyed_writers(tensors, template)
+    nbytes = file_format.data_nbytes(writers, template) + sum(map(len, extra_files.values()))
+    kept = partial(kept_files, also_replaced=(path.name, *extra_files))
+    with replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept) as folder:
+        draft = folder / path.name
+        write_file(draft, path, file_format, writers, template, metadata, monitor)()
+        write_files(folder, extra_files)
+
+
+def check_model_folder(
+    path: Path,
+    file_format: FileFormat,
+    tensors: Sequence[TensorWriter],
+    *,
+    template: Checkpoint | None,
+    extra_files: Mapping[str, bytes] = MappingProxyType({}),
+    overwrite: bool = False,
+) -> int:
+    """Run the checks of `write_model_folder`, and return the approximate bytes of the values.
+
+    Raises:
+        CheckpointError: the folder may not or cannot be written, or cannot hold these tensors.
+    """
+    writers = keyed_writers(tensors, template)
+    check_special(path, file_format, writers, template)
+    nbytes = file_format.data_nbytes(writers, template)
+    kept = partial(kept_files, also_replaced=(path.name, *extra_files))
+    rehearse(replacing_folder(path.parent, nbytes=nbytes, overwrite=overwrite, kept_files=kept))
+    return nbytes

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.source import CHUNK_BYTES
 from prune_gui.checkpoint.torch.deflate import LAST_BLOCK
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES
 from prune_gui.checkpoint.write.atomic import flush

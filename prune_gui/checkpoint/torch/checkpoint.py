@@ -10,8 +10,7 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint.base import NO_SURROUNDINGS, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.named_code import code_statement, with_code_statement
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.source import Source

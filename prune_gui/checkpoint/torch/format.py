@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
-from prune_gui.checkpoint.file_checkpoint import FileCheckpoint
+from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.source import Source

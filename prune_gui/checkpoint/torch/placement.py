@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.claims import extent
 from prune_gui.checkpoint.torch.overlaps import clusters
 from prune_gui.checkpoint.torch.storages import StorageLocation

@@ -16,7 +16,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES, byte_chunks
+from prune_gui.checkpoint.source import CHUNK_BYTES, byte_chunks
 from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.deflate import deflated_chunks
@@ -24,10 +24,9 @@ from prune_gui.checkpoint.torch.placement import Placement, StorageMap, replaced
 from prune_gui.checkpoint.torch.state_dict_search import Root
 from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, Record, TorchLayout
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
-from prune_gui.checkpoint.write.prefetch import prefetch
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor

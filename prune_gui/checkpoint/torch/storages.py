@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
-from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.source import CHUNK_BYTES, Source
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.unpickling import Storages
 from prune_gui.checkpoint.torch.zip_layout import Record, TorchLayout

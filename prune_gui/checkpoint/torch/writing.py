@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast
 import torch
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.byte_chunks import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.deflate import deflated_chunks
@@ -23,10 +23,9 @@ from prune_gui.checkpoint.torch.pickling import identity, pickled
 from prune_gui.checkpoint.torch.record_copy import copy_nbytes, copy_plan, own_record, write_copy
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
-from prune_gui.checkpoint.write.prefetch import prefetch
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor

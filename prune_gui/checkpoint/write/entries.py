@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
+from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 
 if TYPE_CHECKING:

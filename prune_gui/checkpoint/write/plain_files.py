@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from contextvars import copy_context
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from prune_gui.checkpoint.write.atomic import flush, start_writeback
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.monitor import Monitor
 
 BATCH_BYTES: Final = 1 << 20
 """The size of batches of chunks that the producing thread passes to the writing thread."""
 WRITEBACK_BYTES: Final = 32 << 20
 """Bytes after which the system is told to write them to the disk."""
+T = TypeVar("T")
+MAX_PREFETCHED: Final = 2
+"""Items that are computed in advance."""
 
 
 def write_plain(
@@ -79,3 +85,17 @@ def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryv
                 yield batch
                 batch, nbytes = [], 0
     yield batch
+
+
+def prefetch(items: Iterable[T]) -> Generator[T, None, None]:
+    """Yield the items in order, computing the next ones on a background thread.
+
+    Close the generator when leaving early, so that the thread ends.
+    """
+    iterator, end = iter(items), object()
+    compute_next = partial(copy_context().run, next, iterator, end)
+    with ThreadPoolExecutor(1, "prune-gui-prefetch") as pool:
+        futures = deque(pool.submit(compute_next) for _ in range(MAX_PREFETCHED))
+        while (item := futures.popleft().result()) is not end:
+            futures.append(pool.submit(compute_next))
+            yield cast("T", item)

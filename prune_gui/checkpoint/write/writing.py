@@ -10,16 +10,15 @@ from types import MappingProxyType
 from typing import Final
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import compressing, format_to_write
-from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES
 from prune_gui.checkpoint.opening import open_file
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
+from prune_gui.checkpoint.source import CHUNK_BYTES
+from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
-from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
-from prune_gui.checkpoint.write.metadata import Metadata
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint
-from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.writing import write_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.calibration.statistics import STATISTICS, LazyTensor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.provenance import own_version
-from prune_gui.recipe.recorded_scores import RECORDING_KEY
 
 
 def write_scores(

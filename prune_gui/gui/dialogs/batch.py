@@ -32,15 +32,16 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.tables import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 
 if TYPE_CHECKING:
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.recipe import Form
     from prune_gui.session.changes import Changes
     from prune_gui.tables import Table
+
 
 EXPLANATION: Final = deferred(
     "The stack is applied to each checkpoint; a failure does not stop the others."
@@ -324,17 +325,13 @@ class BatchDialog(QDialog):
                 return
         paths = [row.path for row in self.model.rows]
         self.model.show([BatchRow(path) for path in paths])
-        form: Form = self.form.currentData()
-        jobs = batch_jobs(
-            session.recipe,
-            paths,
-            folder,
-            form,
+        options = OutputOptions(
+            form=self.form.currentData(),
             overwrite=self.overwrite.isChecked(),
             compressed=self.compressed.isChecked(),
-            tensors_only=self.tensors_only.isChecked(),
+            tensors_only=self.tensors_only.isChecked() or None,
         )
-        self._sequence.start(jobs)
+        self._sequence.start(batch_jobs(session.recipe, paths, folder, options))
         self._refresh()
 
     def _show_result(self, index: int, row: BatchRow) -> None:

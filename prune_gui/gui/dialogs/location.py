@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.checkpoint.remote.locations import is_url, path_of
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.language import deferred, tr
+from prune_gui.number_formats import short_bytes
 
 MIN_WIDTH_PX: Final = 560
 EXAMPLES: Final = (

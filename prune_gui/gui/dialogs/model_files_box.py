@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.recipe import Form, OutputPath
-    from prune_gui.recipe.model_files import Copying
 
 MAX_NAMES: Final = 3
 """Names that a check box shows; its tool tip has all."""
@@ -59,11 +58,14 @@ class ModelFilesBox(QWidget):
         self._code.setVisible(is_remote or bool(self._model.code))
 
     @property
-    def copying(self) -> Copying:
-        """What to copy."""
-        from prune_gui.recipe.model_files import Copying  # torch: slow to import
+    def wants_files(self) -> bool:
+        """Whether config, tokenizer and similar files are copied."""
+        return self._files.isChecked()
 
-        return Copying(self._files.isChecked(), self._code.isEnabled() and self._code.isChecked())
+    @property
+    def wants_code(self) -> bool:
+        """Whether files that programs run are copied, too."""
+        return self._code.isEnabled() and self._code.isChecked()
 
     def refresh(self, target: OutputPath | None, form: Form) -> None:
         """Show what is copied into an output; masks are no model."""
@@ -76,7 +78,7 @@ class ModelFilesBox(QWidget):
             self._name_code(target)
 
     def _name_code(self, target: OutputPath) -> None:
-        from prune_gui.recipe.model_files import free_names  # torch: slow to import
+        from prune_gui.recipe.extra_files import free_names  # torch: slow to import
 
         names = free_names(self._model.code, target)
         self._code.setVisible(bool(names))

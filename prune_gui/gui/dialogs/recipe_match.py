@@ -13,7 +13,7 @@ from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, join_items, tr, trn
-from prune_gui.recipe.recipe_match import StepMatch, match_recipe
+from prune_gui.recipe.patterns import StepMatch, match_recipe
 from prune_gui.tables import Column, record_column
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.sharded.split import has_several_files
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.job_sequence import JobSequence
 from prune_gui.gui.widgets.message import Message, keep_room

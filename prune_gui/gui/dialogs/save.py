@@ -26,11 +26,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.named_code import code_statement, runs_programs
 from prune_gui.checkpoint.remote.locations import is_url, location, location_path
-from prune_gui.checkpoint.sharded.split import has_several_files
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.loader_box import LoaderBox
@@ -46,11 +45,13 @@ from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets.message import Message, Messages
 from prune_gui.gui.widgets.spacing import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.number_formats import parse_bytes, short_bytes
+from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.worker.jobs import sizes_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.recipe import Form, OutputPath, Size
+    from prune_gui.recipe import Size
     from prune_gui.recipe.sizes import Sizes
 
 FORMS: Final[dict[Form, tuple[str, str]]] = {
@@ -174,36 +175,36 @@ class SaveDialog(QDialog):
         return location_path(self._path.text().strip())
 
     @property
-    def shard_size(self) -> int | None:
-        """The maximum size of a shard in bytes; None if splitting is off."""
-        return parse_bytes(self._shard_size.text().strip()) if self._split.isChecked() else None
+    def options(self) -> OutputOptions:
+        """How the checkpoint is to be written.
+
+        Raises:
+            ValueError: the size of the shards is not valid.
+        """
+        wanted = self._shard_size.text().strip()
+        return OutputOptions(
+            form=self.form,
+            overwrite=self._replaces,
+            shard_size=parse_bytes(wanted) if self._split.isChecked() else None,
+            compressed=self._is_compressed,
+            zero_moments=self._moments.isEnabled() and self._moments.isChecked(),
+            tensors_only=self._tensors_only.isChecked() if self._foreign else None,
+            model_files=self.model_files.wants_files,
+            copy_code=self.model_files.wants_code,
+        )
 
     @property
-    def compressed(self) -> bool:
+    def _is_compressed(self) -> bool:
         """Whether the values are compressed; False if the chosen kind of files cannot be."""
         return self._compressed.isEnabled() and self._compressed.isChecked()
-
-    @property
-    def zero_moments(self) -> bool:
-        """Whether moments of pruned elements are set to zero; False if the files have none."""
-        return self._moments.isEnabled() and self._moments.isChecked()
-
-    @property
-    def tensors_only(self) -> bool | None:
-        """Whether a torch file gets the tensors alone; None if the file names no code."""
-        return self._tensors_only.isChecked() if self._foreign else None
 
     @property
     def keeps_code(self) -> bool | None:
         """Whether the code that the file names is copied; None if there is nothing to say of it."""
         if not self._foreign or self._target is None or self.form != "finalized":
             return None
-        return None if self._target.format.name != TORCH.name else not self.tensors_only
-
-    @property
-    def replaces(self) -> bool:
-        """Whether the user agreed to replace existing files."""
-        return self._replaces
+        is_torch = self._target.format.name == TORCH.name
+        return not self._tensors_only.isChecked() if is_torch else None
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Start to compute the sizes."""
@@ -328,8 +329,8 @@ class SaveDialog(QDialog):
         is_torch_file = self._target is not None and self._target.is_compressible
         self._compressed.setEnabled(is_torch_file)
         self._tensors_only.setEnabled(bool(self._target and self._target.format.name == TORCH.name))
-        has_moments = is_torch_file and self.form == "finalized" and not self.tensors_only
-        self._moments.setEnabled(has_moments)
+        keeps_states = self.form == "finalized" and not self._tensors_only.isChecked()
+        self._moments.setEnabled(is_torch_file and keeps_states)
         self.model_files.refresh(self._target, self.form)
         self._measure()
         self._show_sizes()
@@ -338,15 +339,11 @@ class SaveDialog(QDialog):
 
     def _read(self) -> tuple[OutputPath | None, str]:
         """Return the chosen output path and "", or None and the problem."""
-        from prune_gui.recipe import OutputPath  # imports torch, which would delay the window
-
         session = self._workbench.session
         if session is None or not self._path.text().strip():
             return None, tr("Enter a file name.")
         try:
-            return OutputPath.of(
-                session.checkpoint, self.path, self.shard_size, self.form, self.tensors_only
-            ), ""
+            return OutputPath.of(session.checkpoint, self.path, self.options), ""
         except (ValueError, PruneGuiError) as error:
             return None, str(error)
 
@@ -386,7 +383,7 @@ class SaveDialog(QDialog):
             texts = (
                 (tr("cannot be saved"), "")
                 if isinstance(size, PruneGuiError)
-                else _size_texts(size, compressed=self.compressed)
+                else _size_texts(size, compressed=self._is_compressed)
             )
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
@@ -427,7 +424,7 @@ class SaveDialog(QDialog):
             )
         else:
             folder, free = room
-            needed = 0 if size is None else size.compressed if self.compressed else size.nbytes
+            needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
             too_small = needed > free
             space = short_bytes(free)
             text = (

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
-from prune_gui.checkpoint.sharded.split import has_several_files
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.resources import is_shipped

@@ -9,7 +9,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QStringListModel,
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
 from prune_gui.language import tr
-from prune_gui.recipe.condition_fields import examples, words
+from prune_gui.recipe.selector import condition_examples, condition_words
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -53,7 +53,7 @@ class ConditionCompleter(QCompleter):
         self._words.setStringList([])
 
         def work(_: Monitor) -> list[str]:
-            return words(checkpoint)
+            return condition_words(checkpoint)
 
         def then(conditions: list[str]) -> None:
             if checkpoint is self._words_checkpoint:
@@ -64,4 +64,4 @@ class ConditionCompleter(QCompleter):
 
 def conditions_help() -> str:
     """Return a sentence with one condition of each field."""
-    return tr("Conditions narrow it down: {examples}.", examples=examples())
+    return tr("Conditions narrow it down: {examples}.", examples=condition_examples())

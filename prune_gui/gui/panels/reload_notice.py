@@ -9,11 +9,11 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from prune_gui.errors import one_line
+from prune_gui.file_stamps import FileStamps
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.session.changes import Changes
-from prune_gui.session.file_stamps import FileStamps
 
 SETTLE_DELAY_MS: Final = 500
 """Time without a change after which a file counts as completely written."""
@@ -27,7 +27,7 @@ class ReloadNotice(QWidget):
     def __init__(self, workbench: Workbench, reload: QAction) -> None:
         super().__init__()
         self._workbench = workbench
-        self._stamps = FileStamps({})
+        self._stamps = FileStamps()
         self._watcher = QFileSystemWatcher(self)
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_DELAY_MS)
         self._settle_timer.timeout.connect(self._look)
@@ -67,7 +67,7 @@ class ReloadNotice(QWidget):
         if watched := self._watcher.files() + self._watcher.directories():
             self._watcher.removePaths(watched)
         self._stamps = session.stamps
-        files = [path.absolute() for path, state in session.stamps.states.items() if state]
+        files = [path.absolute() for path, state in session.stamps.states if state]
         folders = dict.fromkeys(path.parent for path in files)
         self._watcher.addPaths([str(path) for path in (*files, *folders)])
         self._look()

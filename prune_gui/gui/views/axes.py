@@ -11,11 +11,11 @@ from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
 from prune_gui.pruning.weight_layout import USUAL, WeightLayout
-from prune_gui.raster.kernel_layout import KernelLayout
+from prune_gui.raster.layouts import KernelLayout
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
     from prune_gui.session.subjects import Subject
 
 LABEL_OVERHANG_PX: Final = 8

@@ -10,7 +10,7 @@ from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""

@@ -150,11 +150,11 @@ EMPTY_HISTOGRAM: Final = DigitHistogram.of(np.zeros(0, np.int64))
 """The histogram of no keys."""
 
 
-Cached = TypeVar("Cached", DigitHistogram, GroupedDigits, NDArray[np.float64])
+Cached = TypeVar("Cached")
 
 
 class LRUCache(Generic[Cached]):
-    """An LRU cache of histograms, grouped digits or norms; thread-safe.
+    """An LRU cache of values with a size, `nbytes`; thread-safe.
 
     Attributes:
         max_bytes: limit of the memory of all values.

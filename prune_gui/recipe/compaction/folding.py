@@ -11,31 +11,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
-from prune_gui.architecture.unit_values import Reading, Value
+from prune_gui.architecture.unit_values import (
+    Activation,
+    BatchNorm,
+    Bias,
+    Product,
+    Reading,
+    Sum,
+    Value,
+)
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, listed, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.pruning.parallel import chunks
-from prune_gui.recipe.compaction.removal import PrunedChannels, Units, pruned_units
+from prune_gui.recipe.compaction.network import Architecture
+from prune_gui.recipe.compaction.removal import GroupUnits, PrunedChannels, Units, pruned_units
 from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
-from prune_gui.recipe.compaction.source import Architecture
-from prune_gui.recipe.compaction.unit_constants import (
-    ACTIVATIONS,
-    constants,
-    functions_of,
-    tensors_of,
-)
 from prune_gui.recipe.resolution import Resolution
 
 DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16"})
@@ -52,13 +55,7 @@ LAST: Final = deferred("the layer would keep too few units")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Constants that a tensor takes over.
-
-    Attributes:
-        name: the name of the tensor.
-        units: number of removed units whose constants it takes over.
-        changed: number of its elements that change.
-    """
+    """A tensor that takes over the constants of some units, and how many of its elements change."""
 
     name: str
     units: int
@@ -67,13 +64,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """Units that emit a constant and stay.
-
-    Attributes:
-        reason: why, in a few words.
-        units: number of units.
-        example: the layer and the number of one of them.
-    """
+    """Units that emit a constant and stay, for a reason in a few words."""
 
     reason: str
     units: int
@@ -87,8 +78,6 @@ class Folding:
     Attributes:
         shifts: by tensor, what is added to its elements, float64 (elements,).
         tensors: the names of the tensors with slices of units that are removed but not pruned.
-        folded: the tensors that change.
-        unfolded: the units that stay, by reason.
     """
 
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -104,8 +93,7 @@ class _KeptError(Exception):
 def fold_constants(
     resolution: Resolution,
     architecture: Architecture,
-    groups: Sequence[CoupledGroup],
-    removed: Sequence[Units],
+    groups: Sequence[GroupUnits],
     monitor: Monitor,
 ) -> Folding:
     """Mark units that emit a constant as removed, where other layers can take the constant over.
@@ -119,7 +107,7 @@ def fold_constants(
     ]
     folder = _Folder(resolution, architecture, groups)
     pruned = PrunedChannels(resolution, monitor)
-    for group, units in zip(groups, removed, strict=True):
+    for group, units in groups:
         names = {member.name for member in group.members}
         if group.is_sliced and any(names <= targets for targets in targeted):
             producers = [member for member in group.members if member.role == "produces"]
@@ -154,15 +142,14 @@ class _Reader(NamedTuple):
 
 
 class _Folder:
-    """Folds the constants of one group after the other."""
-
     def __init__(
-        self, resolution: Resolution, architecture: Architecture, groups: Sequence[CoupledGroup]
+        self, resolution: Resolution, architecture: Architecture, groups: Sequence[GroupUnits]
     ) -> None:
         self._resolution = resolution
         self._architecture = architecture
         slices = (
-            {(group.space, member.name, member.dim) for member in group.members} for group in groups
+            {(group.space, member.name, member.dim) for member in group.members}
+            for group, _ in groups
         )
         self._claims = Counter(one for of_group in slices for one in of_group)
         self._folding = Folding()
@@ -209,7 +196,6 @@ class _Folder:
             self._unfolded[reason] += [(group.label, int(number)) for number in numbers]
 
     def _readers(self, group: CoupledGroup) -> Iterator[_Reader]:
-        """Yield the layers that read the units."""
         consumers = [member for member in group.members if member.role == "consumes"]
         if not consumers:
             raise _KeptError(tr(UNKNOWN))
@@ -298,3 +284,78 @@ class _Folder:
         parts = [one.double() for one in sliced(flat, info.shape, kept, steps, spans)]
         self._resolution.checkpoint.check()
         return torch.cat(parts).reshape(shape) if parts else torch.empty(shape).double()
+
+
+BATCH_NORM_EPSILON: Final = 1e-5
+"""The default of `torch.nn.BatchNorm2d`, which torchvision's networks use."""
+
+_gelu_tanh = partial(functional.gelu, approximate="tanh")
+
+ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "gelu": functional.gelu,
+    "gelu_python": functional.gelu,
+    "gelu_new": _gelu_tanh,
+    "gelu_fast": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "leaky_relu": functional.leaky_relu,
+    "linear": lambda x: x,
+    "mish": functional.mish,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu": functional.relu,
+    "relu2": lambda x: functional.relu(x).square(),
+    "relu6": functional.relu6,
+    "sigmoid": torch.sigmoid,
+    "silu": functional.silu,
+    "swish": functional.silu,
+    "tanh": torch.tanh,
+}
+"""Activation functions by the names that transformers gives them."""
+
+
+def constants(value: Value, vector: Callable[[str], torch.Tensor], count: int) -> torch.Tensor:
+    """Return what units emit, float64 (count,).
+
+    A batch norm in evaluation mode computes (x - mean) / sqrt(variance + epsilon) * weight + bias
+    (Ioffe and Szegedy 2015).
+    """
+    inner = partial(constants, vector=vector, count=count)
+    match value:
+        case Bias(name):
+            return torch.zeros(count, dtype=torch.float64) if name is None else vector(name)
+        case BatchNorm(before, weight, bias, mean, variance):
+            centred = inner(before) - vector(mean)
+            result = centred / (vector(variance) + BATCH_NORM_EPSILON).sqrt()
+            result = result if weight is None else result * vector(weight)
+            return result if bias is None else result + vector(bias)
+        case Activation(before, function):
+            return ACTIVATIONS[function](inner(before))
+        case Sum(first, second):
+            return inner(first) + inner(second)
+        case Product(first, second):
+            return inner(first) * inner(second)
+
+
+def tensors_of(value: Value) -> set[str]:
+    """Return the names of the tensors in an expression."""
+    match value:
+        case Bias(name):
+            return set() if name is None else {name}
+        case BatchNorm(before, weight, bias, mean, variance):
+            return tensors_of(before) | {name for name in (weight, bias, mean, variance) if name}
+        case Activation(before, _):
+            return tensors_of(before)
+        case Sum(first, second) | Product(first, second):
+            return tensors_of(first) | tensors_of(second)
+
+
+def functions_of(value: Value) -> set[str]:
+    """Return the names of the activation functions in an expression."""
+    match value:
+        case Bias():
+            return set()
+        case BatchNorm(before):
+            return functions_of(before)
+        case Activation(before, function):
+            return functions_of(before) | {function}
+        case Sum(first, second) | Product(first, second):
+            return functions_of(first) | functions_of(second)

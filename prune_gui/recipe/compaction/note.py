@@ -8,9 +8,9 @@ from pathlib import Path
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.recipe.compaction.folding import unfolded_notes
+from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.compaction.plan import CompactPlan
-from prune_gui.recipe.compaction.source import read_config
-from prune_gui.recipe.target import OutputPath
+from prune_gui.recipe.output import OutputPath
 
 
 def plan_note(plan: CompactPlan, target: OutputPath) -> str:
@@ -54,11 +54,7 @@ def constant_notes(plan: CompactPlan) -> list[str]:
 
 
 def inexact_notes(plan: CompactPlan) -> list[str]:
-    """Return why the network may compute something else than with zeros, one sentence each.
-
-    The reasons are that the groups are a guess, and spaces whose units may have an effect as long
-    as they are zeros.
-    """
+    """Return why the network may compute something else than with zeros, one sentence each."""
     guess = tr(
         "Which channels belong together is a guess from the shapes and the order of the file: "
         "compare the outputs with those of the finalized form."
@@ -76,12 +72,7 @@ def inexact_notes(plan: CompactPlan) -> list[str]:
 
 
 def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:
-    """Return which programs load the result, in sentences for the user.
-
-    Args:
-        plan: the plan.
-        target: the output path; None for a new folder.
-    """
+    """Return which programs load the result, in sentences; without a target, from a new folder."""
     single = target is not None and not target.is_folder
     config_note = _config_note(plan, target.path.parent) if target and single else ""
     if plan.problems:

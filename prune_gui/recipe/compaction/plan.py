@@ -7,20 +7,26 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.conv_windows import output_sizes
 from prune_gui.architecture.tables import SpaceRule
+from prune_gui.architecture.torchvision_layers import output_sizes
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup
 from prune_gui.pruning.methods.tokens import SPACE as TOKENS
-from prune_gui.recipe.compaction.config import AdaptedConfig, GroupUnits
-from prune_gui.recipe.compaction.figures import EXPERTS, Figures, Shaped, active_shares, figures
+from prune_gui.recipe.compaction.config import (
+    AdaptedConfig,
+    can_resize,
+    held_spaces,
+    rule_problems,
+    unloadable,
+)
 from prune_gui.recipe.compaction.folding import (
     Folded,
     Folding,
@@ -28,28 +34,29 @@ from prune_gui.recipe.compaction.folding import (
     fold_constants,
     unfolded_notes,
 )
-from prune_gui.recipe.compaction.removal import PrunedChannels, Units, removable_units
-from prune_gui.recipe.compaction.renaming import Renumbering
-from prune_gui.recipe.compaction.rules import can_resize, held_spaces, rule_problems, unloadable
+from prune_gui.recipe.compaction.network import (
+    EXPERTS,
+    Architecture,
+    Figures,
+    Json,
+    Shaped,
+    active_shares,
+    architecture_of,
+    figures,
+)
+from prune_gui.recipe.compaction.removal import (
+    GroupUnits,
+    PrunedChannels,
+    Renumbering,
+    Units,
+    prunes_tokens,
+    removable_units,
+    remove_tokens,
+)
 from prune_gui.recipe.compaction.slicing import Kept, sliced_shape
-from prune_gui.recipe.compaction.source import Architecture, Json, architecture_of
-from prune_gui.recipe.compaction.tokens import prunes_tokens, remove_tokens
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.vocabulary.files import RemovedTokens
+from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
-
-@dataclass(frozen=True, slots=True)
-class CompactOptions:
-    """Choices of the user.
-
-    Attributes:
-        allow_unloadable: whether to write what no known program loads.
-    """
-
-    allow_unloadable: bool = False
-
-
-NO_OPTIONS: Final = CompactOptions()
 IMAGE_SIZE: Final = 224
 """The height and width of images, in pixels, if config.json has no `image_size`."""
 
@@ -83,10 +90,7 @@ class SpaceUnits:
     """The units of a space before and after.
 
     Attributes:
-        space: its name.
         title: what the units are, in the plural, to be translated.
-        before: number of units in all groups.
-        after: number of those that remain.
         uniform: whether all groups that remain keep equally many.
         exact: whether the network computes the same as with units of zeros.
     """
@@ -104,20 +108,12 @@ class CompactPlan:
     """What remains of a checkpoint.
 
     Attributes:
-        tensors: the tensors that remain, in the order of the file.
-        removed: the names of the others.
-        spaces: the spaces that lose units.
-        config: the new config.json; None if there is none.
-        changes: the changed fields of config.json, each with its new value.
         needs_loader: whether only the loader script loads the result, because config.json cannot
             say the widths of all layers.
         tokens: what changes with removed tokens; None if the vocabulary stays.
-        folded: the tensors that take over the constants of removed units.
         unfolded: the units that emit a constant and stay, by reason.
         guessed: whether it is a guess which channels belong together.
         problems: why no known program loads the result, one line each.
-        before: the figures of the checkpoint.
-        after: the figures of what remains.
         image_size: the height and width in pixels of the image that the figures count multiply-adds
             for, with the strides of torchvision; None if they count those per token, or none.
     """
@@ -138,27 +134,30 @@ class CompactPlan:
     image_size: int | None
 
 
-def compact_plan(resolution: Resolution, options: CompactOptions, monitor: Monitor) -> CompactPlan:
-    """Return the plan of the compact form; cached with the resolution."""
-    cached = resolution.compact_plans.get(options)
-    if cached is None:
+plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionary()
+"""By resolution and `allow_unloadable`."""
+
+
+def compact_plan(
+    resolution: Resolution, monitor: Monitor, *, allow_unloadable: bool = False
+) -> CompactPlan:
+    """Return the plan of the compact form; cached while the resolution is used."""
+    cached = plans.setdefault(resolution, {})
+    if allow_unloadable not in cached:
         checkpoint = resolution.checkpoint
         check_source(checkpoint)
         architecture = architecture_of(checkpoint, resolution.recipe.table_path)
-        cached = resolution.compact_plans[options] = planned(
-            resolution, architecture, monitor, allow_unloadable=options.allow_unloadable
+        cached[allow_unloadable] = planned(
+            resolution, architecture, monitor, allow_unloadable=allow_unloadable
         )
-    if cached.problems and not options.allow_unloadable:
-        raise _impossible(resolution, cached.problems[0])
-    return cached
+    plan = cached[allow_unloadable]
+    if plan.problems and not allow_unloadable:
+        raise _impossible(resolution, plan.problems[0])
+    return plan
 
 
 def check_source(checkpoint: Checkpoint) -> None:
-    """Check that a checkpoint has nothing that would no longer fit its parameters.
-
-    Raises:
-        CheckpointError: it has optimizer states, or scales of rows or blocks.
-    """
+    """Check that a checkpoint has nothing that would no longer fit its parameters."""
     for info in checkpoint.tensors.values():
         if info.scale is not None and math.prod(info.scale.shape) > 1:
             raise CheckpointError(
@@ -190,46 +189,42 @@ def planned(
 
     Problems are collected, not raised. Units of spaces that can only be masked stay, unless
     `allow_unloadable` is set; so do those of which other spaces would have to keep the same share.
-
-    Raises:
-        RecipeError: no unit can be removed.
-        CheckpointError: the file changed while it was read.
     """
     checkpoint, spaces = resolution.checkpoint, architecture.spaces
-    groups: list[CoupledGroup] = []
+    removable: list[CoupledGroup] = []
     masked: list[CoupledGroup] = []
     for group in architecture.groups:
         if group.space == TOKENS and not prunes_tokens(resolution.recipe):
             continue  # the vocabulary becomes smaller only if that is asked for
         loadable = allow_unloadable or spaces[group.space].loadable
-        (groups if loadable else masked).append(group)
+        (removable if loadable else masked).append(group)
     # The units in a block that can only be masked would all be removed, too.
     blocks = [group for group in masked if not spaces[group.space].members]
     _check_unpruned(resolution, spaces, blocks, monitor)
-    removed = removable_units(resolution, groups, monitor)
-    held = held_spaces(spaces, list(zip(groups, removed, strict=True)))
+    groups = list(zip(removable, removable_units(resolution, removable, monitor), strict=True))
+    held = held_spaces(spaces, groups)
     if not allow_unloadable:
-        loadable_units = [
-            (group, units)
-            for group, units in zip(groups, removed, strict=True)
-            if group.space not in held
-        ]
-        groups = [group for group, _ in loadable_units]
-        removed = [units for _, units in loadable_units]
+        groups = [(group, units) for group, units in groups if group.space not in held]
     with monitor.in_charge():
-        tokens = remove_tokens(resolution, groups, removed)
-    folding = fold_constants(resolution, architecture, groups, removed, monitor)
-    if not any(units.any() for units in removed):
+        tokens = remove_tokens(resolution, groups)
+    folding = fold_constants(resolution, architecture, groups, monitor)
+    changed = {group.space for group, units in groups if units.any()}
+    if not changed:
         _check_unpruned(resolution, spaces, masked, monitor)
         for problem in held.values():
             raise _impossible(resolution, problem)
-        raise _nothing_removed(checkpoint.path.name, folding)
-    renumbering = Renumbering(groups, removed, checkpoint.tensors)
-    cuts = _cuts(groups, removed, PrunedChannels(resolution, monitor))
+        nothing = tr(
+            "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
+            "whole units with a coupled method, or save the finalized form.",
+            file=checkpoint.path.name,
+        )
+        raise RecipeError(" ".join((nothing, *unfolded_notes(folding.unfolded))))
+    renumbering = Renumbering(groups, checkpoint.tensors)
+    cuts = _cuts(groups, PrunedChannels(resolution, monitor))
     tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts, folding))
     remaining = [
         (group, units)
-        for group, units in zip(groups, removed, strict=True)
+        for group, units in groups
         if any(renumbering.new_key(member.name) is not None for member in group.members)
     ]
     by_space: dict[str, list[GroupUnits]] = defaultdict(list)
@@ -240,13 +235,16 @@ def planned(
         problems += held.values()
     if tokens:
         config.renumber_tokens(tokens)
-    changed = {group.space for group, units in zip(groups, removed, strict=True) if units.any()}
     problems += [
         tr("All {title} would be removed. Prune fewer.", title=tr(spaces[space].title))
         for space in spaces
         if space in changed and space not in by_space and not spaces[space].members
     ]
-    loose = _without_config(by_space, spaces, config)
+    loose = [  # no field of config.json says their new sizes
+        space
+        for space in by_space
+        if space in changed and (space in config.differing or not spaces[space].config)
+    ]
     experts = {
         member.name
         for group in architecture.groups
@@ -265,12 +263,16 @@ def planned(
     ]
     image_size = architecture.integers.get("image_size", IMAGE_SIZE)
     sizes = output_sizes(architecture.windows, image_size)
-    before, after = _figures(checkpoint, architecture, groups, tensors, remaining, sizes)
+    every, integers = checkpoint.tensors, architecture.integers
+    active = active_shares(((group, group.size) for group, _ in groups), integers, every)
+    still = active_shares(
+        ((group, int((~units).sum())) for group, units in remaining), integers, every
+    )
     kept_names = {tensor.info.name for tensor in tensors}
     return CompactPlan(
         tensors=tensors,
         removed=tuple(name for name in checkpoint.tensors if name not in kept_names),
-        spaces=tuple(_space_units(groups, removed, remaining, spaces)),
+        spaces=tuple(_space_units(groups, remaining, spaces)),
         config=config.content,
         changes=config.changes,
         needs_loader=bool(loose),
@@ -279,19 +281,10 @@ def planned(
         unfolded=folding.unfolded,
         guessed=architecture.guessed,
         problems=tuple(dict.fromkeys(problems)),
-        before=before,
-        after=after,
+        before=figures((Shaped(info, info.shape) for info in every.values()), active, sizes),
+        after=figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), still, sizes),
         image_size=image_size if sizes else None,
     )
-
-
-def _nothing_removed(file: str, folding: Folding) -> RecipeError:
-    nothing = tr(
-        "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
-        "whole units with a coupled method, or save the finalized form.",
-        file=file,
-    )
-    return RecipeError(" ".join((nothing, *unfolded_notes(folding.unfolded))))
 
 
 def _check_unpruned(
@@ -331,34 +324,10 @@ def _config_and_problems(
     return config, problems + config.problems
 
 
-def _figures(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    groups: Sequence[CoupledGroup],
-    tensors: Sequence[KeptTensor],
-    remaining: Sequence[GroupUnits],
-    sizes: Mapping[str, int],
-) -> tuple[Figures, Figures]:
-    """Return the figures before and after."""
-    every, integers = checkpoint.tensors, architecture.integers
-    before = active_shares(((group, group.size) for group in groups), integers, every)
-    kept = ((group, int((~units).sum())) for group, units in remaining)
-    after = active_shares(kept, integers, every)
-    return (
-        figures((Shaped(info, info.shape) for info in every.values()), before, sizes),
-        figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), after, sizes),
-    )
-
-
-def _cuts(
-    groups: Sequence[CoupledGroup], removed: Sequence[Units], pruned: PrunedChannels
-) -> dict[str, dict[int, Units]]:
-    """Return the removed channels of each dimension of each tensor."""
+def _cuts(groups: Sequence[GroupUnits], pruned: PrunedChannels) -> dict[str, dict[int, Units]]:
     cuts: dict[str, dict[int, Units]] = defaultdict(dict)
-    for group, units in zip(groups, removed, strict=True):
-        if not units.any():
-            continue
-        for member in group.members:
+    for group, units in groups:
+        for member in group.members if units.any() else ():
             if member.dim is None:
                 continue
             info = pruned.info(member.name)
@@ -388,35 +357,14 @@ def _kept_tensors(
             )
 
 
-def _without_config(
-    by_space: Mapping[str, Sequence[GroupUnits]],
-    spaces: Mapping[str, SpaceRule],
-    config: AdaptedConfig,
-) -> list[str]:
-    """Return the spaces whose new sizes no field of config.json says."""
-    return [
-        space
-        for space, members in by_space.items()
-        if any(units.any() for _, units in members)
-        and (space in config.differing or not spaces[space].config)
-    ]
-
-
 def _space_units(
-    groups: Sequence[CoupledGroup],
-    removed: Sequence[Units],
+    groups: Sequence[GroupUnits],
     remaining: Sequence[GroupUnits],
     spaces: Mapping[str, SpaceRule],
 ) -> Iterator[SpaceUnits]:
-    changed = {group.space for group, units in zip(groups, removed, strict=True) if units.any()}
-    for space in spaces:
-        if space in changed:
-            numbers = [int((~units).sum()) for group, units in remaining if group.space == space]
-            yield SpaceUnits(
-                space,
-                spaces[space].title,
-                sum(group.size for group in groups if group.space == space),
-                sum(numbers),
-                len(set(numbers)) <= 1,
-                spaces[space].exact,
-            )
+    for space, rule in spaces.items():
+        units_of = [units for group, units in groups if group.space == space]
+        if any(units.any() for units in units_of):
+            kept = [int((~units).sum()) for group, units in remaining if group.space == space]
+            uniform, before = len(set(kept)) <= 1, sum(map(len, units_of))
+            yield SpaceUnits(space, rule.title, before, sum(kept), uniform, rule.exact)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +18,19 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
+from prune_gui.pruning.methods.tokens import SPACE, Tokens
 from prune_gui.pruning.predicates import ChannelCut, count_per_channel
 from prune_gui.recipe import stack
+from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.vocabulary.encoding import corpus_texts
+from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens, without_tokens
+from prune_gui.recipe.vocabulary.vocabulary import read_vocabulary
 
 Units = NDArray[np.bool_]
 """bool (units of a group,)."""
+GroupUnits = tuple[CoupledGroup, Units]
+"""A group, and its removed units."""
 
 
 def removable_units(
@@ -35,10 +45,6 @@ def removable_units(
 
     Only tensors with enough pruned elements are read, and only where `ChannelCut` does not tell
     already which channels are pruned.
-
-    Raises:
-        RecipeError: a group has a member that the checkpoint lacks.
-        CheckpointError: the file changed while it was read.
     """
     pruned = PrunedChannels(resolution, monitor)
     removable = [pruned_units(group.size, group.members, pruned) for group in groups]
@@ -191,3 +197,91 @@ def _spans(member: Member, size: int) -> Iterator[tuple[int, slice]]:
     for unit in range(size):
         start = member.offset + unit * member.width
         yield unit, slice(start, start + member.width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The new numbers of modules in a list of modules, None if removed, and the members' names."""
+
+    new: Mapping[str, str | None]
+    members: frozenset[str]
+
+
+class Renumbering:
+    """The new keys of tensors in numbered modules, such as the blocks "model.layers.3".
+
+    The remaining units get the first of the old numbers. A key that is no name of a parameter, an
+    alias, goes with the unit; a parameter that is no member keeps its key, so that what all blocks
+    have in common stays in the first one.
+    """
+
+    def __init__(self, groups: Iterable[GroupUnits], names: Iterable[str]) -> None:
+        self._lists: dict[str, _Numbers] = {}
+        self._names = frozenset(names)
+        self._removed: set[str] = set()
+        for group, units in groups:
+            whole = [member for member in group.members if member.dim is None]
+            if whole and units.any():
+                self._add(whole, units)
+
+    def new_key(self, key: str) -> str | None:
+        """Return the new key of a tensor; None if it is removed."""
+        if key in self._removed:
+            return None
+        if not self._lists:
+            return key
+        parts = key.split(".")
+        renamed = list(parts)
+        for index, part in enumerate(parts):
+            found = self._lists.get(".".join(parts[:index]))
+            if found is None or part not in found.new:
+                continue
+            if key in self._names and key not in found.members:
+                continue
+            number = found.new[part]
+            if number is None:
+                return None
+            renamed[index] = number
+        return ".".join(renamed)
+
+    def _add(self, members: Sequence[Member], units: Units) -> None:
+        names = frozenset(member.name for member in members)
+        numbers: dict[str, dict[int, str]] = {}
+        for member in members:
+            if units[member.offset]:
+                self._removed.add(member.name)
+            parts = member.name.split(".")
+            at = member.number_at
+            if at is not None and at < len(parts) and parts[at].isdecimal():
+                numbers.setdefault(".".join(parts[:at]), {})[member.offset] = parts[at]
+        for path, number_of in numbers.items():
+            old = [number_of[unit] for unit in sorted(number_of)]
+            kept = [number_of[unit] for unit in sorted(number_of) if not units[unit]]
+            new: dict[str, str | None] = dict.fromkeys(old)
+            new.update(zip(kept, old, strict=False))
+            self._lists[path] = _Numbers(new, names)
+
+
+def prunes_tokens(recipe: Recipe) -> bool:
+    """Return whether a step prunes tokens. Else the vocabulary stays, even where it is zero."""
+    return bool(list(_methods(recipe)))
+
+
+def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> RemovedTokens | None:
+    """Return what changes with the removal of tokens; None if none is removed."""
+    for group, units in groups:
+        if group.space == SPACE and units.any():
+            vocabulary = read_vocabulary(resolution.checkpoint.model_files_folder, group.size)
+            removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))
+            units[:] = False
+            units[list(removable)] = True
+            corpora = [Path(one.corpus) for one in _methods(resolution.recipe) if one.corpus]
+            texts = chain.from_iterable(map(corpus_texts, corpora))
+            return without_tokens(vocabulary, units, texts) if removable else None
+    return None
+
+
+def _methods(recipe: Recipe) -> Iterator[Tokens]:
+    for step in recipe.steps:
+        if step.enabled and isinstance(step.method, Tokens):
+            yield step.method

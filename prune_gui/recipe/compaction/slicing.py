@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning.selection.keys import Bits, raw_bits
-from prune_gui.recipe.parts import Spans, masked
+from prune_gui.recipe.form_tensors import Spans, masked
 from prune_gui.recipe.stack import AppliedStep
 
 Kept = Mapping[int, NDArray[np.int64]]
@@ -37,12 +37,7 @@ def sliced(
     steps: Sequence[AppliedStep],
     spans: Spans,
 ) -> Iterator[torch.Tensor]:
-    """Yield spans of the kept channels of a tensor; a few MiB are in memory at a time.
-
-    Args:
-        shape: the shape of the whole tensor.
-        spans: spans of the result, in flat (row-major) indices.
-    """
+    """Yield spans of the kept channels of a tensor, in flat indices, a few MiB at once."""
     reader = _Reader(flat, shape, kept, steps)
     for start, stop in spans:
         values = torch.empty(stop - start, dtype=flat.dtype)
@@ -54,27 +49,22 @@ class _Reader:
     """Gathers rows: what belongs to one index of the leading dimensions."""
 
     def __init__(
-        self,
-        flat: torch.Tensor,
-        shape: tuple[int, ...],
-        kept: Kept,
-        steps: Sequence[AppliedStep],
+        self, flat: torch.Tensor, shape: tuple[int, ...], kept: Kept, steps: Sequence[AppliedStep]
     ) -> None:
         self._flat = flat
         self._steps = steps
         leading = next(
-            dims for dims in range(1, len(shape) + 1) if _size(shape[dims:]) <= MAX_ROW_ELEMENTS
+            dims for dims in range(1, len(shape) + 1) if math.prod(shape[dims:]) <= MAX_ROW_ELEMENTS
         )
         new_shape = sliced_shape(shape, kept)
         self._leading, self._new_leading = shape[:leading], new_shape[:leading]
-        self._row_shape, self._row = shape[leading:], _size(shape[leading:])
-        self._new_row = _size(new_shape[leading:])
-        self._bits = raw_bits(flat).reshape(_size(self._leading), self._row)
+        self._row_shape, self._row = shape[leading:], math.prod(shape[leading:])
+        self._new_row = math.prod(new_shape[leading:])
+        self._bits = raw_bits(flat).reshape(math.prod(self._leading), self._row)
         self._kept_leading = {dim: index for dim, index in kept.items() if dim < leading}
         self._kept_row = {dim - leading: index for dim, index in kept.items() if dim >= leading}
 
     def fill(self, start: int, stop: int, out: Bits) -> None:
-        """Write the span [start, stop) of the result to `out`."""
         for first, last in self._batches(start, stop):
             begin, end = first * self._new_row, last * self._new_row
             if start <= begin and end <= stop:
@@ -137,7 +127,3 @@ class _Reader:
         gaps = (np.diff(rows) - 1) * self._row > MAX_GAP_ELEMENTS
         blocks = rows * self._row // BATCH_ELEMENTS
         return np.split(rows, np.flatnonzero(gaps | (np.diff(blocks) > 0)) + 1)
-
-
-def _size(shape: Sequence[int]) -> int:
-    return math.prod(shape)

@@ -17,7 +17,7 @@ from prune_gui.language import tr
 from prune_gui.pruning.parallel import chunks
 from prune_gui.recipe.compaction.plan import CompactPlan, KeptTensor
 from prune_gui.recipe.compaction.slicing import sliced
-from prune_gui.recipe.parts import FormTensor, Spans, finalized
+from prune_gui.recipe.form_tensors import FormTensor, Spans, finalized
 from prune_gui.recipe.resolution import Resolution
 
 WRITABLE_FORMATS = ("safetensors", "torch")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Final
 
-from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.errors import RecipeError
+from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
+from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.methods.correction import BiasCorrection, CorrectionMethod, Refit
-from prune_gui.recipe.correction.weight_rows import means_fit, moments_fit
-from prune_gui.recipe.recorded_scores import RecordedScores, recorded_tensor
+from prune_gui.recipe.auxiliary_files import RecordedScores, recorded_tensor
+from prune_gui.recipe.correction.least_squares import means_fit, moments_fit
+from prune_gui.recipe.recipe import Step
 
 WEIGHT, BIAS = "weight", "bias"
 
@@ -23,7 +27,6 @@ class Source:
 
     Attributes:
         target: the parameter that the recording is about; of a bias, the weight beside it.
-        tensor: the tensor of the recording.
         transposed: whether the input channels are dimension 0 of the weight.
     """
 
@@ -37,9 +40,6 @@ class AppliedCorrection:
     """A step that corrects kept weights.
 
     Attributes:
-        step: the number of the step, from 1.
-        method: its method.
-        file: the recording.
         sources: by name of each corrected parameter.
         remarks: by name of a target, why it is not corrected.
         notes: by name of a corrected parameter, a note on its values; it grows while these are
@@ -55,11 +55,7 @@ class AppliedCorrection:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use.
-
-        Raises:
-            RecipeError: the file cannot be read.
-        """
+        """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use."""
         try:
             with self.file.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -178,3 +174,53 @@ def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> 
                 shape=list(shape),
             )
         )
+
+
+log = logging.getLogger(__name__)
+
+CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
+    Refit.statistic: lambda path: Refit(moments=path),
+    BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
+}
+"""Corrections with a recording of the dense model, by its statistic; the best one first."""
+TARGETS: Final = "dims>1"
+
+
+def correction_beside(checkpoint: Checkpoint) -> Step | None:
+    """Return a step that uses a recording in the folder of a checkpoint, or in one within it.
+
+    Only files with the names that `prune_gui.record` gives are opened, and of these the header is
+    read. None if none of them was recorded for parameters with the shapes of the checkpoint, or if
+    the folder cannot be read.
+    """
+    try:
+        for statistic, path in _candidates(checkpoint):
+            if _fits(path, statistic, checkpoint):
+                return Step(method=CORRECTIONS[statistic](str(path)), targets=(TARGETS,))
+    except OSError as error:
+        log.warning("Recordings of %s cannot be looked for: %s", checkpoint.path, error)
+    return None
+
+
+def _candidates(checkpoint: Checkpoint) -> Iterator[tuple[str, Path]]:
+    """Yield (statistic, path) of the files with the names of recordings."""
+    path = checkpoint.path.absolute()
+    folder = path if path.is_dir() else path.parent
+    for statistic in CORRECTIONS:
+        name = f"{statistic}.safetensors"
+        for candidate in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+            if candidate.is_file():
+                yield statistic, candidate
+
+
+def _fits(path: Path, statistic: str, checkpoint: Checkpoint) -> bool:
+    try:
+        with open_checkpoint(path) as file:
+            recorded = RecordedScores.of(file)
+    except CheckpointError:
+        return False
+    if recorded is None or recorded.statistic != statistic:
+        return False
+    names = ((info, recorded.name_of(info)) for info in checkpoint.tensors.values())
+    shapes = [recorded.shapes[name] == info.shape for info, name in names if name is not None]
+    return bool(shapes) and all(shapes)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 from cachetools import LRUCache
@@ -16,12 +16,15 @@ from prune_gui.language import tr
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.correction import BiasCorrection, Refit
 from prune_gui.pruning.selection.scores import wide_dtype
-from prune_gui.recipe.correction.least_squares import TOLERANCE, fit_rows
-from prune_gui.recipe.correction.planning import AppliedCorrection, Source
-from prune_gui.recipe.correction.weight_rows import from_rows, mean_outputs, rows_of
-
-if TYPE_CHECKING:
-    from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.correction.least_squares import (
+    TOLERANCE,
+    fit_rows,
+    from_rows,
+    mean_outputs,
+    rows_of,
+)
+from prune_gui.recipe.correction.planning import AppliedCorrection
+from prune_gui.recipe.stack import Masks
 
 CACHE_BYTES: Final = 1 << 30
 """Limit on the bytes of the cached parameters; one is cached whatever its size."""
@@ -39,25 +42,37 @@ class CorrectedValues:
         )
         self._lock = threading.Lock()
 
-    def get(self, resolution: Resolution, name: str, before: int | None = None) -> Tensor:
+    def get(
+        self,
+        masks: Masks,
+        corrections: Sequence[AppliedCorrection],
+        name: str,
+        before: int | None = None,
+    ) -> Tensor:
         """Return the values of a parameter; see `Resolution.values`.
 
         If several steps correct it, the last one does: each begins with the weights of the file.
         """
-        last = _last(resolution, name, before)
+        last = _last(corrections, name, before)
         if last is None:
-            return resolution.checkpoint.view(name)
-        key = values_key(resolution, name, before)
+            return masks.checkpoint.view(name)
+        key = values_key(masks, corrections, name, before)
         with self._lock:
             values = self._cached.get(key)
             if values is None:
-                nbytes = resolution.checkpoint.tensors[name].nbytes
-                values = _LazyValues(nbytes, partial(self._computed, resolution, name, last))
-                self._cached[key] = values
+                nbytes = masks.checkpoint.tensors[name].nbytes
+                work = partial(self._computed, masks, corrections, name, last)
+                values = self._cached[key] = _LazyValues(nbytes, work)
         return values()
 
-    def _computed(self, resolution: Resolution, name: str, last: AppliedCorrection) -> Tensor:
-        source = last.sources[name]
+    def _computed(
+        self,
+        masks: Masks,
+        corrections: Sequence[AppliedCorrection],
+        name: str,
+        last: AppliedCorrection,
+    ) -> Tensor:
+        source, checkpoint = last.sources[name], masks.checkpoint
         recording = last.file.read(source.tensor.name)
         if not recording.isfinite().all():
             raise RecipeError(
@@ -68,7 +83,7 @@ class CorrectedValues:
                     name=source.tensor.name,
                 )
             )
-        values, mask = resolution.checkpoint.view(name).detach(), resolution.mask(name)
+        values, mask = checkpoint.view(name).detach(), masks.mask(name)
         if isinstance(last.method, Refit):
             corrected, note = refitted(
                 values, mask, recording, last.method.damping, transposed=source.transposed
@@ -78,24 +93,19 @@ class CorrectedValues:
         else:
             shifted = recording.double()
             if isinstance(last.method, BiasCorrection):
-                shifted = values.double() + self._lost_means(resolution, last, source, recording)
+                weight = source.target.name
+                if source.target.scale is not None:
+                    dense = now = checkpoint.read_values(weight).double()
+                else:
+                    dense = checkpoint.view(weight).detach().double()
+                    now = self.get(masks, corrections, weight, last.step).detach().double()
+                lost = torch.where(masks.mask(weight), dense - now, dense)
+                means = mean_outputs(lost, recording, transposed=source.transposed)
+                shifted = values.double() + means
             corrected = torch.where(mask, _rounded(shifted, values.dtype), values)
         last.file.check()
-        resolution.checkpoint.check()
+        checkpoint.check()
         return corrected
-
-    def _lost_means(
-        self, resolution: Resolution, bias_step: AppliedCorrection, source: Source, means: Tensor
-    ) -> Tensor:
-        """Return the mean outputs of the dense layer minus those of the pruned one, (rows,)."""
-        name = source.target.name
-        if source.target.scale is not None:
-            dense = now = resolution.checkpoint.read_values(name).double()
-        else:
-            dense = resolution.checkpoint.view(name).detach().double()
-            now = self.get(resolution, name, before=bias_step.step).detach().double()
-        lost = torch.where(resolution.mask(name), dense - now, dense)
-        return mean_outputs(lost, means, transposed=source.transposed)
 
 
 class _LazyValues(Lazy[Tensor]):
@@ -113,11 +123,7 @@ def refitted(
     unchanged. The result has the dtype of the weight.
 
     Args:
-        weight: the dense weight, of any floating point dtype.
-        kept: bool, of its shape.
         moments: (columns, columns), or (groups, columns, columns); see `rows_of`.
-        damping: see `fit_rows`.
-        transposed: see `rows_of`.
     """
     moments = moments if moments.dim() == 3 else moments[None]
     groups = moments.shape[0]
@@ -152,20 +158,23 @@ def _rounded(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(values.isfinite(), values.clamp(limits.min, limits.max), values).to(dtype)
 
 
-def _last(resolution: Resolution, name: str, before: int | None) -> AppliedCorrection | None:
-    """Return the last correction of a parameter by a step before a number."""
-    for correction in reversed(resolution.corrections):
+def _last(
+    corrections: Sequence[AppliedCorrection], name: str, before: int | None
+) -> AppliedCorrection | None:
+    for correction in reversed(corrections):
         if name in correction.sources and (before is None or correction.step < before):
             return correction
     return None
 
 
-def values_key(resolution: Resolution, name: str, before: int | None = None) -> Hashable:
+def values_key(
+    masks: Masks, corrections: Sequence[AppliedCorrection], name: str, before: int | None = None
+) -> Hashable:
     """Return a key that is equal for equal `CorrectedValues.get`, of one checkpoint."""
-    last = _last(resolution, name, before)
-    masks = tuple(applied.predicate for applied in resolution.layers.get(name, ()))
+    last = _last(corrections, name, before)
+    predicates = tuple(applied.predicate for applied in masks.layers.get(name, ()))
     if last is None:
-        return name, masks
+        return name, predicates
     source = last.sources[name].target.name
-    of_source = values_key(resolution, source, last.step) if source != name else ()
-    return name, masks, last.method, last.file, of_source
+    of_source = values_key(masks, corrections, source, last.step) if source != name else ()
+    return name, predicates, last.method, last.file, of_source

@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from prune_gui.architecture.groups import coupled_groups
+from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError, one_line
-from prune_gui.language import tr
+from prune_gui.file_stamps import FileStamps
+from prune_gui.language import tr, trn
 from prune_gui.monitor import check_cancelled
-from prune_gui.recipe.vocabulary.token_ids import Json
-from prune_gui.recipe.vocabulary.vocabulary import Vocabulary
+from prune_gui.pruning.methods.tokens import SPACE, Tokens
+from prune_gui.recipe.vocabulary.models import Json
+from prune_gui.recipe.vocabulary.vocabulary import (
+    MAX_FILE_BYTES,
+    Vocabulary,
+    read_lines,
+    read_vocabulary,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
 
 BATCH_TEXTS: Final = 1 << 12
 BATCH_CHARS: Final = 1 << 20
@@ -85,7 +98,6 @@ def encoded(
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the texts in lists of limited length."""
     batch: list[str] = []
     chars = 0
     for text in texts:
@@ -109,16 +121,6 @@ def verify(
 
     The texts are those given, each token that stays, and runs of adjacent ones. Texts with unknown
     words are left out for WordPiece, which may know such a word without a longer token in it.
-
-    Args:
-        vocabulary: the vocabulary before.
-        content: the content of the new tokenizer.json.
-        removed: the ids of the removed tokens.
-        new_ids: the new id by old id.
-        texts: any texts.
-
-    Raises:
-        RecipeError: the library is not installed, or the check fails.
     """
     name = vocabulary.file_name
     old = load_tokenizer(vocabulary.content, name)
@@ -156,3 +158,103 @@ def _differs(name: str, text: str) -> RecipeError:
             text=text[:60],
         )
     )
+
+
+MAX_TEXT_CHARS: Final = 1 << 16
+"""Adjacent lines of a corpus are joined up to this length."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSelection:
+    """The ids of the tokens that a step prunes, ascending, and how many listed ones stay."""
+
+    ids: tuple[int, ...]
+    staying: int
+
+    @property
+    def remark(self) -> str:
+        """A remark for the user on the tokens that stay; "" if there are none."""
+        if not self.staying:
+            return ""
+        return trn(
+            "{count:,} listed token stays: a special token, a byte, or a part of kept tokens",
+            "{count:,} listed tokens stay: special tokens, bytes, or parts of kept tokens",
+            self.staying,
+        )
+
+
+def selected_tokens(
+    method: Tokens, checkpoint: Checkpoint, table: Path | None = None
+) -> TokenSelection:
+    """Return the tokens that a method prunes; cached while the files are unchanged."""
+    (group,) = coupled_groups(checkpoint, SPACE, table)
+    vocabulary = read_vocabulary(checkpoint.model_files_folder, group.size)
+    path = Path(method.listed or method.corpus or "")
+    return _selected(vocabulary, path, method.listed is not None, FileStamps.of([path]))
+
+
+@lru_cache(maxsize=4)
+def _selected(vocabulary: Vocabulary, path: Path, is_list: bool, _: FileStamps) -> TokenSelection:
+    wanted = _listed(vocabulary, path) if is_list else _absent(vocabulary, path)
+    removable = vocabulary.removable(wanted)
+    if not removable:
+        raise RecipeError(
+            tr(
+                "{path}: no token can be removed; special tokens, bytes and parts of kept tokens "
+                "always stay. List other tokens.",
+                path=path,
+            )
+            if is_list
+            else tr(
+                "{path}: no token can be removed, because all of them occur. Use another text.",
+                path=path,
+            )
+        )
+    staying = len(wanted) - len(removable) if is_list else 0
+    return TokenSelection(tuple(sorted(removable)), staying)
+
+
+def _listed(vocabulary: Vocabulary, path: Path) -> set[int]:
+    """Return the ids of the tokens in a file with one on each line; empty lines are skipped."""
+    wanted = set()
+    for line, token in enumerate(read_lines(path, MAX_FILE_BYTES), start=1):
+        if not token:
+            continue
+        if token not in vocabulary.ids:
+            raise RecipeError(
+                tr(
+                    "{path}, line {line}: {token!r} is not in {vocabulary}. Write tokens as they "
+                    "are there.",
+                    path=path,
+                    line=line,
+                    token=token[:60],
+                    vocabulary=vocabulary.file_name,
+                )
+            )
+        wanted.add(vocabulary.ids[token])
+    return wanted
+
+
+def _absent(vocabulary: Vocabulary, path: Path) -> set[int]:
+    """Return the ids of the tokens that a text does not contain."""
+    tokenizer = load_tokenizer(vocabulary.content, vocabulary.file_name)
+    absent = set(vocabulary.ids.values())
+    texts = corpus_texts(path)
+    for ids in encoded(tokenizer, texts, vocabulary.file_name, add_special_tokens=False):
+        absent.difference_update(ids)
+    return absent
+
+
+def corpus_texts(path: Path) -> Iterator[str]:
+    """Yield each line of a corpus by itself, and adjacent lines joined."""
+    lines = read_lines(path, MAX_FILE_BYTES)
+    joined: list[str] = []
+    length = 0
+    for line in lines:
+        yield line
+        joined.append(line)
+        length += len(line) + 1
+        if length >= MAX_TEXT_CHARS:
+            yield "\n".join([*joined, ""])
+            joined, length = [], 0
+    yield "\n".join(joined)

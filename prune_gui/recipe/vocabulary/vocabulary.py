@@ -14,10 +14,16 @@ from pydantic import ValidationError
 
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import RecipeError
+from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr
 from prune_gui.pruning.validation_messages import validation_message
-from prune_gui.recipe.vocabulary.models import TokenizerContent, byte_characters
-from prune_gui.recipe.vocabulary.token_ids import Json, needed_ids, new_id
+from prune_gui.recipe.vocabulary.models import (
+    Json,
+    TokenizerContent,
+    byte_characters,
+    needed_ids,
+    new_id,
+)
 from prune_gui.regular_files import read_regular
 
 TOKENIZER: Final = "tokenizer.json"
@@ -40,7 +46,6 @@ ADDED_DECODER: Final = "added_tokens_decoder"
 """A field of `TOKENIZER_CONFIG`: by id, a token."""
 MAX_FILE_BYTES: Final = 64 << 20
 BERT_SPECIALS: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-Stamp = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +53,8 @@ class Vocabulary:
     """The tokens of a checkpoint.
 
     Attributes:
-        folder: the folder of the files.
-        file_name: the file that has the tokens.
         content: the content of tokenizer.json, or what it would be for a vocab.txt of WordPiece.
         parsed: its parts that contain tokens.
-        ids: the id of each token.
         required: the ids of the tokens that always stay: special and added ones, and single bytes.
         size: number of rows of the embedding; those without a token stay.
     """
@@ -98,24 +100,11 @@ class Vocabulary:
 
 def read_vocabulary(folder: Path, size: int) -> Vocabulary:
     """Read the vocabulary of a checkpoint; cached while the files are unchanged."""
-    return _read(folder, size, stamps([folder / name for name in READ]))
-
-
-def stamps(paths: Sequence[Path]) -> tuple[Stamp | None, ...]:
-    """Return path, size in bytes, modification time in ns and inode of each file; None if gone."""
-    found: list[Stamp | None] = []
-    for path in paths:
-        try:
-            status = path.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((str(path), status.st_size, status.st_mtime_ns, status.st_ino))
-    return tuple(found)
+    return _read(folder, size, FileStamps.of(folder / name for name in READ))
 
 
 @lru_cache(maxsize=2)
-def _read(folder: Path, size: int, _: tuple[Stamp | None, ...]) -> Vocabulary:
+def _read(folder: Path, size: int, _: FileStamps) -> Vocabulary:
     name, content = _content(folder)
     path = folder / name
     try:
@@ -265,7 +254,6 @@ def _required(
 
 
 def _special_names(config: Json) -> Iterator[str]:
-    """Yield the special tokens that a config names."""
     for key, value in config.items():
         values = value if isinstance(value, list) else [value]
         if key.endswith(("_token", "_tokens")):
@@ -276,7 +264,6 @@ def _special_names(config: Json) -> Iterator[str]:
 
 
 def _processor_with(processor: object, new_ids: Sequence[int]) -> object:
-    """Return a post-processor with new ids."""
     if not isinstance(processor, dict):
         return processor
     new = dict(processor)
@@ -297,7 +284,6 @@ def _processor_with(processor: object, new_ids: Sequence[int]) -> object:
 
 
 def _processor_ids(processor: object) -> Iterator[int]:
-    """Yield the ids that a post-processor adds."""
     found = _mapping(processor)
     numbers = [*_list(found.get("sep")), *_list(found.get("cls"))]
     for entry in _mapping(found.get("special_tokens")).values():

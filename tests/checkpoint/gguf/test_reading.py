@@ -8,7 +8,7 @@ from gguf.constants import GGML_QUANT_SIZES
 from gguf_files import TYPES, VALUES, tensors_in, write_gguf
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.gguf.types import QUANTIZED_TYPES, TENSOR_TYPES
+from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES, TENSOR_TYPES
 
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 

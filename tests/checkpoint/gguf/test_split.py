@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 
 import numpy as np
@@ -11,7 +10,7 @@ from gguf import GGUFReader
 from gguf_files import ELEMENTS, TYPES, fields_in, tensors_in, write_gguf
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.reopening import _reopened
+from prune_gui.checkpoint.opening import _reopened, address_of, reopen
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.handover import write_checkpoint_in
 from prune_gui.monitor import Monitor
@@ -123,7 +122,7 @@ def rename_all(folder, old, new):
 
 def test_another_process_opens_a_part_alone(three):
     with open_checkpoint(three) as checkpoint, checkpoint.open_shard(SECOND) as part:
-        again = pickle.loads(pickle.dumps(part))
+        again = reopen(*address_of(part))
         assert (again.path, again.keys) == (three / SECOND, part.keys)
     again.close()
     _reopened.cache_clear()

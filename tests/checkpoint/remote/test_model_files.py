@@ -13,6 +13,7 @@ from prune_gui.checkpoint.remote.model_files import USUAL_NAMES
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.contents_note import contents_note
+from prune_gui.recipe.output import OutputOptions
 
 TOKENIZER = b'{"version": "1.0"}'
 
@@ -84,7 +85,7 @@ def compacted(where, out):
             resolved(checkpoint, neurons("*", [0])), ffn_architecture(config=CONFIG)
         )
         export(resolution, out, "compact")
-        target = OutputPath.of(checkpoint, out, form="compact")
+        target = OutputPath.of(checkpoint, out, OutputOptions("compact"))
         note = contents_note(resolution, target, "compact", ())
     files = [path for path in out.rglob("*") if path.is_file()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}, note

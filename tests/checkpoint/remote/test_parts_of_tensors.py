@@ -16,10 +16,10 @@ from prune_gui.gui.views.mask.data import MaskPainter
 from prune_gui.gui.views.weights.data import ReachCache, WeightsPainter
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.element import element_at
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.session.subjects import Subject
+from prune_gui.statistics.element_values import element_at
 
 ROWS, COLUMNS = 2500, 1000
 LAYOUT = SliceLayout.flattened((ROWS, COLUMNS))
@@ -78,8 +78,8 @@ def test_texts_and_the_element_at_the_cursor_fetch_their_block(server, large):
         prune_gui.open_checkpoint(f"{server.url}/{large.name}") as opened,
         prune_gui.open_checkpoint(large) as local,
     ):
-        element = element_at(subject_of(opened).resolution, "w", LAYOUT, 2345, 17)
-        assert element == element_at(subject_of(local).resolution, "w", LAYOUT, 2345, 17)
+        element = element_at(subject_of(opened).resolution, "w", LAYOUT.flat(2345, 17))
+        assert element == element_at(subject_of(local).resolution, "w", LAYOUT.flat(2345, 17))
         explanation = subject_of(opened).resolution.explain("w", (2345, 17))
         assert explanation.value == element.value
         texts = [

@@ -10,8 +10,12 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.write.checksums import with_checksums
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, LateText, fingerprint_beside
+from prune_gui.checkpoint.write.metadata import (
+    ANY_FINGERPRINT,
+    LateText,
+    fingerprint_beside,
+    with_checksums,
+)
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 

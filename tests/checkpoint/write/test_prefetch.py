@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from prune_gui.checkpoint.write.prefetch import MAX_PREFETCHED, prefetch
+from prune_gui.checkpoint.write.plain_files import MAX_PREFETCHED, prefetch
 
 
 def test_items_come_in_order_and_from_another_thread():

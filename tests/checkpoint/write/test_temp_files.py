@@ -14,7 +14,7 @@ import torch
 from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint, write_shards
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.write import temp_files
-from prune_gui.checkpoint.write.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write.atomic import replacing_folder
 from prune_gui.checkpoint.write.temp_files import (
     claimed,
     remove_abandoned,

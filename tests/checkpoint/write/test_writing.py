@@ -12,13 +12,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from prune_gui.checkpoint import (
-    Checkpoint,
-    TensorWriter,
-    byte_chunks,
-    open_checkpoint,
-    write_checkpoint,
-)
+from prune_gui.checkpoint import Checkpoint, TensorWriter, open_checkpoint, source, write_checkpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write import atomic
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
@@ -292,7 +286,7 @@ def test_progress_ends_at_its_total_in_steps_of_at_most_a_chunk(tmp_path, suffix
     assert seen[-1][0] == seen[-1][1]
     steps = [b[0] - a[0] for a, b in zip([(0, 0), *seen], seen, strict=False)]
     assert min(steps) >= 0
-    assert max(steps) <= byte_chunks.CHUNK_BYTES == 4 << 20
+    assert max(steps) <= source.CHUNK_BYTES == 4 << 20
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -13,7 +13,8 @@ import prune_gui
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-TEXTS = [Path(__file__).parents[3] / name for name in ("README.md", "resources/guide/guide.md")]
+ROOT = Path(__file__).parents[3]
+TEXTS = [ROOT / "resources/guide/guide.md", *sorted((ROOT / "docs/how-to").glob("*.md"))]
 BATCHES, BATCH, TOKENS = 20, 16, 16
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -272,11 +271,9 @@ def test_several_statistics_need_a_folder(tmp_path):
         save_recording(network(), tmp_path / "one.safetensors", "activations", "obd")
 
 
-@pytest.mark.parametrize("document", ["guide", "README"])
-def test_the_example_of_the_documents_runs(document, tmp_path, monkeypatch):
-    readme = Path(__file__).parents[3] / "README.md"
-    path = resource("guide", "guide.md") if document == "guide" else readme
-    blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+def test_the_example_of_the_guide_runs(tmp_path, monkeypatch):
+    text = resource("guide", "guide.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     [code] = [block for block in blocks if "prune_gui.record(" in block]
     monkeypatch.chdir(tmp_path)
     batches = [(torch.randn(1, 4), torch.randn(1, 2))]

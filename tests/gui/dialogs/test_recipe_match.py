@@ -6,7 +6,7 @@ from waiting import change
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog, summary
-from prune_gui.recipe.recipe_match import StepMatch
+from prune_gui.recipe.patterns import StepMatch
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from prune_gui.gui.views.axes import (
     layout_labels,
 )
 from prune_gui.pruning.weight_layout import WeightLayout
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 
 
 @pytest.mark.parametrize(

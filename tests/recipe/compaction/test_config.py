@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.pruning.coupling import CoupledGroup
-from prune_gui.recipe.compaction.config import AdaptedConfig
+from prune_gui.recipe.compaction.config import AdaptedConfig, held_spaces
 
 MEMBERS = [{"name": "w"}]
 
@@ -193,3 +193,40 @@ def test_two_spaces_that_want_different_values_of_a_field_are_a_problem():
     result = adapted({"n": 4}, [{"field": "n"}], [group(4, {0})])
     result.apply("t", rule({"field": "n"}), [group(4, {0, 1})], {})
     assert "both 3 and 2" in result.problems[0]
+
+
+RULES = {
+    "heads": SpaceRule(title="heads", loadable_with=("hidden",)),
+    "hidden": SpaceRule(title="hidden channels", loadable_with=("heads",)),
+    "ffn": SpaceRule(title="neurons"),
+}
+
+
+def units(space, size, gone):
+    return CoupledGroup(space, "g", size, ()), np.arange(size) < gone
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.integers(0, 11), st.integers(0, 4))
+def test_shares_that_differ_hold_the_spaces_that_lose_units(heads, hidden, neurons):
+    groups = [units("heads", 4, gone) for gone in heads]
+    groups += [units("hidden", 12, hidden), units("ffn", 5, neurons)]
+    expected = set()
+    if any(gone * 3 != hidden for gone in heads):
+        expected |= {"heads"} if any(heads) else set()
+        expected |= {"hidden"} if hidden else set()
+    assert held_spaces(RULES, groups).keys() == expected
+
+
+def test_a_space_that_is_missing_or_masked_keeps_its_units():
+    problems = held_spaces(RULES, [units("heads", 4, 1)])
+    assert "heads: programs load fewer only with the same share of the hidden" in problems["heads"]
+
+
+def test_groups_of_removed_layers_do_not_count():
+    groups = [units("heads", 4, 4), units("heads", 4, 1), units("hidden", 12, 3)]
+    assert not held_spaces(RULES, groups)
+
+
+def test_units_that_depend_on_an_unknown_space_can_only_be_masked():
+    problems = held_spaces({"heads": RULES["heads"]}, [units("heads", 4, 1)])
+    assert problems["heads"].startswith("heads: no known program loads fewer.")

@@ -29,8 +29,9 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, Recipe, export, sizes, verify
-from prune_gui.recipe.compaction.source import Architecture
+from prune_gui.recipe.compaction.network import Architecture
 from prune_gui.recipe.contents_note import contents_note
+from prune_gui.recipe.output import OutputOptions
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e4m3fn]
 
@@ -144,7 +145,7 @@ def test_folders_of_small_files_are_copied_and_the_others_named(tmp_path):
     architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out"
     with open_checkpoint(source.folder) as checkpoint:
         resolution = with_plan(resolved(checkpoint, neurons("*", [0])), architecture)
-        target = OutputPath.of(checkpoint, out, form="compact")
+        target = OutputPath.of(checkpoint, out, OutputOptions("compact"))
         for overwrite in (False, True):
             export(resolution, out, "compact", overwrite=overwrite)
             found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.*"))
@@ -388,7 +389,7 @@ def test_existing_files_are_unchanged_after_an_error_or_cancel(tmp_path, monkeyp
     def fail(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("prune_gui.checkpoint.write.model_folder.write_files", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.sharded.writing.write_files", fail)
     with pytest.raises(CheckpointError, match="disk is full"):
         compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture, overwrite=True)
     assert listing(tmp_path) == before

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.nn import functional
 from transformers.activations import ACT2FN
 
+from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Product, Sum
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, verify
-from prune_gui.recipe.compaction.folding import unfolded_notes
+from prune_gui.recipe.compaction.folding import ACTIVATIONS, constants, unfolded_notes
 from prune_gui.recipe.compaction.note import constant_notes
-from prune_gui.recipe.compaction.plan import NO_OPTIONS, compact_plan
+from prune_gui.recipe.compaction.plan import compact_plan
 
 HIDDEN, SIZE, LAYERS = 6, 8, 2
 CONFIG = {"architectures": ["Opt"], "model_type": "opt", "ffn_dim": SIZE}
@@ -78,7 +80,7 @@ def saved_forms(source, recipe, folder):
         resolution = resolve(recipe, checkpoint)
         export(resolution, folder / "masked.safetensors")
         export(resolution, folder / "compact", "compact")
-        plan = compact_plan(resolution, NO_OPTIONS, Monitor())
+        plan = compact_plan(resolution, Monitor())
     compact = load_file(folder / "compact" / "model.safetensors")
     return load_file(folder / "masked.safetensors"), compact, plan
 
@@ -86,7 +88,7 @@ def saved_forms(source, recipe, folder):
 def plan_of(source, steps, **options):
     with open_checkpoint(source) as checkpoint:
         resolution = resolve(Recipe(steps=steps, **options), checkpoint)
-        return compact_plan(resolution, NO_OPTIONS, Monitor())
+        return compact_plan(resolution, Monitor())
 
 
 def run(state, function, x):
@@ -252,3 +254,38 @@ def test_a_bias_with_two_names_does_not_change(tmp_path):
         "1 unit without weights emits a constant and stays, because a tensor is shared with other "
         "layers (decoder.layers.0, unit 3)."
     )
+
+
+X = torch.linspace(-9, 9, 401, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_a_function_is_that_of_transformers_with_the_same_name(name):
+    from transformers.activations import ACT2FN
+
+    expected = ACT2FN[name](X)
+    # The constant 0.7978845608 of gelu_fast has ten digits.
+    torch.testing.assert_close(ACTIVATIONS[name](X), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_value_is_what_the_layers_compute_from_zeros(affine):
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(5, affine=affine).double().eval()
+    state = norm.state_dict()
+    for name in state.keys() - {"num_batches_tracked"}:
+        state[name].uniform_(0.2, 2)
+    state["scale"] = torch.randn(5, dtype=torch.float64)
+    before = Bias("scale")
+    normed = BatchNorm(
+        before,
+        "weight" if affine else None,
+        "bias" if affine else None,
+        "running_mean",
+        "running_var",
+    )
+    value = Product(Activation(Sum(normed, before), "silu"), Bias("scale"))
+    scale = state["scale"]
+    expected = functional.silu(norm(scale[None, :, None, None])[0, :, 0, 0] + scale) * scale
+    torch.testing.assert_close(constants(value, state.__getitem__, 5), expected)
+    assert torch.equal(constants(Bias(None), state.__getitem__, 5), torch.zeros(5).double())

@@ -15,8 +15,9 @@ from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.coupling import CoupledGroup, Member
 from prune_gui.pruning.predicates import ChannelCut
-from prune_gui.recipe.compaction import removal
-from prune_gui.recipe.compaction.removal import removable_units
+from prune_gui.recipe.compaction import removal, slicing
+from prune_gui.recipe.compaction.removal import Renumbering, removable_units
+from prune_gui.recipe.compaction.slicing import sliced, sliced_shape
 
 some_steps = st.lists(
     st.one_of(
@@ -115,3 +116,97 @@ def test_a_member_that_the_file_lacks_is_one_clear_error(tmp_path):
         resolution = resolved(checkpoint, neurons(0, [1]))
         with pytest.raises(RecipeError, match=r"no tensor layers\.7\.up\.weight.*table"):
             removable_units(resolution, [ffn_group(7, 8)], Monitor())
+
+
+def flags(size, gone):
+    return np.isin(np.arange(size), list(gone))
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.data())
+def test_experts_in_renumbered_layers_are_renumbered_themselves(layers, experts, data):
+    gone = data.draw(st.sets(st.integers(0, layers - 1)))
+    experts_gone = [data.draw(st.sets(st.integers(0, experts - 1))) for _ in range(layers)]
+    name = "model.layers.{}.experts.{}.w".format
+    names = [name(i, j) for i in range(layers) for j in range(experts)]
+    blocks = CoupledGroup(
+        "layers",
+        "model.layers",
+        layers,
+        tuple(Member(each, None, int(each.split(".")[2]), number_at=2) for each in names),
+    )
+    groups = [blocks] + [
+        CoupledGroup(
+            "experts",
+            f"model.layers.{i}",
+            experts,
+            tuple(Member(name(i, j), None, j, number_at=4) for j in range(experts)),
+        )
+        for i in range(layers)
+    ]
+    removed = [flags(layers, gone), *(flags(experts, some) for some in experts_gone)]
+    renumbering = Renumbering(zip(groups, removed, strict=True), names)
+    expected = [
+        name(new_i, new_j)
+        for new_i, i in enumerate(i for i in range(layers) if i not in gone)
+        for new_j, _ in enumerate(j for j in range(experts) if j not in experts_gone[i])
+    ]
+    assert [new for each in names if (new := renumbering.new_key(each))] == expected
+
+
+def test_what_is_common_to_all_blocks_stays_in_the_first_and_aliases_go_along():
+    members = [Member(f"block.{i}.w", None, i, number_at=1) for i in range(3)]
+    group = CoupledGroup("layers", "block", 3, tuple(members))
+    names = ["block.0.bias_of_all", *(member.name for member in members)]
+    renumbering = Renumbering([(group, flags(3, {0}))], names)
+    assert renumbering.new_key("block.0.bias_of_all") == "block.0.bias_of_all"
+    assert renumbering.new_key("block.0.w") is None
+    assert renumbering.new_key("block.2.w") == "block.1.w"
+    assert renumbering.new_key("block.2.alias") == "block.1.alias"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"), [((4, 5, 9), ("4", "5")), ((0, 1, 2), ("0", "1"))]
+)
+def test_remaining_blocks_get_the_first_of_the_old_numbers(numbers, expected):
+    members = tuple(Member(f"b.{n}.w", None, i, number_at=1) for i, n in enumerate(numbers))
+    group = CoupledGroup("layers", "b", 3, members)
+    renumbering = Renumbering([(group, flags(3, {1}))], [member.name for member in members])
+    new = [renumbering.new_key(members[i].name) for i in (0, 2)]
+    assert new == [f"b.{number}.w" for number in expected]
+
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float64]
+
+
+@st.composite
+def cut_tensors(draw):
+    """Draw a tensor and the kept channels of some of its dimensions."""
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
+    kept = {}
+    for dim in draw(st.sets(st.integers(0, len(shape) - 1))):
+        flags = draw(st.lists(st.booleans(), min_size=shape[dim], max_size=shape[dim]))
+        if any(flags):
+            kept[dim] = np.flatnonzero(flags)
+    dtype = draw(st.sampled_from(DTYPES))
+    return torch.arange(np.prod(shape)).reshape(shape).to(dtype), kept
+
+
+@given(cut_tensors(), st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.data())
+def test_any_span_is_that_of_the_indexed_tensor(cut, row, batch, gap, data):
+    tensor, kept = cut
+    expected = tensor
+    for dim, index in kept.items():
+        raw = expected.contiguous().view(torch.uint8).reshape(*expected.shape, -1)
+        picked = raw.index_select(dim, torch.from_numpy(index)).contiguous()
+        expected = picked.view(tensor.dtype).reshape(picked.shape[:-1])
+    assert sliced_shape(tuple(tensor.shape), kept) == tuple(expected.shape)
+    start = data.draw(st.integers(0, expected.numel() - 1))
+    stop = data.draw(st.integers(start + 1, expected.numel()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slicing, "MAX_ROW_ELEMENTS", row)
+        patch.setattr(slicing, "BATCH_ELEMENTS", batch)
+        patch.setattr(slicing, "MAX_GAP_ELEMENTS", gap)
+        (values,) = sliced(tensor.reshape(-1), tuple(tensor.shape), kept, (), [(start, stop)])
+    expected = expected.reshape(-1)[start:stop]
+    assert values.dtype == tensor.dtype
+    assert torch.equal(values.view(torch.uint8), expected.contiguous().view(torch.uint8))

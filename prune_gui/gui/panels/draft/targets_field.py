@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.module_types import is_usually_pruned
+from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
 from prune_gui.gui.panels.draft.chips import Chips

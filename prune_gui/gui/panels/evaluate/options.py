@@ -20,11 +20,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.language import deferred, tr
+from prune_gui.number_formats import parse_bytes, short_bytes
 from prune_gui.session.evaluations.choice import EvaluatorChoice
 
 BETTER: Final = {

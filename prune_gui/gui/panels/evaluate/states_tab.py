@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QLabel, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.evaluations import Evaluations
 from prune_gui.gui.panels.evaluate.tab import EvaluationTab
@@ -21,6 +20,7 @@ from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow

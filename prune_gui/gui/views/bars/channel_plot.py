@@ -15,7 +15,7 @@ from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf
 from prune_gui.gui.views.plot import OverflowMark, Plot, bar_item, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""

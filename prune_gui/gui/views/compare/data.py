@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
 from prune_gui.raster.colours import Colours, mixed, rgb
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
 
 CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""
@@ -64,7 +64,7 @@ class ComparePainter:
     @property
     def has_corrected(self) -> bool:
         """Whether steps give kept elements other values on both sides."""
-        from prune_gui.comparison.comparison import corrects_differently  # torch: slow to import
+        from prune_gui.comparison.overlaps import corrects_differently  # torch: slow to import
 
         if self.left is None or self.right is None:
             return False
@@ -72,7 +72,7 @@ class ComparePainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
-        from prune_gui.comparison.comparison import shares  # torch: slow to import
+        from prune_gui.comparison.overlaps import shares  # torch: slow to import
 
         assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
         left = None if self.left is None else self.left.resolution

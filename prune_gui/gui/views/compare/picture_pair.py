@@ -24,7 +24,7 @@ from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
 from prune_gui.language import deferred, tr
-from prune_gui.raster.slice_layout import ParameterLayout
+from prune_gui.raster.layouts import ParameterLayout
 
 Arrangement = Literal["sides", "swipe", "blink", "single"]
 MESSAGE_MARGIN_PX: Final = 24

@@ -23,10 +23,9 @@ from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState
 from prune_gui.session.subjects import Subject
-from prune_gui.statistics.read_budget import read_budget
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.comparison import Overlap
+    from prune_gui.comparison.overlaps import Overlap
     from prune_gui.comparison.summary import Summary
     from prune_gui.monitor import Monitor
 
@@ -186,6 +185,7 @@ class ComparedTables(QObject):
 
         def work(monitor: Monitor) -> Summary:
             from prune_gui.comparison.summary import summarize  # torch: slow to import
+            from prune_gui.statistics.dispatch import read_budget
 
             if before is not None and known:
                 left, right = (side.statistics.resolution for side in (before.left, before.right))
@@ -214,7 +214,7 @@ class ComparedTables(QObject):
             return
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.comparison.comparison import (  # torch: slow to import
+            from prune_gui.comparison.overlaps import (  # torch: slow to import
                 comparable,
                 left_out,
                 overlaps,

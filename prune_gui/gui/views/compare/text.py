@@ -17,7 +17,7 @@ from prune_gui.raster.colours import Colours
 from prune_gui.tables import Column
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.comparison import Obstacle, Overlap
+    from prune_gui.comparison.overlaps import Obstacle, Overlap
     from prune_gui.comparison.summary import Extent, SideSummary, Summary
 
 UNKNOWN: Final = "…"

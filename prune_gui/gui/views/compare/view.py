@@ -35,9 +35,9 @@ from prune_gui.session.subjects import Subject
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.element import Element
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
     from prune_gui.session.changes import Changes
+    from prune_gui.statistics.element_values import Element
     from prune_gui.tables import Table
 
 DELAY_MS: Final = 250
@@ -341,10 +341,11 @@ class CompareView(TiledView):
             sides = [side for side in (painter.left, painter.right) if side is not None]
 
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
-            from prune_gui.raster.element import element_at  # torch: slow to import
+            from prune_gui.statistics.element_values import element_at  # torch: slow to import
 
             return [
-                (side, element_at(side.resolution, side.name, layout, *cursor)) for side in sides
+                (side, element_at(side.resolution, side.name, layout.flat(*cursor)))
+                for side in sides
             ]
 
         def show(elements: list[tuple[Subject, Element]]) -> None:

@@ -16,11 +16,9 @@ from prune_gui.session.subjects import Subject
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
-    from prune_gui.statistics.cumulative import Curve
     from prune_gui.statistics.histogram import Histogram
-    from prune_gui.statistics.score_histogram_cache import ScoreHistogramCache
-    from prune_gui.statistics.scores import Scored
-    from prune_gui.statistics.step_cuts import StepCut
+    from prune_gui.statistics.score_histogram import Curve, ScoreHistogramCache
+    from prune_gui.statistics.scores import Scored, StepCut
 
 Of = int | Literal["weights", "absolute"]
 """Signed weights, absolute weights, or the scores of the step with that number."""
@@ -231,10 +229,13 @@ def _scores(
     score_histograms: ScoreHistogramCache,
     monitor: Monitor,
 ) -> DistributionData:
-    from prune_gui.statistics.cumulative import cumulative, thinned  # torch: slow to import
-    from prune_gui.statistics.score_histogram import binned, common_edges
-    from prune_gui.statistics.scores import scores_of, weights_of
-    from prune_gui.statistics.step_cuts import score_cut, weight_cuts
+    from prune_gui.statistics.score_histogram import (  # torch: slow to import
+        binned,
+        common_edges,
+        cumulative,
+        thinned,
+    )
+    from prune_gui.statistics.scores import score_cut, scores_of, weight_cuts, weights_of
 
     resolution, of = subject.resolution, request.of
     scored: dict[str, Scored] = {}
@@ -251,7 +252,7 @@ def _scores(
     bins = CURVE_POINTS if request.cumulative else SCORE_BINS
     edges = common_edges(list(histograms.values()), bins, log=request.log)
     if isinstance(of, int):
-        cut = score_cut(resolution, subject.name, of, own)
+        cut = score_cut(resolution, subject.name, of, own.score_at)
         step_cuts = {} if cut is None else {of: cut}
     else:
         step_cuts = weight_cuts(resolution, subject.name)

@@ -9,12 +9,12 @@ from prune_gui.gui.views.legend_text import SEPARATOR
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.subjects import Subject
 from prune_gui.tables import Table
 
 if TYPE_CHECKING:
-    from prune_gui.statistics.cumulative import Curve
+    from prune_gui.statistics.score_histogram import Curve
 
 CUT_REMARKS: Final = {
     "channel": deferred("The draft prunes channels, not single weights: see Norms"),

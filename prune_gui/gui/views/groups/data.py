@@ -15,7 +15,7 @@ from prune_gui.gui.views.bars.data import ChannelData, NormOrScore, ScoreOf
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.files import file_name
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -145,7 +145,7 @@ def _measured(
     before: GroupData | None,
     monitor: Monitor,
 ) -> GroupData:
-    from prune_gui.architecture.groups import coupled_groups, table_for
+    from prune_gui.architecture.groups import analysis, coupled_groups
     from prune_gui.recipe.compaction.removal import removable_units
     from prune_gui.statistics.coupled_units import count_units
     from prune_gui.statistics.norms import ChannelStatistics
@@ -154,7 +154,7 @@ def _measured(
     counts = count_units(resolution, chosen.group, monitor)
     table = resolution.recipe.table_path
     groups = coupled_groups(resolution.checkpoint, chosen.group.space, table)
-    architecture = table_for(resolution.checkpoint, table)
+    architecture = analysis(resolution.checkpoint, table).table
     removable = removable_units(resolution, groups, monitor)
     is_pruned = removable[groups.index(chosen.group)]
     pruned_by = np.where(is_pruned, counts.last_steps, np.uint8(KEPT))

@@ -12,7 +12,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.space_outline import unit_name
 from prune_gui.tables import Column, Table
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.subjects import by
 from prune_gui.statistics.file_zeros import FileZeros
 from prune_gui.tables import Column

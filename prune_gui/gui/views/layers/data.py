@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from prune_gui.gui.views.layers.columns import columns_of, zero_columns
 from prune_gui.gui.views.layers.treemap import TreemapData, make_treemap
 from prune_gui.session.subjects import ModelSubject
-from prune_gui.statistics.read_budget import read_budget
 from prune_gui.tables import Column
 
 if TYPE_CHECKING:
@@ -88,6 +87,7 @@ def compute_layers(
 
     The treemap has the `size` in pixels, width and height; None is for no treemap.
     """
+    from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import (  # torch: slow to import
         deepest,
         fitting,

@@ -28,7 +28,7 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, amount_of_target, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.session.settings import Settings

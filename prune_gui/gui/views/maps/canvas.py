@@ -23,7 +23,7 @@ from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.maps.tiles import CellCentres, Pixels
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
 
 
 MIN_GRID_CELL_PX = 12

@@ -32,9 +32,9 @@ from prune_gui.tables import Column, record_column
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.element import Element
-    from prune_gui.raster.slice_layout import ParameterLayout
-    from prune_gui.recipe.explanation import Explanation
+    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.recipe.outcome import Explanation
+    from prune_gui.statistics.element_values import Element
 
 
 VISIBLE_ROWS: Final = 3
@@ -205,9 +205,9 @@ class ElementReader:
             self._rest_timer.start()
 
         def read(_: Monitor) -> Element:
-            from prune_gui.raster.element import element_at  # torch: slow to import
+            from prune_gui.statistics.element_values import element_at  # torch: slow to import
 
-            return element_at(subject.resolution, subject.name, layout, *cursor)
+            return element_at(subject.resolution, subject.name, layout.flat(*cursor))
 
         def show(weight: Element) -> None:
             if cursor == self._cursor and self._pin is None:

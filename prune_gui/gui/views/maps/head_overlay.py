@@ -13,7 +13,7 @@ from prune_gui.gui.views.plot import pen
 from prune_gui.gui.widgets.fonts import SMALL, scaled
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
-from prune_gui.raster.head_bands import HeadBands
+from prune_gui.raster.layouts import HeadBands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,7 +29,7 @@ from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
     from prune_gui.session.changes import Changes
 
 BACKGROUND_DELAY_MS: Final = 200

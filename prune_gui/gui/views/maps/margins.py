@@ -16,7 +16,7 @@ from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.plot import Plot
-    from prune_gui.raster.profiles import Profiles
+    from prune_gui.raster.cell_statistics import Profiles
 
 BREADTH_PX = 52
 """Breadth of a profile."""

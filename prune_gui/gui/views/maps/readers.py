@@ -21,13 +21,13 @@ from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
-from prune_gui.raster.head_bands import HeadBands, head_bands, head_shares
+from prune_gui.raster.layouts import HeadBands, head_bands
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.profiles import Profiles
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.layouts import ParameterLayout
 
 
 class ProfileReader:
@@ -202,6 +202,8 @@ class HeadReader:
         size = subject.info.numel // len(bands.labels)
 
         def compute(monitor: Monitor) -> list[str]:
+            from prune_gui.raster.density import head_shares  # torch: slow to import
+
             shares = head_shares(subject.marked, subject.name, layout, bands, monitor)
             return [sparsity(round(float(share) * size), size) for share in shares]
 
@@ -225,7 +227,7 @@ class HeadReader:
 
     @staticmethod
     def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
-        from prune_gui.architecture.heads import (  # torch: slow to import
+        from prune_gui.architecture.projections import (  # torch: slow to import
             attention_heads,
             split_evenly,
         )

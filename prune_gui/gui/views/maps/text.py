@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import format_number, tr
-from prune_gui.raster.slice_layout import GAP
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.raster.layouts import GAP
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.maps.tiles import Pixels
     from prune_gui.pruning.predicates import ElementRank
-    from prune_gui.raster.element import Element
-    from prune_gui.raster.slice_layout import ParameterLayout
-    from prune_gui.recipe.explanation import Explanation
-    from prune_gui.statistics.element_values import Measure
+    from prune_gui.raster.layouts import ParameterLayout
+    from prune_gui.recipe.outcome import Explanation
+    from prune_gui.statistics.element_values import Element, Measure
 
 
 NO_NUMBER: Final = "\N{EN DASH}"

@@ -22,8 +22,8 @@ from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.profiles import Profiles
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.layouts import ParameterLayout
 
 MAX_OVERVIEW_CELLS: Final = 700
 """Maximum number of cells of the overview along each side."""

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.bars.data import visible_positions
-from prune_gui.raster.slice_layout import ParameterLayout
+from prune_gui.raster.layouts import ParameterLayout
 
 MAX_PIXELS = 2_000_000
 MIN_SHADE = 0.22

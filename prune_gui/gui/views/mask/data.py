@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
 from prune_gui.raster.colours import TABLE_SIZE, Colours, density_ramp, rgb
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.cell_statistics import Profiles
     from prune_gui.raster.density import Density
-    from prune_gui.raster.profiles import Profiles
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.layouts import ParameterLayout
 
 
 SHARE_BITS: Final = 12
@@ -178,7 +178,7 @@ class MaskPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""
-        from prune_gui.raster.slice_layout import flat_span  # torch: slow to import
+        from prune_gui.raster.layouts import flat_span  # torch: slow to import
         from prune_gui.statistics.element_values import weights
 
         subject = self.subject
@@ -192,6 +192,6 @@ class MaskPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the share of each row and column that is pruned, or zero in the file."""
-        from prune_gui.raster.profiles import pruned_shares  # torch: slow to import
+        from prune_gui.raster.cell_statistics import pruned_shares  # torch: slow to import
 
         return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prune_gui.gui.views.bars.data import ChannelData, NormOrScore, ScoreOf
 from prune_gui.language import format_number, join_clauses, tr
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.session.subjects import Subject, by
 from prune_gui.tables import Table
 

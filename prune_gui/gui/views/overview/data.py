@@ -17,14 +17,14 @@ from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.overview.text import Card, card
 from prune_gui.gui.views.overview.thumbnail import Shading, Thumbnail, make_thumbnail, pixels
 from prune_gui.raster.colours import Colours
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.subjects import ModelSubject, Subject, by
-from prune_gui.statistics.read_budget import read_budget
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.statistics.layer_rows import Rows
     from prune_gui.statistics.layers import LayerStatistics
+
 
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
@@ -110,6 +110,7 @@ def compute_overview(
     Thumbnails are exact. Those near the visible ones come first.
     """
     # torch: slow to import
+    from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows
     from prune_gui.statistics.layers import compute, empty_statistics
 

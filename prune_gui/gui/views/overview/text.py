@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prune_gui.byte_counts import short_bytes
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import format_number, join_items, tr
-from prune_gui.number_formats import short_count, sparsity
+from prune_gui.number_formats import short_bytes, short_count, sparsity
 from prune_gui.pruning.methods.coupled import CoupledMethod, DeadUnits
-from prune_gui.recipe.pruned_by_codes import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.views.mask.data import Table, coloured, mask_levels, step_table
 from prune_gui.raster.colours import rgb
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor

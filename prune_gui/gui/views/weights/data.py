@@ -22,8 +22,8 @@ from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.raster.profiles import Profiles
-    from prune_gui.raster.slice_layout import ParameterLayout
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.layouts import ParameterLayout
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
     from prune_gui.statistics.element_values import Measure
 
@@ -201,7 +201,7 @@ class WeightsPainter:
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
         from prune_gui.raster.cell_statistics import cell_statistics  # torch: slow to import
-        from prune_gui.raster.slice_layout import flat_span
+        from prune_gui.raster.layouts import flat_span
 
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
@@ -214,7 +214,7 @@ class WeightsPainter:
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the numbers as texts."""
-        from prune_gui.raster.slice_layout import flat_span
+        from prune_gui.raster.layouts import flat_span
 
         measure = self._measure(flat_span(layout, rows, columns))
         return texts(measure, layout, rows, columns)
@@ -226,7 +226,7 @@ class WeightsPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Average each row and column; of absolute values, unless cells show means too."""
-        from prune_gui.raster.profiles import means  # torch: slow to import
+        from prune_gui.raster.cell_statistics import means  # torch: slow to import
         from prune_gui.statistics.element_values import absolute
 
         measure = self._measure()

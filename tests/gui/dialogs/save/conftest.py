@@ -67,13 +67,7 @@ def save(qtbot, workbench):
     def act(dialog: SaveDialog) -> int:
         assert dialog.result() == QDialog.DialogCode.Accepted
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
-            workbench.files.save(
-                dialog.path,
-                dialog.form,
-                overwrite=dialog.replaces,
-                shard_size=dialog.shard_size,
-                copying=dialog.model_files.copying,
-            )
+            workbench.files.save(dialog.path, dialog.options)
         [out] = saved.args
         files = [path for path in out.iterdir() if path.suffix != ".py"] if out.is_dir() else [out]
         return sum(path.stat().st_size for path in files)

@@ -104,16 +104,16 @@ def test_a_torch_file_is_compressed_to_about_the_size_that_is_shown(dialog, show
     assert not compressed.isEnabled()
     dialog._path.setText(str(dialog.path.with_suffix(".pt")))
     compressed.click()
-    assert dialog.compressed
+    assert dialog.options.compressed
     figures = shown_sizes(dialog)["finalized"], dialog._figures["finalized"][1].text()
     assert figures[0].startswith("about ")
     assert "% of " in figures[1]
     dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
-    assert not dialog.compressed
+    assert not dialog.options.compressed
     assert shown_sizes(dialog)["finalized"] == exact
     dialog._path.setText(str(dialog.path.with_suffix(".pt")))
     split(dialog, "1 GB")
-    assert not dialog.compressed
+    assert not dialog.options.compressed
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_tensors_only_is_offered_for_code_and_checked_if_it_runs_programs(
         if "Tensors only" in box.text().replace("&", "")
     ]
     assert box.isVisible() == (box_state is not None)
-    assert dialog.tensors_only is box_state
+    assert dialog.options.tensors_only is box_state
     for is_checked in (box_state, not box_state) if box_state is not None else ():
         box.setChecked(is_checked)
         shown_sizes(dialog)
@@ -238,7 +238,7 @@ def test_an_invalid_shard_size_is_an_error(dialog, size):
     assert dialog.isVisible()
     dialog._shard_size.setText("6 kB")
     assert "is not a size" not in problem(dialog)
-    assert dialog.shard_size == 6000
+    assert dialog.options.shard_size == 6000
     assert save_button(dialog).isEnabled()
 
 
@@ -251,7 +251,7 @@ def test_splitting_removes_the_suffix_from_the_path_and_restores_it(dialog, tmp_
     dialog._path.setText(str(tmp_path / "b"))
     dialog.findChild(QCheckBox).click()
     assert dialog.path == tmp_path / "b.safetensors"
-    assert dialog.shard_size is None
+    assert dialog.options.shard_size is None
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_new_file_is_saved_without_a_question(dialog, tmp_path, answer_box):
     save_button(dialog).click()
     assert dialog.result() == QDialog.DialogCode.Accepted
     assert dialog.path == tmp_path / "model-pruned.safetensors"
-    assert not dialog.replaces
+    assert not dialog.options.overwrite
     assert not asked
 
 
@@ -326,7 +326,7 @@ def test_replacing_a_file_is_confirmed_once(dialog, tmp_path, answer_box, button
     asked = answer_box(button)
     dialog._confirm()
     assert dialog.result() == result
-    assert dialog.replaces == bool(result)
+    assert dialog.options.overwrite == bool(result)
     assert asked == ["model-pruned.safetensors already exists. Replace it?"]
 
 

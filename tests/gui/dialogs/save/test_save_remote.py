@@ -23,14 +23,14 @@ def test_a_url_is_an_output_path(remote):
     assert "where files are until they are uploaded" in problem(remote)
     save_button(remote).click()
     assert remote.result()
-    assert (remote.path, remote.replaces) == (path_of(URL), False)
+    assert (remote.path, remote.options.overwrite) == (path_of(URL), False)
 
 
 def test_a_remote_file_is_replaced_if_the_user_says_so(remote):
     assert remote._replace.isVisible()
     remote._replace.click()
     save_button(remote).click()
-    assert remote.replaces
+    assert remote.options.overwrite
 
 
 def test_a_remote_folder_is_never_replaced(remote):
@@ -39,7 +39,7 @@ def test_a_remote_folder_is_never_replaced(remote):
     assert remote._path.text() == URL.removesuffix(".safetensors")
     assert not remote._replace.isEnabled()
     save_button(remote).click()
-    assert not remote.replaces
+    assert not remote.options.overwrite
 
 
 @pytest.mark.parametrize(

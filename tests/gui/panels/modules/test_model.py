@@ -10,8 +10,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.gui.panels.modules.model import OFF, TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
-from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.statistics.zero_patterns import ZeroPatterns
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 
 ROOT = QModelIndex()
 TENSORS = [

@@ -7,7 +7,7 @@ from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 PLANE = SliceLayout.flattened((8, 6))
 

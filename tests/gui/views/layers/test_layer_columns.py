@@ -10,10 +10,9 @@ from prune_gui.gui.views.layers.columns import (
     describe_row,
     zero_columns,
 )
-from prune_gui.recipe.pruned_by_codes import IN_FILE
-from prune_gui.statistics.file_zeros import FileZeros
+from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.layer_rows import Grouping, Rows
-from prune_gui.statistics.zero_patterns import ZeroPatterns
 from prune_gui.tables import sorted_rows, table_of
 
 

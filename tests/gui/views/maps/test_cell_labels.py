@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from prune_gui.gui.views.maps import text as map_text
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS, is_bright, short, texts
 from prune_gui.raster.colours import DARK, LIGHT, ramp, rgb
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 
 
 @given(st.floats(-1e9, 1e9))

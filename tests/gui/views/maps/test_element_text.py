@@ -6,8 +6,8 @@ from prune_gui.gui.views.maps.text import (
     describe_ranks,
 )
 from prune_gui.pruning.predicates import ElementRank
-from prune_gui.raster.element import Element, StepScore
-from prune_gui.recipe.explanation import Explanation
+from prune_gui.recipe.outcome import Explanation
+from prune_gui.statistics.element_values import Element, StepScore
 
 L1 = {"method": "l1_unstructured"}
 LN = {"method": "ln_structured", "amount": 1, "n": 2, "dim": 0}

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.gui.views.maps.tiles import MAX_PIXELS, grid_lines, visible_region
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 ROUNDING = 1e-9
 """Of coordinates, in elements: far less than a pixel."""

@@ -3,8 +3,7 @@ from PySide6.QtWidgets import QComboBox, QSlider
 
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
-from prune_gui.raster.kernel_layout import KernelLayout
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import KernelLayout, SliceLayout
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from prune_gui.gui.views.maps import tile_pipeline, tiles
 from prune_gui.gui.views.maps.tile_pipeline import TilePipeline
 from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, TileGrid
 from prune_gui.monitor import Monitor
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 LAYOUT = SliceLayout.flattened((3 * TILE_CELLS, TILE_CELLS))
 WHOLE = TileGrid(LAYOUT, (1, 1), range(3), range(1))

@@ -10,7 +10,7 @@ from prune_gui.gui.views.maps import tiles as tiles_module
 from prune_gui.gui.views.maps.tile_pipeline import render_tiles
 from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, TileCache, TileGrid
 from prune_gui.monitor import Monitor
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 
 @dataclass

@@ -12,7 +12,7 @@ from prune_gui.gui.views.maps.tiles import (
     TileGrid,
     visible_region,
 )
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 RANGES = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
 

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 
 SIGHT = QRectF(1, 2, 3, 4)
 

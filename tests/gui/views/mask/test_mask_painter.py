@@ -9,7 +9,7 @@ from prune_gui.gui.views.maps.tiles import TileRegion
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT
-from prune_gui.raster.slice_layout import SliceLayout
+from prune_gui.raster.layouts import SliceLayout
 from prune_gui.session.subjects import Subject
 from prune_gui.statistics.file_zeros import FileZeros
 

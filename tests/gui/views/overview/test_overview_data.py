@@ -13,8 +13,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.recipe import Recipe, Step, resolve
 from prune_gui.session.subjects import ModelSubject
-from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.statistics.zero_patterns import ZeroPatterns
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 
 STEP = {"method": "l1_unstructured", "amount": 0.5, "targets": ["layers.0.*"]}
 WEIGHTS = {

@@ -14,7 +14,7 @@ from prune_gui.gui.views.overview.thumbnail import (
 )
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT, rgb
-from prune_gui.recipe.pruned_by_codes import ZERO
+from prune_gui.recipe.recipe import ZERO
 from prune_gui.session.subjects import Subject
 from prune_gui.statistics.file_zeros import FileZeros
 

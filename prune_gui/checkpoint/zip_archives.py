@@ -1,0 +1,92 @@
+"""Zip archives of NumPy and Keras: their records, and the size of one that `zipfile` writes."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from prune_gui.checkpoint.source import CHUNK_BYTES, Source
+from prune_gui.checkpoint.torch.archive import (
+    DIRECTORY_HEADER_BYTES,
+    END_BYTES,
+    MAX_PLAIN_BYTES,
+    MAX_PLAIN_RECORDS,
+    ZIP64_END_BYTES,
+    ZIP64_EXTRA_BYTES,
+)
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.torch.zip_layout import (
+    LOCAL_HEADER_BYTES,
+    ZIP_ERRORS,
+    RecordChecks,
+    check_end,
+    check_entries,
+    record_starts,
+)
+from prune_gui.language import deferred
+
+
+class OpenArchive(NamedTuple):
+    """An archive whose directory is checked.
+
+    Attributes:
+        entries: the entries of the directory by name.
+        starts: the position of the content of each record, by that of its header.
+        checks: compares records with their checksums.
+    """
+
+    zip: zipfile.ZipFile
+    entries: dict[str, zipfile.ZipInfo]
+    starts: dict[int, int]
+    checks: RecordChecks
+
+
+def record_names(start: bytes, file: BinaryIO) -> list[str]:
+    """Return the names of the records of an archive; [] for another file."""
+    try:
+        return zipfile.ZipFile(file).namelist() if start.startswith(b"PK\x03\x04") else []
+    except ZIP_ERRORS:
+        return []
+
+
+def open_archive(source: Source) -> OpenArchive:
+    """Open an archive, and check its directory."""
+    file = source.open_again()
+    check_end(file, source.size)
+    archive = zipfile.ZipFile(file)
+    listed = archive.infolist()
+    entries = {entry.orig_filename: entry for entry in listed}
+    if len(entries) < len(listed):
+        raise FalseClaimError(deferred("its archive has two records of the same name"))
+    if entries:
+        check_entries(entries, source.size)
+    starts = record_starts(listed, file, source.size)
+    return OpenArchive(archive, entries, starts, RecordChecks(archive, source))
+
+
+def record_chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield the content of a record."""
+    with archive.open(entry) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def zip_nbytes(records: Iterable[tuple[str, int]], unlisted_nbytes: int = 0) -> int:
+    """Return the bytes of an archive.
+
+    Args:
+        records: the name of each record, and its bytes in the archive.
+        unlisted_nbytes: bytes between the last record and the directory.
+    """
+    end = directory = count = 0
+    for name, nbytes in records:
+        name_nbytes = len(name.encode())
+        large, far = nbytes > MAX_PLAIN_BYTES, end > MAX_PLAIN_BYTES
+        zip64_nbytes = 4 * (far or large) + 8 * far + 16 * large
+        directory += DIRECTORY_HEADER_BYTES + name_nbytes + zip64_nbytes
+        end += LOCAL_HEADER_BYTES + name_nbytes + large * ZIP64_EXTRA_BYTES + nbytes
+        count += 1
+    end += unlisted_nbytes
+    large = max(end, directory) > MAX_PLAIN_BYTES or count > MAX_PLAIN_RECORDS
+    return end + directory + END_BYTES + large * ZIP64_END_BYTES

@@ -1,0 +1,365 @@
+"""Compiled loops over the elements in the cells of a grid.
+
+``rows`` and ``columns`` are offsets as in `GridChunk`: the element of row i and column j has the
+index ``rows[i] + columns[j]`` in the chunk, and is in the cell (``down[i]``, ``across[j]``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.unsignedinteger[Any]]
+    Codes = NDArray[np.uint8]
+    Counts = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+    Numbers = NDArray[np.float64]
+    Values = NDArray[np.floating[Any]]
+
+
+BLOCK_ELEMENTS = 1024
+"""This many columns are processed per block, which fits the L1 cache."""
+
+
+MAX_PASSES = 4
+"""Up to this many codes are counted in one pass each; more codes, element by element."""
+
+
+@compiled
+def _count_by_columns(
+    codes: Codes,
+    code: np.uint8,
+    row_stride: int,
+    column_stride: int,
+    rows: int,
+    ends: Counts,
+    in_columns: Codes,
+    counts: Counts,
+) -> None:
+    """Count a code in up to 255 rows: first per column, which is vectorized, then per cell."""
+    in_columns[:] = 0
+    for row in range(rows):
+        line = codes[row * row_stride :]
+        for k in range(in_columns.size):
+            in_columns[k] += line[np.uint64(k * column_stride)] == code
+    begin = 0
+    for j in range(ends.size):
+        total, of_cell = np.uint32(0), in_columns[begin : ends[j]]
+        for k in range(of_cell.size):
+            total += of_cell[k]
+        counts[j] += total
+        begin = ends[j]
+
+
+def _count_cells_in_numpy(
+    codes: Codes,
+    known: Codes,
+    slots: Codes,
+    row_stride: int,
+    column_stride: int,
+    row_edges: Counts,
+    column_edges: Counts,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    counts: Counts,
+) -> None:
+    row, column = np.ogrid[slice(*rows), slice(*columns)]
+    offsets = (row - rows[0]) * row_stride + (column - columns[0]) * column_stride
+    i = np.searchsorted(row_edges, row, side="right") - 1
+    j = np.searchsorted(column_edges, column, side="right") - 1
+    cells = np.ravel_multi_index((slots[codes[offsets]], i, j), counts.shape)
+    added = np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+    counts[1:] += added[1:].astype(counts.dtype)
+
+
+@compiled_unless_small(_count_cells_in_numpy)
+def count_cells(
+    codes: Codes,
+    known: Codes,
+    slots: Codes,
+    row_stride: int,
+    column_stride: int,
+    row_edges: Counts,
+    column_edges: Counts,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    counts: Counts,
+) -> None:
+    """Add the pruned elements of a rectangle to the counts of their cells.
+
+    Args:
+        row_edges: cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``).
+        rows: (start, stop) of the rectangle.
+        columns: (start, stop) of the rectangle.
+    """
+    i = np.searchsorted(row_edges, rows[0], side="right") - 1
+    first = np.searchsorted(column_edges, columns[0], side="right") - 1
+    last = np.searchsorted(column_edges, columns[1])
+    ends = np.minimum(column_edges[first + 1 : last + 1], columns[1]) - columns[0]
+    in_columns = np.empty(columns[1] - columns[0], np.uint8)
+    row = rows[0]
+    while row < rows[1]:
+        while row >= row_edges[i + 1]:
+            i += 1
+        row_codes, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
+        height = min(row_edges[i + 1] - row, rows[1] - row, 255)
+        if known.size - 1 <= min(height, MAX_PASSES):
+            for slot in range(1, known.size):
+                _count_by_columns(
+                    row_codes,
+                    known[slot],
+                    row_stride,
+                    column_stride,
+                    height,
+                    ends,
+                    in_columns,
+                    cells[slot],
+                )
+        else:
+            height, begin = 1, 0
+            for j in range(ends.size):
+                for k in range(begin, ends[j]):
+                    slot = slots[row_codes[np.uint64(k * column_stride)]]
+                    cells[slot, j] += slot != 0
+                begin = ends[j]
+        row += height
+
+
+def _sum_up_cells_in_numpy(
+    counts: Counts,
+    known: Codes,
+    elements: Counts,
+    share: NDArray[np.float32],
+    step: Codes,
+) -> None:
+    share[:] = counts[1 : known.size].sum(axis=0) / elements
+    step[:] = known[counts[: known.size].argmax(axis=0)]  # the first of equal counts
+
+
+@compiled_unless_small(_sum_up_cells_in_numpy)
+def sum_up_cells(
+    counts: Counts,
+    known: Codes,
+    elements: Counts,
+    share: NDArray[np.float32],
+    step: Codes,
+) -> None:
+    """Set the pruned share of each cell, and the most frequent code of its pruned elements."""
+    for i in range(share.shape[0]):
+        for j in range(share.shape[1]):
+            pruned, max_count, max_slot = 0, 0, 0
+            for slot in range(1, known.size):
+                count = counts[slot, i, j]
+                pruned += count
+                if count > max_count:
+                    max_count, max_slot = count, slot
+            share[i, j] = pruned / elements[i, j]
+            step[i, j] = known[max_slot]
+
+
+@compiled
+def _add_band(
+    values: Values,
+    rows: Counts,
+    columns: int,
+    across: Counts,
+    sums: Numbers,
+    ends: Numbers,
+    counts: Counts,
+) -> bool:
+    """Add rows of consecutive values to a row of cells: first per column, which is vectorized."""
+    total = np.zeros(columns, np.float64)
+    high, low = np.zeros(columns, values.dtype), np.zeros(columns, values.dtype)
+    for start in range(0, columns, BLOCK_ELEMENTS):
+        stop = min(start + BLOCK_ELEMENTS, columns)
+        totals, highs, lows = total[start:stop], high[start:stop], low[start:stop]
+        for i in range(rows.size):
+            line = values[rows[i] + start : rows[i] + stop]
+            for j in range(totals.size):
+                totals[j] += line[j]
+                highs[j] = max(highs[j], line[j])
+                lows[j] = min(lows[j], line[j])
+    non_finite = 0
+    for j in range(columns):
+        non_finite += total[j] - total[j] != 0  # true if and only if the total is non-finite
+    if non_finite > 0:
+        return False
+    first = 0
+    while first < columns:
+        cell, cell_sum = across[first], 0.0
+        highest, lowest, last = high[first], low[first], first
+        while last < columns and across[last] == cell:
+            cell_sum += total[last]
+            highest, lowest = max(highest, high[last]), min(lowest, low[last])
+            last += 1
+        end = np.float64(highest) if highest >= -lowest else np.float64(lowest)
+        sums[cell] += cell_sum
+        counts[cell] += rows.size * (last - first)
+        if abs(end) > abs(ends[cell]) or (end == -ends[cell] and end > 0):
+            ends[cell] = end
+        first = last
+    return True
+
+
+@compiled
+def add_values(
+    values: Values,
+    defined: Flags,
+    rows: Counts,
+    columns: Counts,
+    down: Counts,
+    across: Counts,
+    total: Numbers,
+    farthest: Numbers,
+    finite: Counts,
+    non_finite: Flags,
+) -> None:
+    """Add values to the statistics of their cells. The outputs are (cells down, cells across)."""
+    contiguous = defined.size == 0 and columns[-1] == columns.size - 1
+    first = 0
+    while first < rows.size:
+        last = first + 1
+        while last < rows.size and down[last] == down[first]:
+            last += 1
+        sums, ends = total[down[first]], farthest[down[first]]
+        counts, cell_non_finite = finite[down[first]], non_finite[down[first]]
+        if (
+            contiguous
+            and last > first + 1
+            and _add_band(values, rows[first:last], columns.size, across, sums, ends, counts)
+        ):
+            first = last
+            continue
+        for i in range(first, last):
+            line = values[rows[i] :]
+            for j in range(columns.size):
+                column = np.uint64(columns[j])
+                if defined.size > 0 and not defined[np.uint64(rows[i]) + column]:
+                    continue
+                value = np.float64(line[column])
+                cell = np.uint64(across[j])
+                if np.isfinite(value):
+                    sums[cell] += value
+                    counts[cell] += 1
+                    end = ends[cell]
+                    if abs(value) > abs(end) or (value == -end and value > 0):
+                        ends[cell] = value
+                else:
+                    cell_non_finite[cell] = True
+        first = last
+
+
+def _add_codes_in_numpy(
+    codes: Codes,
+    slots: Codes,
+    rows: Counts,
+    columns: Counts,
+    down: Counts,
+    across: Counts,
+    counts: Counts,
+) -> None:
+    slot_of_each = slots[codes[rows[:, None] + columns]]
+    cells = np.ravel_multi_index((slot_of_each, down[:, None], across), counts.shape)
+    counts += np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+
+
+@compiled_unless_small(_add_codes_in_numpy)
+def add_codes(
+    codes: Codes,
+    slots: Codes,
+    rows: Counts,
+    columns: Counts,
+    down: Counts,
+    across: Counts,
+    counts: Counts,
+) -> None:
+    """Count elements by the step that pruned them, and by cell."""
+    for i in range(rows.size):
+        row_counts = counts[:, down[i]]
+        line = codes[rows[i] :]
+        for j in range(columns.size):
+            row_counts[slots[line[np.uint64(columns[j])]], across[j]] += 1
+
+
+@compiled
+def add_lines(
+    values: Values | Flags,
+    defined: Flags,
+    rows: Counts,
+    columns: Counts,
+    down: Counts,
+    across: Counts,
+    by_row: Numbers,
+    by_column: Numbers,
+) -> None:
+    """Sum and count the finite values of each row and of each column.
+
+    Args:
+        down: the index of each row in ``by_row``.
+        across: the index of each column in ``by_column``.
+        by_row: (2, rows), the sum and the number of finite values.
+        by_column: (2, columns), in the same way.
+    """
+    complete = 0
+    for i in range(rows.size):
+        line, row, total = values[rows[i] :], down[i], 0.0
+        for j in range(columns.size):
+            total += np.float64(line[np.uint64(columns[j])])
+        if defined.size == 0 and np.isfinite(total):
+            by_row[0, row] += total
+            by_row[1, row] += columns.size
+            complete += 1
+            for j in range(columns.size):
+                by_column[0, across[j]] += np.float64(line[np.uint64(columns[j])])
+            continue
+        for j in range(columns.size):
+            column = np.uint64(columns[j])
+            value = np.float64(line[column])
+            if np.isfinite(value) and (defined.size == 0 or defined[np.uint64(rows[i]) + column]):
+                by_row[0, row] += value
+                by_row[1, row] += 1
+                by_column[0, across[j]] += value
+                by_column[1, across[j]] += 1
+    for j in range(columns.size):
+        by_column[1, across[j]] += complete
+
+
+@compiled
+def highest_key(
+    bits: Bits, magnitude: np.unsignedinteger[Any], end: np.unsignedinteger[Any]
+) -> int:
+    """Return the highest ``bits & magnitude`` below ``end``; 0 if there is none."""
+    maxima = np.zeros(BLOCK_ELEMENTS, bits.dtype)  # an array of maxima, so that it is vectorized
+    for start in range(0, bits.size, BLOCK_ELEMENTS):
+        block = bits[start : start + BLOCK_ELEMENTS]
+        for i in range(block.size):
+            key = block[i] & magnitude
+            maxima[i] = max(maxima[i], key if key < end else magnitude - magnitude)
+    return int(maxima.max())
+
+
+def warm_up() -> None:
+    """Compile every loop, or load it from the cache, for all dtypes that it is called with."""
+    codes, lines = np.zeros(1, np.uint8), np.zeros(1, np.int64)
+    edges, span, ones = np.array([0, 1]), (0, 1), np.ones((1, 1), np.int64)
+    slots, counts = np.zeros(256, np.uint8), np.zeros((1, 1, 1), np.int64)
+    count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts)
+    share, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
+    sum_up_cells(ones[None], codes, ones, share[:1, :1], one_step[:1, :1])
+    add_codes(codes, slots, lines, lines, lines, lines, counts)
+    cells, flags = np.zeros((1, 1)), np.zeros((1, 1), np.bool_)
+    sums = np.zeros((2, 1))
+    for numbers in (np.zeros(1, np.float32), np.zeros(1, np.float64), flags[0]):
+        add_lines(numbers, flags[0], lines, lines, lines, lines, sums, sums.copy())
+    for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
+        add_values(
+            values, flags[0], lines, lines, lines, lines, cells, cells.copy(), counts[0], flags
+        )
+    for width in (np.uint8, np.uint16, np.uint32, np.uint64):
+        highest_key(np.zeros(1, width), width(1), width(1))

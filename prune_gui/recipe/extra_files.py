@@ -1,0 +1,106 @@
+"""The files that are written beside the weights, so that programs load the folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
+from prune_gui.checkpoint.remote.uploads import exists
+from prune_gui.checkpoint.surroundings import CONFIG_NAME
+from prune_gui.errors import CheckpointError, valid_text
+from prune_gui.language import listed, tr
+from prune_gui.recipe.compaction.network import Json
+from prune_gui.recipe.compaction.plan import CompactPlan
+from prune_gui.recipe.loader import loader_path
+from prune_gui.recipe.output import Form, OutputOptions, OutputPath
+
+
+def model_files_of(checkpoint: Checkpoint) -> ModelFiles:
+    """Return the files beside the weights of a checkpoint; those of a remote one are fetched."""
+    return find_model_files(checkpoint.model_files_folder / checkpoint.path.name)
+
+
+def copied_files(
+    checkpoint: Checkpoint, target: OutputPath, options: OutputOptions
+) -> dict[str, bytes]:
+    """Return the contents of the files to copy unchanged into the folder `target`, by name."""
+    if not options.model_files or not has_model_files(target, options.form):
+        return {}
+    files = model_files_of(checkpoint)
+    code = files.code if options.copy_code else ()
+    return files.contents([*files.names, *free_names(code, target)])
+
+
+def has_model_files(target: OutputPath, form: Form) -> bool:
+    """Return whether an output is the folder of a model, which masks alone are not."""
+    return target.is_folder and form != "masks"
+
+
+def free_names(code: Sequence[str], target: OutputPath) -> list[str]:
+    """Return the names without those that Python would import as the loader script of a folder."""
+    loader = loader_path(target).stem.casefold()
+    return [name for name in code if Path(name).parts[0].partition(".")[0].casefold() != loader]
+
+
+def model_files_note(
+    checkpoint: Checkpoint, target: OutputPath, form: Form, options: OutputOptions | None
+) -> str:
+    """Return which files beside the weights are copied, in sentences for the user.
+
+    Without options, it is not known yet whether they are: the result names those that never are.
+    """
+    if not target.is_folder:
+        return ""
+    files = ModelFiles(checkpoint.path.parent)
+    with suppress(OSError, CheckpointError):  # saving says why they cannot be fetched
+        files = model_files_of(checkpoint)
+    if not has_model_files(target, form):
+        masks_note = tr("Masks are no model: config and tokenizer files are not copied.")
+        return masks_note if files.names else ""
+    free = free_names(files.code, target)
+    never = [*files.left_out, *(name for name in files.code if name not in free)]
+    left_out = tr("Files and folders that are not copied: {names}.", names=listed(never))
+    notes = [left_out] if never else []
+    if options is None:
+        return " ".join(notes)
+    if files.names and options.model_files:
+        notes = [tr("Also saved: {names}.", names=listed(files.names)), *notes]
+    elif files.names:
+        notes = [tr("Not copied as chosen: {names}.", names=listed(files.names))]
+    with_code = options.copy_code and options.model_files
+    if free and with_code:
+        notes.append(tr("Code of the input, which programs run: {names}.", names=listed(free)))
+    elif free:
+        notes.append(tr("Code is not copied: {names}.", names=listed(free)))
+    if files.code and files.needs_code and options.model_files and not with_code:
+        notes.append(
+            tr(
+                "The model loads only with its code, which its config names: copy it if you trust "
+                "it (--copy-code, or the check box in the dialog)."
+            )
+        )
+    return " ".join(notes)
+
+
+def adapted_files(copies: Mapping[str, bytes], plan: CompactPlan) -> dict[str, bytes]:
+    """Return the files to write into the folder of the compact form, adapted to it, by name."""
+    files = {name: content for name, content in copies.items() if name != CONFIG_NAME}
+    if tokens := plan.tokens:
+        files = {name: octets for name, octets in files.items() if not tokens.is_left_out(name)}
+        files |= {name: octets for name, octets in tokens.files.items() if octets is not None}
+    return files if plan.config is None else {**files, CONFIG_NAME: _config_bytes(plan.config)}
+
+
+def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
+    """Return the config.json to write beside a single file, by name; {} if one is there already."""
+    if plan.config is None or exists(file.parent / CONFIG_NAME):
+        return {}
+    return {CONFIG_NAME: _config_bytes(plan.config)}
+
+
+def _config_bytes(config: Json) -> bytes:
+    return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()

@@ -1,10 +1,10 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, in code
-and in the templates of the report; the first paragraph of the docstring of each built-in method;
-and the titles of units in the tables of architectures. Adds new messages to each catalogue
-`resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
-the untranslated messages. A `.po` file can be edited with any gettext editor.
+Extracts every message of the program: the literals in calls of `tr`, `trn`, `deferred` and
+`FalseClaimError`, in code and in the templates of the report; the first paragraph of the docstring
+of each built-in method; and the titles of units in the tables of architectures. Adds new messages
+to each catalogue `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to
+`.mo`, and prints the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOURCES: Final = {
     "resources/report": ("**.html", "jinja2.ext:babel_extract"),
 }
 """The files in each folder that contain messages, and what extracts them."""
-KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None}
+KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None, "FalseClaimError": None}
 
 
 def found() -> Catalog:

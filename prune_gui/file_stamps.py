@@ -11,14 +11,14 @@ State = tuple[int, int, int]
 
 
 class FileStamps(NamedTuple):
-    """The state of each of some files at one time; None for a missing file. Equal if all are."""
+    """The state of each of some files at one time, once each; None for a missing file."""
 
     states: tuple[tuple[Path, State | None], ...] = ()
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> Self:
         """Return the current stamps of files."""
-        return cls(tuple((path, _state(path)) for path in paths))
+        return cls(tuple((path, _state(path)) for path in dict.fromkeys(paths)))
 
     def changed(self) -> tuple[Path, ...]:
         """Return the files that were changed, replaced or created since, but not deleted ones."""

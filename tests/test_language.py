@@ -47,7 +47,7 @@ def forms(message):
 
 
 def is_message(node):
-    """Return whether a node of a syntax tree is a call of `tr`, `trn` or `deferred`."""
+    """Return whether a node of a syntax tree is a call that holds a message, such as `tr`."""
     is_named_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     return is_named_call and node.func.id in translate.KEYWORDS
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, Self
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
-from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.memory import gc_paused
 from prune_gui.monitor import Monitor
 
@@ -70,9 +70,7 @@ class Checkpoint(ABC):
     """An open checkpoint, which reads values on demand. A context manager.
 
     Attributes:
-        path: the file, or the index of shards; of a remote checkpoint, what stands for it (see
-            `prune_gui.checkpoint.remote.locations`).
-        url: the URL of a remote checkpoint, else None.
+        location: where the file, or the index of shards, is; as a text, what to show for it.
         files: the files that hold the tensors: `path` itself, or the shards.
         format: the name of the `FileFormat`; for shards, of each shard.
         tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
@@ -127,8 +125,7 @@ class Checkpoint(ABC):
         tensors, remarks = parameters(raw, surroundings.hf_config, root)
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
-        self.path = path
-        self.url = url_of(path)
+        self.location = Location.at(path)
         self.files: tuple[Path, ...] = tuple(files) or (path,)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
@@ -148,9 +145,14 @@ class Checkpoint(ABC):
         self.module_classes: Mapping[str, str] = MappingProxyType(dict(module_classes))
 
     @property
-    def location(self) -> str:
-        """What to show for the path: the URL of a remote checkpoint."""
-        return location(self.path)
+    def path(self) -> Path:
+        """The file, or the index of shards; of a remote checkpoint, what stands for it."""
+        return self.location.path
+
+    @property
+    def url(self) -> str | None:
+        """The URL of a remote checkpoint, else None."""
+        return self.location.url
 
     @property
     def loads_without_code(self) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint import formats
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.sharded.index import index_pattern, is_index, part_names
 from prune_gui.errors import CheckpointError
 from prune_gui.language import listed, tr
+from prune_gui.location import Location
 
 VARIANT_MARK: Final = r"\.((fp|bf|int)\d+|(non_)?ema)"
 """The part of a file name that marks a variant, such as "fp16". A file without it is preferred."""
@@ -45,7 +45,7 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
             raise CheckpointError(
                 tr(
                     "{folder} holds several checkpoints. Open one of them: {names}.",
-                    folder=location(folder),
+                    folder=Location.at(folder),
                     names=listed(candidates),
                 )
             )
@@ -53,7 +53,7 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
         tr(
             "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a "
             "checkpoint.",
-            folder=location(folder),
+            folder=Location.at(folder),
             suffixes=", ".join(formats.known_suffixes()),
         )
     )

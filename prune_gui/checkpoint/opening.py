@@ -14,13 +14,13 @@ from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint, find_component
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.refusal import explanation, refusing
-from prune_gui.checkpoint.remote.locations import location, location_path, url_of
 from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.surroundings import look_around
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.memory import gc_paused
 
 MAX_REOPENED: Final = 8
@@ -38,7 +38,7 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
             part of a split GGUF, which are opened as one checkpoint; a folder with one of these; or
             a diffusers pipeline, which has such a folder for each model. The URL of a file, an
             index or a folder opens a remote checkpoint; see
-            `prune_gui.checkpoint.remote.locations` for the schemes.
+            `prune_gui.location` for the schemes.
         state: the name of one of several state dicts of a torch file, or of one of several models
             of a pipeline (see `Checkpoint.candidates`); None selects the largest state dict, or the
             denoiser.
@@ -47,32 +47,33 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         CheckpointError: the file cannot be read, has an unknown format, breaks a rule of its
             format, or would need to run code; or a folder is ambiguous.
     """
-    path = location_path(path)
-    if "\0" in str(path):
-        raise CheckpointError(tr("{path!r} is not a valid path. Check its name.", path=str(path)))
-    try:
-        with refusing(path):
-            return _open(path, state)
-    except FileNotFoundError:
+    location = Location.of(path)
+    if "\0" in str(location):
         raise CheckpointError(
-            tr("{path} does not exist. Check its name.", path=location(path))
-        ) from None
+            tr("{path!r} is not a valid path. Check its name.", path=str(location))
+        )
+    try:
+        with refusing(location.path):
+            return _open(location, state)
+    except FileNotFoundError:
+        raise CheckpointError(tr("{path} does not exist. Check its name.", path=location)) from None
     except OSError as error:
         raise CheckpointError(
             tr(
                 "{path} cannot be read: {reason}. Check its name and permissions.",
-                path=location(path),
+                path=location,
                 reason=error.strerror or error,
             )
         ) from error
 
 
-def _open(path: Path, state: str | None) -> Checkpoint:
-    """Open what is at a path; see `open_checkpoint`."""
-    if url_of(path) is not None:
-        from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
+def _open(location: Location, state: str | None) -> Checkpoint:
+    """Open what is at a location; see `open_checkpoint`."""
+    path = location.path
+    if location.url is not None:
+        from prune_gui.checkpoint.remote.small_files import fetch_surroundings  # optional
 
-        fetch_surroundings(path)
+        fetch_surroundings(location)
     component = find_component(path, state)
     remarks: tuple[str, ...] = ()
     if component is not None:
@@ -113,11 +114,12 @@ def open_file(
 
 
 def _source(path: Path) -> Source:
-    if url_of(path) is None:
+    location = Location.at(path)
+    if location.url is None:
         return Source(path)
-    from prune_gui.checkpoint.remote.source import RemoteSource  # optional
+    from prune_gui.checkpoint.remote.fetched_blocks import RemoteSource  # optional
 
-    return RemoteSource(path)
+    return RemoteSource(path, location.url)
 
 
 def _format_of(source: Source) -> FileFormat:
@@ -165,8 +167,9 @@ def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Check
     Args:
         where: the absolute path, or the URL, of the file or of the index of shards.
     """
-    path = location_path(where)
-    if url_of(path) is None and not path.exists():
+    location = Location.of(where)
+    path = location.path
+    if location.url is None and not path.exists():
         raise CheckpointError(
             tr(
                 "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.write.entries import KeyedWriter
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def checked_nbytes(key: str, shape: Sequence[object], dtype: str) -> int:
         or len(sizes) > MAX_DIMS
         or math.prod(filter(None, sizes)) * ELEMENT_BITS[dtype] >= 1 << 63
     ):
-        raise FalseClaimError(deferred("{key!r} has an impossible shape", key=key))
+        raise FalseClaimError("{key!r} has an impossible shape", key=key)
     return size_in_bytes(tuple(sizes), dtype)
 
 
@@ -264,7 +264,7 @@ def check_spans(tensors: Mapping[str, SpanTensor], size: int) -> None:
         for start, stop in spans:
             if not end <= start <= stop <= size:
                 raise FalseClaimError(
-                    deferred("the values of {key!r} are not where they are declared to be", key=key)
+                    "the values of {key!r} are not where they are declared to be", key=key
                 )
             end = stop
 

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source
 from prune_gui.checkpoint.torch.archive import (
     DIRECTORY_HEADER_BYTES,
@@ -15,7 +16,6 @@ from prune_gui.checkpoint.torch.archive import (
     ZIP64_END_BYTES,
     ZIP64_EXTRA_BYTES,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
@@ -24,7 +24,6 @@ from prune_gui.checkpoint.torch.zip_layout import (
     check_entries,
     record_starts,
 )
-from prune_gui.language import deferred
 
 
 class OpenArchive(NamedTuple):
@@ -58,7 +57,7 @@ def open_archive(source: Source) -> OpenArchive:
     listed = archive.infolist()
     entries = {entry.orig_filename: entry for entry in listed}
     if len(entries) < len(listed):
-        raise FalseClaimError(deferred("its archive has two records of the same name"))
+        raise FalseClaimError("its archive has two records of the same name")
     if entries:
         check_entries(entries, source.size)
     starts = record_starts(listed, file, source.size)

@@ -16,7 +16,6 @@ from prune_gui.checkpoint import (
     write_checkpoint,
     write_shards,
 )
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.sharded.writing import check_model_folder, write_model_folder
 from prune_gui.checkpoint.write.metadata import (
     ANY_FINGERPRINT,
@@ -28,6 +27,7 @@ from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
@@ -153,7 +153,7 @@ def write(
             tr(
                 "{folder}: shards cannot be compressed, because programs map them into memory. "
                 "Save without compression, or as a single file.",
-                folder=location(target.path),
+                folder=target.location,
             )
         )
     form = options.form
@@ -177,7 +177,7 @@ def write(
         _upload_to(checkpoint, target, overwrite=options.overwrite) as upload,
     ):
         if upload is not None:
-            target = replace(target, path=upload.folder / target.path.name)
+            target = replace(target, location=Location(upload.folder / target.location.name))
         template = surroundings(resolution, form)
         output = _Output(target, entries, template, files, options, upload)
         written = output.check()
@@ -292,7 +292,7 @@ def _upload_to(
         raise CheckpointError(tr("{url} is open. Save under another name.", url=target.url))
     from prune_gui.checkpoint.remote.destination import uploading  # optional
 
-    return uploading(target.path, target.main, is_folder=target.is_folder, overwrite=overwrite)
+    return uploading(target.url, target.main, is_folder=target.is_folder, overwrite=overwrite)
 
 
 def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) -> bool:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import SpanTensor, check_spans
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 
 RAW = RawTensor((2,), "float32")
 

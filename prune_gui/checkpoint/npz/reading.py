@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
@@ -23,7 +24,6 @@ from prune_gui.checkpoint.spans import (
     dotted,
     invalid_file,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
@@ -138,7 +138,7 @@ class NpzCheckpoint(SpanCheckpoint):
                 header_nbytes = file.tell()
             except Exception as error:  # NumPy evaluates it as an expression of Python
                 raise FalseClaimError(
-                    deferred("the header of its array {key!r} is invalid", key=path)
+                    "the header of its array {key!r} is invalid", key=path
                 ) from error
             file.seek(0)
             header = file.read(header_nbytes)
@@ -148,11 +148,9 @@ class NpzCheckpoint(SpanCheckpoint):
         nbytes = checked_nbytes(path, shape, name)
         if header_nbytes + nbytes != entry.file_size:
             raise FalseClaimError(
-                deferred(
-                    "{key!r} does not fit its {nbytes:,} bytes",
-                    key=path,
-                    nbytes=entry.file_size - header_nbytes,
-                )
+                "{key!r} does not fit its {nbytes:,} bytes",
+                key=path,
+                nbytes=entry.file_size - header_nbytes,
             )
         start = starts[entry.header_offset] + header_nbytes
         span = None if entry.compress_type else (start, start + nbytes)
@@ -203,7 +201,7 @@ class NpzCheckpoint(SpanCheckpoint):
         except ZIP_ERRORS:
             complete = False
         if not complete:
-            claim = FalseClaimError(deferred("its record {name!r} is damaged", name=key))
+            claim = FalseClaimError("its record {name!r} is damaged", name=key)
             raise invalid_file(self.path, claim, "numpy.savez")
         if member.fortran:
             return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())

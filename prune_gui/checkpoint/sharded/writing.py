@@ -14,7 +14,6 @@ from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.opening import open_checkpoint
-from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, part_names, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.sharded.spreading import Shard, write_on_executor
@@ -37,6 +36,7 @@ from prune_gui.checkpoint.write.writing import (
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import current_executor
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def is_clearly_folder(out: str | os.PathLike[str]) -> bool:
     """Return whether the output path is that of a folder on this machine, or ends in a slash."""
     path = Path(out)
     with suppress(OSError):  # writing reports the error
-        if url_of(path) is None and path.is_dir():
+        if Location.at(path).url is None and path.is_dir():
             return True
     return os.fspath(out).endswith((os.sep, "/"))
 

@@ -10,10 +10,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.session import Session
 
 MAX_LISTED_STATES: Final = 40
@@ -45,7 +45,7 @@ class RecentMenu(QMenu):
     def _list(self) -> None:
         self.clear()
         for number, path in enumerate(self._commands.settings.recent, start=1):
-            text = escape_mnemonics(location(Path(path)))
+            text = escape_mnemonics(str(Location.at(Path(path))))
             action = self.addAction(f"&{number}  {text}" if number < 10 else text)
             action.setToolTip(tr("With Ctrl: in a new window"))
             action.triggered.connect(partial(self.open_path, Path(path)))

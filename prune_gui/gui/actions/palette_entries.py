@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.palette import PaletteEntry, listed
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.language import tr
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QAction
@@ -48,7 +48,7 @@ def of_views(workbench: Workbench, views: ViewTabs) -> Iterator[PaletteEntry]:
 def of_files(recent: Iterable[str], open_path: Callable[[Path], None]) -> Iterator[PaletteEntry]:
     """Yield the recent files; `open_path` opens one."""
     for path in recent:
-        text = tr("Recent: {path}", path=one_line(location(Path(path))))
+        text = tr("Recent: {path}", path=one_line(str(Location.at(Path(path)))))
         yield PaletteEntry(text, partial(open_path, Path(path)))
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 from prune_gui.session import named_states
 from prune_gui.session.changes import Changes
 from prune_gui.session.journal import Journal, Unsaved, left_behind
@@ -121,7 +121,7 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
     box.setInformativeText(
         tr(
             "{path}\n\nLater: ask again at the next start.",
-            path=one_line(location(unsaved.checkpoint)),
+            path=one_line(str(Location.at(unsaved.checkpoint))),
         )
     )
     box.setStandardButtons(button.Open | button.Discard | button.Ignore)

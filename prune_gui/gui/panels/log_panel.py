@@ -37,7 +37,7 @@ from prune_gui.gui.widgets.spacing import GAP_PX
 from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
     record_column(

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
 from prune_gui.gui.widgets.table_model import SortableModel
 from prune_gui.gui.widgets.table_view import TableView
-from prune_gui.tables import Column, Table
+from prune_gui.table import Column, Table
 
 Row = TypeVar("Row")
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 
 from prune_gui.errors import one_line
 from prune_gui.language import tr
-from prune_gui.tables import Column, Rows, Table, Values, sorted_rows, table_of
+from prune_gui.table import Column, Rows, Table, Values, sorted_rows, table_of
 
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.gui.views.maps.tiles import TileRegion
 from prune_gui.gui.views.mask.data import MaskPainter
 from prune_gui.gui.views.weights.data import ReachCache, WeightsPainter

@@ -14,10 +14,8 @@ from gguf_files import write_gguf
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.checkpoint.remote import blocks as blocks_module
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES, MAX_REQUEST_BYTES
-from prune_gui.checkpoint.remote.locations import url_of
-from prune_gui.checkpoint.remote.source import RemoteSource
+from prune_gui.checkpoint.remote import fetched_blocks as blocks_module
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES, MAX_REQUEST_BYTES, RemoteSource
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -31,7 +29,7 @@ def all_equal(opened, path):
 def test_opening_fetches_the_header_and_reading_what_is_read(server, local):
     with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
         assert server.fetched() == BLOCK_BYTES
-        assert url_of(opened.path) == f"{server.url}/model.safetensors"
+        assert opened.url == f"{server.url}/model.safetensors"
         opened.view("first.bias")
         assert server.fetched() == BLOCK_BYTES  # it is in the same block
         assert opened.missing_nbytes(["first.bias"]) == 0
@@ -165,7 +163,7 @@ def test_a_change_while_a_file_is_open_is_noticed(server, local, has_tags):
 
 
 def test_a_change_is_noticed_without_a_fetch(server, local, monkeypatch):
-    monkeypatch.setattr("prune_gui.checkpoint.remote.source.CHECK_INTERVAL_S", 0)
+    monkeypatch.setattr("prune_gui.checkpoint.remote.fetched_blocks.CHECK_INTERVAL_S", 0)
     with prune_gui.open_checkpoint(f"{server.url}/model.safetensors") as opened:
         opened.read("second.weight")
         save_file({"other": torch.ones(5)}, local)

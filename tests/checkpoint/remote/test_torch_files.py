@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import prune_gui
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.checkpoint.torch.zip_layout import TorchLayout
 from prune_gui.errors import CheckpointError
 

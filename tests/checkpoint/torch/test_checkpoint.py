@@ -46,13 +46,6 @@ def test_every_dtype_reads_as_torch_reads_it(saved, every_dtype, options):
             assert torch.equal(read, tensor)
 
 
-def test_a_deflated_archive_is_read_correctly(saved, every_dtype):
-    path = saved(every_dtype)
-    deflated(path)
-    with open_checkpoint(path) as checkpoint:
-        assert all(torch.equal(checkpoint.read(name), every_dtype[name]) for name in every_dtype)
-
-
 def test_values_in_the_other_byte_order_are_read_correctly(tmp_path):
     path = archive(dictionary(a=tensor()), {"data/0": struct.pack(">4f", 1, 2, 3, 4)}, order=b"big")
     with open_checkpoint(path(tmp_path)) as checkpoint:

@@ -1,6 +1,6 @@
 from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.widgets.table_model import RecordModel
-from prune_gui.tables import record_column
+from prune_gui.table import record_column
 
 COLUMNS = (
     record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),

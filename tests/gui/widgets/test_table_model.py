@@ -6,7 +6,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
 from prune_gui.gui.widgets.table_model import RecordModel, SortableModel
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 DOWN, UP = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
 ACROSS = Qt.Orientation.Horizontal

@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QStyleOptionViewItem
 
 from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.gui.widgets.table_view import TableView
-from prune_gui.tables import record_column
+from prune_gui.table import record_column
 
 COLUMNS = (
     record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),

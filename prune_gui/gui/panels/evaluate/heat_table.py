@@ -16,7 +16,7 @@ from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import LIGHT, Colours
 from prune_gui.session.evaluations.sensitivity import SensitivityRow, largest_drop
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 VALUE_PX: Final = 84
 """Width of the column of an amount."""

@@ -25,7 +25,7 @@ from prune_gui.worker.evaluation_jobs import Dense, scan_job
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Trial
     from prune_gui.gui.export.exporter import Exporter
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 DEFAULT_AMOUNTS: Final = "50%, 80%"
 MAX_DEPTH: Final = 20

@@ -25,7 +25,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.gui.export.exporter import Exporter
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 CONTROLS_PX: Final = 230
 """Width of the column with the controls."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.statistics.norms import ChannelStatistics
+    from prune_gui.statistics.channel_statistics import ChannelStatistics
 
 FLOOR: Final = float(np.log10(0.5))
 """Baseline of bars on a logarithmic axis, so that the bar of a single element has a height."""

@@ -14,10 +14,10 @@ from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, unbroken
 from prune_gui.language import deferred, format_number, join_items, tr
 from prune_gui.number_formats import percent, short_count, sparsity
 from prune_gui.raster.colours import Colours
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.overlaps import Obstacle, Overlap
+    from prune_gui.comparison.mask_overlap import Obstacle, Overlap
     from prune_gui.comparison.summary import Extent, SideSummary, Summary
 
 UNKNOWN: Final = "…"

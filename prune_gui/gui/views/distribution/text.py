@@ -11,7 +11,7 @@ from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.subjects import Subject
-from prune_gui.tables import Table
+from prune_gui.table import Table
 
 if TYPE_CHECKING:
     from prune_gui.statistics.score_histogram import Curve

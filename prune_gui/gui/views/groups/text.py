@@ -14,7 +14,7 @@ from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.space_outline import unit_name
-from prune_gui.tables import Column, Table
+from prune_gui.table import Column, Table
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, TitledGroup

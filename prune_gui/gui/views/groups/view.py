@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.raster.colours import Colours
     from prune_gui.session.changes import Changes
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 MAX_POINTS: Final = 20_000
 """Maximum number of points that are drawn where bars would stand for several units each."""

@@ -14,7 +14,7 @@ from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.subjects import by
 from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode, TensorInfo

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from prune_gui.gui.views.layers.columns import columns_of, zero_columns
 from prune_gui.gui.views.layers.treemap import TreemapData, make_treemap
 from prune_gui.session.subjects import ModelSubject
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.statistics.layer_rows import Rows
-    from prune_gui.statistics.layers import LayerStatistics
+    from prune_gui.statistics.layer_statistics import LayerStatistics
 
 MAX_BARS: Final = 300
 FITTING: Final[Literal["fitting"]] = "fitting"
@@ -96,7 +96,7 @@ def compute_layers(
         rows_of,
         updated_rows,
     )
-    from prune_gui.statistics.layers import (  # torch: slow to import
+    from prune_gui.statistics.layer_statistics import (  # torch: slow to import
         compute,
         empty_statistics,
     )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""

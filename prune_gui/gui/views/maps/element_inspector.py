@@ -28,7 +28,7 @@ from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import Subject
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor

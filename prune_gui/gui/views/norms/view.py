@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.raster.colours import Colours
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 HINT: Final = deferred("Click a channel, or drag with Shift, to select")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from save_dialog_controls import choose, problem, save_button, split
 
-from prune_gui.checkpoint.remote.locations import path_of
 from prune_gui.gui.dialogs import save_paths
+from prune_gui.location import Location
 
 URL = "s3://results/net/pruned.safetensors"
 
@@ -23,7 +23,7 @@ def test_a_url_is_an_output_path(remote):
     assert "where files are until they are uploaded" in problem(remote)
     save_button(remote).click()
     assert remote.result()
-    assert (remote.path, remote.options.overwrite) == (path_of(URL), False)
+    assert (remote.path, remote.options.overwrite) == (Location.of(URL).path, False)
 
 
 def test_a_remote_file_is_replaced_if_the_user_says_so(remote):

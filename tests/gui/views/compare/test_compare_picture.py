@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.comparison.overlaps import Overlap
+from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.gui.views.compare.data import Shades, paint, split
 from prune_gui.gui.views.compare.text import legend, total_text
 from prune_gui.raster.colours import DARK, LIGHT

@@ -26,7 +26,7 @@ from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.statistics import dispatch
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 LEFT = Qt.MouseButton.LeftButton
 TITLES = [column.title for column in layer_columns.LAYER_COLUMNS]

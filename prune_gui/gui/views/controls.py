@@ -13,17 +13,14 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QLabel,
     QLayout,
-    QPushButton,
     QToolButton,
     QWidget,
 )
 
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.icons import icon
-from prune_gui.language import tr
 
 if TYPE_CHECKING:
-    from prune_gui.gui.views.maps.canvas import MapCanvas
     from prune_gui.gui.views.plot import Plot
 
 
@@ -144,34 +141,6 @@ PANS: Final = {
     "Down": (0.0, PAN_SHARE),
 }
 """By key: the zoom factor, and the pan as shares of the visible region, across and down."""
-BUTTON_PADDING_PX: Final = 24
-"""Space beside the text of a button."""
-
-
-def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
-    """Add shortcuts to a view: plus and minus zoom, F fits, 1 shows an element per pixel.
-
-    Returns buttons for the last two.
-    """
-    for key, factor in ZOOMS.items():
-        _shortcut(key, partial(picture.zoom, factor), view)
-    buttons = []
-    for text, tip, key, action in (
-        (tr("Fit"), tr("Show the whole parameter (F)"), "F", picture.fit),
-        ("1:1", tr("Show one weight per pixel (1)"), "1", picture.one_to_one),
-    ):
-        buttons.append(button := QPushButton(text))
-        button.setToolTip(tip)
-        button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + BUTTON_PADDING_PX)
-        button.clicked.connect(action)
-        _shortcut(key, action, view)
-    return buttons
-
-
-def add_pan_shortcuts(picture: MapCanvas) -> None:
-    """Let the arrow keys pan a picture while it has the focus."""
-    for key, (across, down) in PANS.items():
-        _shortcut(key, partial(picture.pan, across, down), picture)
 
 
 def add_axis_shortcuts(plot: Plot) -> None:
@@ -187,13 +156,14 @@ def add_axis_shortcuts(plot: Plot) -> None:
         plot.setXRange(*plot.view.state["limits"]["xLimits"], padding=0)
 
     for key, factor in ZOOMS.items():
-        _shortcut(key, partial(plot.view.scaleBy, x=factor), plot)
+        shortcut(key, partial(plot.view.scaleBy, x=factor), plot)
     for key in ("Left", "Right"):
-        _shortcut(key, partial(move, PANS[key][0]), plot)
-    _shortcut("F", fit, plot)
+        shortcut(key, partial(move, PANS[key][0]), plot)
+    shortcut("F", fit, plot)
 
 
-def _shortcut(key: str, action: Callable[[], None], widget: QWidget) -> None:
+def shortcut(key: str, action: Callable[[], None], widget: QWidget) -> None:
+    """Let a key act while a widget or a part of it has the focus."""
     shortcut = QShortcut(QKeySequence(key), widget)
     shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
     shortcut.activated.connect(action)

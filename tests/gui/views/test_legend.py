@@ -23,17 +23,17 @@ def test_a_long_legend_has_a_limited_height_and_scrolls(bench, checkpoint, shown
     layout.addWidget(widget)
     shown(page).resize(300, 500)
     line, bar = widget.fontMetrics().lineSpacing(), widget.verticalScrollBar()
-    widget.show_subject(bench.found(), LIGHT)
+    widget.setText(legend(bench.found(), LIGHT))
     qtbot.waitUntil(lambda: line <= widget.height() < 2 * line)
     assert bar.maximum() == 0
     bench.add(*(bench.step(amount=0.2) for _ in range(8)))
-    widget.show_subject(bench.found(), LIGHT)
+    widget.setText(legend(bench.found(), LIGHT))
     qtbot.waitUntil(
         lambda: MAX_VISIBLE_LINES * line <= widget.height() < (MAX_VISIBLE_LINES + 1) * line
     )
     assert bar.maximum() > 0
     bar.setValue(bar.maximum())
-    widget.show_subject(bench.found(), LIGHT)
+    widget.setText(legend(bench.found(), LIGHT))
     assert bar.value() == bar.maximum()  # unchanged text keeps the scroll position
     widget.clear()
     assert bar.value() == 0

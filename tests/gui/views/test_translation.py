@@ -56,7 +56,7 @@ def point(tabs, hand):
         if treemap.isVisible() and treemap._cell_rects:
             treemap.pointed.emit(treemap._cell_rects[0][1].node)
     if isinstance(tabs.current, MapView):
-        tabs.current._plot.clicked.emit((0, 0))
+        tabs.current.canvas.clicked.emit((0, 0))
 
 
 def texts_of_all_choices(tabs, bench, hand):

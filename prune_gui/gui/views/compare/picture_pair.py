@@ -17,8 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QLabel, QWidget
 
-from prune_gui.gui.views.controls import add_pan_shortcuts
-from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport

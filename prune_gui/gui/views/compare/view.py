@@ -17,8 +17,9 @@ from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.sides_bar import SidesBar
 from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
-from prune_gui.gui.views.controls import fill, zoom_buttons
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.maps.canvas import zoom_buttons
 from prune_gui.gui.views.maps.map_view import TiledView
 from prune_gui.gui.views.maps.text import describe_sides
 from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView

@@ -23,7 +23,7 @@ STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic.
 
     If the axis is signed, a cut has two lines.
@@ -58,7 +58,7 @@ class CutLine(QObject):
     def __init__(self, plot: Plot) -> None:
         super().__init__(plot)
         self._plot = plot
-        self._scale = Scale()
+        self._scale = AxisScale()
         self._negative, self._positive = pg.InfiniteLine(), pg.InfiniteLine()
         self.label = pg.TextItem()
         self.label.setZValue(TEXT_Z)
@@ -83,7 +83,7 @@ class CutLine(QObject):
         cut: StepCut,
         text: str,
         colours: Colours,
-        scale: Scale,
+        scale: AxisScale,
         *,
         limit: float,
         drafted: bool,

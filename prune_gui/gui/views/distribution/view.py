@@ -23,7 +23,7 @@ from prune_gui.gui.views.bars.data import (
     stacked,
 )
 from prune_gui.gui.views.controls import Choice, add_axis_shortcuts, note, switch
-from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
+from prune_gui.gui.views.distribution.cut_line import AxisScale, CutLine, arrange_labels
 from prune_gui.gui.views.distribution.data import (
     DistributionData,
     DistributionRequest,
@@ -253,8 +253,8 @@ class DistributionView(View[Subject]):
             top = highest if self._full_range_box.isChecked() else peak_limit(data.sums)
         self._plot.setYRange(floor, top * HEADROOM, padding=0)
 
-    def _scale(self, data: DistributionData) -> Scale:
-        return Scale(
+    def _scale(self, data: DistributionData) -> AxisScale:
+        return AxisScale(
             float(data.edges[0]) if data.request.log else None,
             data.request.signed,
             tr("score") if isinstance(data.request.of, int) else "|w|",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +11,17 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
-from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
+from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis
+from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
 from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
 from prune_gui.gui.views.maps.margins import Margins
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS
 from prune_gui.gui.views.maps.tiles import TileRegion, grid_lines, visible_region
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ MAX_ASPECT = 4
 """Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
 FIT_MARGIN = 0.01
 """Margin on each side of a fitted picture, as a share of its size."""
+BUTTON_PADDING_PX = 24
+"""Space beside the text of a button."""
 
 
 class MapCanvas(Plot):
@@ -434,3 +439,29 @@ def _static_text(text: str) -> QStaticText:
 def rectangle(rows: range, columns: range) -> QRectF:
     """Return the rectangle that elements cover: each extends half a unit around its index."""
     return QRectF(columns.start - 0.5, rows.start - 0.5, len(columns), len(rows))
+
+
+def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
+    """Add shortcuts to a view: plus and minus zoom, F fits, 1 shows an element per pixel.
+
+    Returns buttons for the last two.
+    """
+    for key, factor in ZOOMS.items():
+        shortcut(key, partial(picture.zoom, factor), view)
+    buttons = []
+    for text, tip, key, action in (
+        (tr("Fit"), tr("Show the whole parameter (F)"), "F", picture.fit),
+        ("1:1", tr("Show one weight per pixel (1)"), "1", picture.one_to_one),
+    ):
+        buttons.append(button := QPushButton(text))
+        button.setToolTip(tip)
+        button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + BUTTON_PADDING_PX)
+        button.clicked.connect(action)
+        shortcut(key, action, view)
+    return buttons
+
+
+def add_pan_shortcuts(picture: MapCanvas) -> None:
+    """Let the arrow keys pan a picture while it has the focus."""
+    for key, (across, down) in PANS.items():
+        shortcut(key, partial(picture.pan, across, down), picture)

@@ -13,9 +13,9 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names_of, layout_labels
-from prune_gui.gui.views.controls import IconToggle, add_pan_shortcuts, fill, note, zoom_buttons
+from prune_gui.gui.views.controls import IconToggle, fill, note
 from prune_gui.gui.views.legend_text import SEPARATOR
-from prune_gui.gui.views.maps.canvas import MapCanvas, extent
+from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts, extent, zoom_buttons
 from prune_gui.gui.views.maps.element_inspector import ElementReader
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.readers import CellTextWriter, HeadReader, ProfileReader

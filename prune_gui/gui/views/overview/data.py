@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prune_gui.architecture.blocks import sections
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import Arrangement
-from prune_gui.gui.views.overview.text import Card, card
+from prune_gui.gui.views.overview.text import FileCard, card
 from prune_gui.gui.views.overview.thumbnail import Shading, Thumbnail, make_thumbnail, pixels
 from prune_gui.raster.colours import Colours
 from prune_gui.recipe.recipe import KEPT
@@ -83,7 +83,7 @@ class OverviewData:
     is_drawn: bool
     statistics: LayerStatistics
     rows: Rows
-    card: Card
+    card: FileCard
 
     @property
     def is_complete(self) -> bool:

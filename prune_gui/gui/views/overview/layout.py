@@ -29,7 +29,7 @@ class Position(NamedTuple):
     column: int
 
 
-class Rect(NamedTuple):
+class ThumbnailRect(NamedTuple):
     """A rectangle in pixels."""
 
     x: float
@@ -188,22 +188,22 @@ class OverviewLayout:
         """Return the distance from one row of a section to the next."""
         return self.side + self.line * (1 if section.roles else 2) + GAP_PX
 
-    def tile(self, position: Position) -> Rect:
+    def tile(self, position: Position) -> ThumbnailRect:
         """Return the square in which the thumbnail of a parameter is centred."""
         section = self.arrangement.sections[position.section]
         pitch = self.pitch(section)
         x = self.label_width + position.column * pitch + (pitch - self.side) / 2
         y = self.tops[position.section] + self.heading_height(section)
         y += position.row * self.row_height(section) + (0 if section.roles else self.line)
-        return Rect(x, y, self.side, self.side)
+        return ThumbnailRect(x, y, self.side, self.side)
 
-    def cell(self, position: Position) -> Rect:
+    def cell(self, position: Position) -> ThumbnailRect:
         """Return the rectangle of a thumbnail together with its texts."""
         tile = self.tile(position)
         section = self.arrangement.sections[position.section]
         above, pitch = 0 if section.roles else self.line, self.pitch(section)
         x = self.label_width + position.column * pitch
-        return Rect(x, tile.y - above, pitch, self.side + above + self.line)
+        return ThumbnailRect(x, tile.y - above, pitch, self.side + above + self.line)
 
     def name_at(self, x: float, y: float) -> str | None:
         """Return the parameter whose thumbnail or text is at a point; None if none is."""

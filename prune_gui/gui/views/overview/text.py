@@ -40,7 +40,7 @@ class CardList(NamedTuple):
     total: int
 
 
-class Card(NamedTuple):
+class FileCard(NamedTuple):
     """The file in numbers, and its parameters with patterns and with warnings, in file order.
 
     It has dead ones if a step leaves channels dead of which other tensors may have elements.
@@ -52,7 +52,7 @@ class Card(NamedTuple):
     has_dead: bool = False
 
 
-def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> Card:
+def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> FileCard:
     """Return the card of a file."""
     problems = rows.nearly_empty + rows.nan + rows.infinite + rows.dead
     found = np.flatnonzero(problems).tolist()
@@ -62,7 +62,7 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
     ]
     patterns = {name: text for name in file_zeros.patterns if (text := file_zeros.describe(name))}
     recognized = [CardRow(name, text, name) for name, text in islice(patterns.items(), MAX_LISTED)]
-    return Card(
+    return FileCard(
         tuple(_facts(statistics, rows, blocks, file_zeros)),
         CardList(tuple(recognized), len(patterns)),
         CardList(tuple(warned), len(found)),

@@ -23,6 +23,8 @@ from prune_gui.session.subjects import Subject
 LONG_NAME = "encoder.layer.11." * 8 + "LayerNorm.bias"
 LEFT, NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
 MOVE = QEvent.Type.MouseMove
+Modifiers = Qt.KeyboardModifier
+PLAIN = Modifiers.NoModifier
 
 
 class Bench(Workbench):
@@ -84,13 +86,20 @@ class Hand:
         """Move the cursor to a viewport position."""
         self._send(plot, MOVE, at, NONE, NONE)
 
-    def drag(self, plot: QGraphicsView, start: QPointF, stop: QPointF) -> None:
+    def click(self, plot: QGraphicsView, at: QPointF, modifiers: Modifiers = PLAIN) -> None:
+        """Click with the left button."""
+        self._send(plot, QEvent.Type.MouseButtonPress, at, LEFT, LEFT, modifiers)
+        self._send(plot, QEvent.Type.MouseButtonRelease, at, LEFT, NONE, modifiers)
+
+    def drag(
+        self, plot: QGraphicsView, start: QPointF, stop: QPointF, modifiers: Modifiers = PLAIN
+    ) -> None:
         """Drag with the left button, in three moves."""
         self.hover(plot, start)
-        self._send(plot, QEvent.Type.MouseButtonPress, start, LEFT, LEFT)
+        self._send(plot, QEvent.Type.MouseButtonPress, start, LEFT, LEFT, modifiers)
         for part in (0.2, 0.6, 1.0):
-            self._send(plot, MOVE, start + (stop - start) * part, NONE, LEFT)
-        self._send(plot, QEvent.Type.MouseButtonRelease, stop, LEFT, NONE)
+            self._send(plot, MOVE, start + (stop - start) * part, NONE, LEFT, modifiers)
+        self._send(plot, QEvent.Type.MouseButtonRelease, stop, LEFT, NONE, modifiers)
 
     def _send(
         self,
@@ -99,10 +108,10 @@ class Hand:
         at: QPointF,
         button: Qt.MouseButton,
         buttons: Qt.MouseButton,
+        modifiers: Modifiers = PLAIN,
     ) -> None:
         viewport = plot.viewport()
-        everywhere = viewport.mapToGlobal(at)
-        event = QMouseEvent(kind, at, everywhere, button, buttons, Qt.KeyboardModifier.NoModifier)
+        event = QMouseEvent(kind, at, viewport.mapToGlobal(at), button, buttons, modifiers)
         QApplication.sendEvent(viewport, event)
         self._qtbot.wait(15)
 

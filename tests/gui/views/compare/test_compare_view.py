@@ -3,8 +3,9 @@ import torch
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
+from view_page import text
 
 from prune_gui.gui.export.page import Page, svg_of
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
@@ -43,11 +44,6 @@ def _choose(compare, bench, text, which="left"):
     bench.until_idle()
 
 
-def _text(compare, name):
-    [label] = [label for label in compare.findChildren(QLabel) if label.accessibleName() == name]
-    return label.text().replace("&nbsp;", " ")
-
-
 def _sight(plot):
     (left, right), (top, bottom) = plot.view.viewRange()
     return left, right, top, bottom
@@ -67,9 +63,9 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
     assert share_of(compare.pair.left, SHADES.kept) == pytest.approx(
         2 * share_of(compare.pair.right, SHADES.right), rel=0.1
     )
-    assert "only right 24 (50.0 %)" in _text(compare, "Legend")
+    assert "only right 24 (50.0 %)" in text(compare, "Legend")
     assert _row(compare, "fc.weight") == ["0", "0", "24", "0.000"]
-    assert "24 only right" in _text(compare, "All parameters that can be compared")
+    assert "24 only right" in text(compare, "All parameters that can be compared")
 
 
 def _offered(compare, which="left"):
@@ -94,13 +90,6 @@ def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, be
             "The stack and the draft",
             "Another checkpoint…",
         ]
-
-
-def test_a_state_of_the_stack_has_what_its_steps_pruned(compare, bench):
-    bench.add(bench.step(amount=6), bench.step(amount=18))
-    _choose(compare, bench, "After step 1: L1 unstructured")
-    assert _row(compare, "fc.weight") == ["6", "0", "18", "0.250"]
-    assert "IoU 0.250" in _text(compare, "Legend")
 
 
 def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compare, bench, share_of):
@@ -155,16 +144,6 @@ def test_a_named_state_can_be_compared(compare, bench):
     bench.edit(lambda session: session.undo())
     bench.until_idle()
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
-
-
-def test_a_side_whose_named_state_is_removed_shows_the_file_and_says_so(compare, bench):
-    bench.add(bench.step(amount=6))
-    bench.edit(lambda session: session.name_state("gentle"))
-    _choose(compare, bench, "Named state: gentle")
-    bench.edit(lambda session: session.forget_state("gentle"))
-    bench.until_idle()
-    assert _box(compare).currentText() == "The original file"
-    assert "Named state: gentle is no longer available" in compare._sides._notice.text()
 
 
 def test_a_side_follows_its_named_state(compare, bench):
@@ -233,32 +212,13 @@ def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
     assert compare.pair.left.isVisible()
 
 
-def test_a_side_that_cannot_be_compared_is_named_in_every_kind_of_comparison(compare, bench, other):
-    bench.comparison.open(other)
-    bench.choose("other.weight")
-    for mode in ("swipe", "difference", "sides"):
-        compare._switch.choose(mode)
-        bench.until_idle()
-        assert compare.pair._messages[0].isVisible()
-        assert compare.pair.right.isVisible()
-
-
 def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
     bench.comparison.open(other)
     bench.until_idle()
-    total = _text(compare, "All parameters that can be compared")
+    total = text(compare, "All parameters that can be compared")
     assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
     _choose(compare, bench, "The original file")
-    assert "left out" not in _text(compare, "All parameters that can be compared")
-
-
-def test_each_side_can_be_another_checkpoint(compare, bench, other, checkpoint, monkeypatch):
-    for which, path in (("left", other), ("right", checkpoint)):
-        monkeypatch.setattr(_box(compare, which), "_ask", lambda *_, path=path: path)
-        _choose(compare, bench, "Another checkpoint…", which)
-    assert _box(compare).currentText() == file_text(other)
-    assert _box(compare, "right").currentText() == file_text(checkpoint)
-    assert _row(compare, "fc.weight") == ["0", "24", "0", "0.000"]
+    assert "left out" not in text(compare, "All parameters that can be compared")
 
 
 def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, checkpoint):
@@ -354,7 +314,7 @@ def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     shade = SHADES.right if in_front else SHADES.kept
     assert share_of(compare.pair, shade) > 0.2
     name = "Right: The stack" if in_front else "Left: The original file"
-    assert _text(compare, "Side in front") == name
+    assert text(compare, "Side in front") == name
 
 
 def test_blinking_stops_while_the_view_is_hidden(compare, bench):
@@ -425,7 +385,7 @@ def test_a_film_ends_with_the_draft(compare, bench):
     compare._switch.choose("film")
     bench.draft_step(bench.step(amount=6))
     assert compare._film_bar.title == "With the draft: L1 unstructured, 25.0 % pruned"
-    assert "the draft" in _text(compare, "Legend")
+    assert "the draft" in text(compare, "Legend")
     bench.draft_step(None)
     assert compare._film_bar.title == "After step 1: L1 unstructured, 12.5 % pruned"
 
@@ -452,7 +412,7 @@ def test_the_element_under_the_cursor_is_described_in_both_states(compare, bench
     hand.hover(compare.pair.right, hand.point(compare.pair.right, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    assert _text(compare, "Weight under the cursor on both sides") == (
+    assert text(compare, "Weight under the cursor on both sides") == (
         f"[2, 3]   {value:.6g} kept   |   {value:.6g} pruned by step 1"
     )
     assert compare.pair.left._pinned == (2, 3)
@@ -490,3 +450,26 @@ def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
     bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
     assert compare.pair.left.isVisible()
     assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]
+
+
+def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
+    bench.add(bench.step(amount=0.5))
+    name, what = compare.caption()
+    assert name == "fc.weight"
+    assert what.endswith(". Left: The original file. Right: The stack")
+    taken = compare.picture()
+    assert taken.isAncestorOf(compare.pair.left)
+    assert taken.isAncestorOf(compare.pair.right)
+    assert not taken.findChildren(QComboBox)
+    assert not taken.findChildren(ParameterTable)
+    assert "only right" in compare.legend().replace("&nbsp;", " ")
+
+
+def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, tmp_path):
+    path = tmp_path / "wide.safetensors"
+    save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
+    bench.open_and_choose(path, "w")
+    bench.add(bench.step("n_m", n=2, m=4, targets=["w"]))
+    taken = compare.table()
+    assert taken.title == "wide.safetensors compared"
+    assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]

@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
+from view_page import cells, text
 from waiting import change
 
 from prune_gui.gui.panels.draft.panel import DraftPanel
@@ -27,7 +26,6 @@ QUERY = "encoder.layer.1.attention.self.query.weight"
 KEY = "encoder.layer.1.attention.self.key.weight"
 ONCE = torch.tensor([3.0, 1, 4, 11, 5, 9, 2, 6, 0, 7, 8, 10])
 """Each score once."""
-LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
@@ -55,29 +53,8 @@ def _listed(bench, *units):
     return bench.step("listed_units", targets=[UP], space="ffn", units=list(units))
 
 
-def _text(view, name):
-    [label] = [one for one in view.findChildren(QLabel) if one.accessibleName() == name]
-    return label.text()
-
-
-def _cells(table):
-    model = table.model()
-    return [
-        [model.index(row, column).data() for column in range(model.columnCount())]
-        for row in range(model.rowCount())
-    ]
-
-
-def _mouse(plot, kind, at, modifiers, buttons=LEFT):
-    viewport = plot.viewport()
-    everywhere = viewport.mapToGlobal(at)
-    QApplication.sendEvent(viewport, QMouseEvent(kind, at, everywhere, LEFT, buttons, modifiers))
-
-
 def _click(groups, hand, bench, unit):
-    at = hand.point(groups._plot, unit, 0.1)
-    _mouse(groups._plot, QEvent.Type.MouseButtonPress, at, PLAIN)
-    _mouse(groups._plot, QEvent.Type.MouseButtonRelease, at, PLAIN, Qt.MouseButton.NoButton)
+    hand.click(groups._plot, hand.point(groups._plot, unit, 0.1))
     bench.until_idle()
 
 
@@ -88,17 +65,17 @@ def _drafted(bench):
 
 def test_the_units_and_the_tensors_that_have_them_are_shown(groups, bench):
     assert groups._group_box.currentText() == "FFN neurons · encoder.layer.0"
-    assert _text(groups, "Number of units") == "12 units, 0 pruned"
-    assert _cells(groups._members) == [
+    assert text(groups, "Number of units") == "12 units, 0 pruned"
+    assert cells(groups._members) == [
         ["intermediate.dense.weight", "1 of dim 0", "output", "0.0 %"],
         ["intermediate.dense.bias", "1 of dim 0", "bias", "0.0 %"],
         ["output.dense.weight", "1 of dim 1", "input", "0.0 %"],
     ]
-    assert _cells(groups._overview) == [["0", "12 of 12"], ["1", "12 of 12"]]
+    assert cells(groups._overview) == [["0", "12 of 12"], ["1", "12 of 12"]]
     bench.add(_coupled(bench))
-    assert _text(groups, "Number of units") == "12 units, 5 pruned"
-    assert [row[-1] for row in _cells(groups._members)] == ["41.7 %"] * 3
-    assert _cells(groups._overview) == [["0", "7 of 12"], ["1", "7 of 12"]]
+    assert text(groups, "Number of units") == "12 units, 5 pruned"
+    assert [row[-1] for row in cells(groups._members)] == ["41.7 %"] * 3
+    assert cells(groups._overview) == [["0", "7 of 12"], ["1", "7 of 12"]]
 
 
 def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups, bench, share_of):
@@ -171,11 +148,11 @@ def test_in_the_dark_the_plot_is_dark(groups, bench, qapp, share_of):
 def test_the_unit_under_the_cursor_is_described(groups, bench, hand):
     bench.add(_listed(bench, 4))
     hand.hover(groups._plot, hand.point(groups._plot, 4, 0.1))
-    assert _text(groups, "Unit under the cursor").endswith(", pruned by step 1: Listed units")
+    assert text(groups, "Unit under the cursor").endswith(", pruned by step 1: Listed units")
     hand.hover(groups._plot, hand.point(groups._plot, 3, 0.1))
-    text = _text(groups, "Unit under the cursor")
-    assert text.startswith("unit 3: norm ")
-    assert text.endswith(", kept")
+    described = text(groups, "Unit under the cursor")
+    assert described.startswith("unit 3: norm ")
+    assert described.endswith(", kept")
 
 
 def test_a_click_on_a_unit_drafts_it_and_a_second_click_keeps_it(groups, bench, draft, hand):
@@ -203,7 +180,7 @@ def test_a_unit_that_a_step_pruned_is_not_drafted(groups, bench, draft, hand):
     bench.add(_listed(bench, 4))
     _click(groups, hand, bench, 4)
     assert bench.draft.current is None
-    assert _text(groups, "Unit under the cursor").endswith("pruned by step 1: Listed units")
+    assert text(groups, "Unit under the cursor").endswith("pruned by step 1: Listed units")
 
 
 def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, draft, hand):
@@ -219,13 +196,7 @@ def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, 
 
 def test_a_drag_with_shift_drafts_a_range(groups, bench, draft, hand):
     plot = groups._plot
-    start, stop = hand.point(plot, 2, 0.1), hand.point(plot, 5, 0.1)
-    hand.hover(plot, start)
-    _mouse(plot, QEvent.Type.MouseButtonPress, start, SHIFT)
-    for part in (0.3, 0.7, 1.0):
-        _mouse(plot, QEvent.Type.MouseMove, start + (stop - start) * part, SHIFT)
-        QApplication.processEvents()
-    _mouse(plot, QEvent.Type.MouseButtonRelease, stop, SHIFT, Qt.MouseButton.NoButton)
+    hand.drag(plot, hand.point(plot, 2, 0.1), hand.point(plot, 5, 0.1), SHIFT)
     bench.until_idle()
     assert _drafted(bench) == ("listed_units", (2, 3, 4, 5), (UP,))
 
@@ -238,7 +209,7 @@ def test_units_can_be_drafted_with_the_keyboard(groups, bench, draft, qtbot):
         qtbot.keyClick(groups._plot, key)
     bench.until_idle()
     assert _drafted(bench) == ("listed_units", (smallest,), (UP,))
-    assert _text(groups, "Unit under the cursor").startswith(f"unit {smallest}: ")
+    assert text(groups, "Unit under the cursor").startswith(f"unit {smallest}: ")
     qtbot.keyClick(groups._plot, Qt.Key.Key_Return)
     bench.until_idle()
     assert bench.draft.current is None
@@ -249,16 +220,16 @@ def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, h
     bench.until_idle()
     _click(groups, hand, bench, 2)
     assert _drafted(bench) == ("listed_units", (2,), (QUERY,))
-    assert _text(groups, "Unit under the cursor").startswith("head 2: ")
+    assert text(groups, "Unit under the cursor").startswith("head 2: ")
     assert groups._data.pruned_by.tolist() == [0, 0, 1, 0]
     groups._group_box.setCurrentIndex(1)
     groups._group_box.activated.emit(1)
     bench.until_idle()
-    assert _text(groups, "Number of units") == "2 units, 0 pruned"
+    assert text(groups, "Number of units") == "2 units, 0 pruned"
     _click(groups, hand, bench, 1)
     assert _drafted(bench)[:2] == ("layers", (1,))
     assert groups._data.pruned_by.tolist() == [0, 1]
-    assert _text(groups, "Unit under the cursor").startswith("layer 1: ")
+    assert text(groups, "Unit under the cursor").startswith("layer 1: ")
 
 
 def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
@@ -271,7 +242,7 @@ def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
     groups._group_box.activated.emit(1)
     bench.until_idle()
     assert groups._group_box.currentText() == "hidden channels · *"
-    assert len(_cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
+    assert len(cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
     _click(groups, hand, bench, 3)
     assert _drafted(bench)[:2] == ("listed_units", (3,))
     assert groups._data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
@@ -285,24 +256,10 @@ def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
     groups._overview.selectRow(1)
     bench.until_idle()
     assert bench.chosen == UP.replace(".0.", ".1.")
-    assert _text(groups, "Number of units") == "12 units, 0 pruned"
+    assert text(groups, "Number of units") == "12 units, 0 pruned"
     assert groups._group_box.currentText() == "FFN neurons · encoder.layer.1"
     selected = [index.row() for index in groups._members.selectionModel().selectedRows()]
     assert selected == [0]
-
-
-def test_a_step_on_another_member_updates_the_view(groups, bench):
-    bench.add(bench.step("l1_unstructured", targets=[DOWN], amount=1.0))
-    assert [row[-1] for row in _cells(groups._members)] == ["0.0 %", "0.0 %", "100.0 %"]
-
-
-def test_the_scores_of_a_draft_are_shown_while_there_is_one(groups, bench):
-    bench.add(_coupled(bench))
-    bench.draft_step(_coupled(bench, amount=2))
-    assert groups._data.units.by == ScoreOf(2)
-    assert groups._plot.plotItem.getAxis("left").labelText == "score in the draft"
-    bench.draft_step(None)
-    assert groups._data.units.by == ScoreOf(1)
 
 
 def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
@@ -314,13 +271,6 @@ def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
     bench.choose(QUERY)
     bench.until_idle()
     assert groups.picture() is groups._plot
-
-
-def test_a_network_that_no_table_fits_has_a_message(bench, checkpoint, shown):
-    view = shown(GroupsView(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    assert view.picture() is None
-    assert "belongs to no coupled units" in view._message.text()
 
 
 @pytest.mark.parametrize("scope", ["local", "global"])
@@ -370,15 +320,15 @@ def test_what_remains_of_dead_units_is_drafted_from_the_view(groups, bench, draf
 
 
 def test_units_of_a_kind_without_a_method_have_a_reason(groups, bench, draft, hand, tmp_path):
-    assert _text(groups, "Table of the architecture") == "BERT"
-    assert _text(groups, "Unit under the cursor").startswith("Click a unit")
+    assert text(groups, "Table of the architecture") == "BERT"
+    assert text(groups, "Unit under the cursor").startswith("Click a unit")
     table = Path(resource("architectures") / "bert.yaml").read_text()
     own = tmp_path / "own.yaml"
     own.write_text(table.replace("  ffn:", "  cells:").replace("family: BERT", "family: Mine"))
     with change(hand._qtbot, bench, "resolution"):
         bench.edit(lambda session: session.use_table(own))
     bench.until_idle()
-    assert _text(groups, "Table of the architecture") == "Mine, table own.yaml"
+    assert text(groups, "Table of the architecture") == "Mine, table own.yaml"
     assert groups._pointed.accessibleDescription().startswith(
         "No step prunes units of the kind 'cel"
     )

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.gui.views.maps import tile_pipeline, tiles
-from prune_gui.gui.views.maps.tile_pipeline import TilePipeline
-from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, TileGrid
+from prune_gui.gui.views.maps import tiles as tiles_module
+from prune_gui.gui.views.maps.tile_pipeline import TilePipeline, render_tiles
+from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, TileCache, TileGrid
 from prune_gui.monitor import Monitor
 from prune_gui.raster.layouts import SliceLayout
 
@@ -167,3 +170,113 @@ def test_the_overview_of_a_replaced_picture_is_dropped(screen):
     screen.jobs.append(overview)
     screen.run()
     assert (screen.jobs, screen.overviews) == ([], [])
+
+
+@dataclass
+class Sums:
+    """Paints the sum of the numbers in each cell."""
+
+    numbers: np.ndarray
+    key: str = "sums"
+    painted: int = 0
+
+    def paint(self, layout, part, monitor):
+        down, across = part.cells
+        rows = part.rows.start + np.arange(down) * len(part.rows) // down
+        columns = part.columns.start + np.arange(across) * len(part.columns) // across
+        inside = self.numbers[: part.rows.stop, : part.columns.stop]
+        sums = np.add.reduceat(np.add.reduceat(inside, rows, axis=0), columns, axis=1)
+        monitor.advance(len(part.rows) * len(part.columns))
+        self.painted += down * across
+        return RasterBlock(sums.astype("<u4").view(np.uint8).reshape(down, across, 4))
+
+    def texts(self, layout, rows, columns):
+        raise NotImplementedError
+
+
+def _mosaic(rows, columns, cell):
+    side = cell * TILE_CELLS
+    down, across = range(-(-rows // side)), range(-(-columns // side))
+    return TileGrid(SliceLayout.flattened((rows, columns)), (cell, cell), down, across)
+
+
+@given(
+    st.integers(1, 700),
+    st.integers(1, 700),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 1 << 15, 1 << 26]),
+    st.sampled_from([0, 1 << 26]),
+)
+def test_partial_pictures_are_exact_and_add_up_to_the_whole(rows, columns, cell, entries, room):
+    numbers = np.random.default_rng(rows).integers(0, 1000, (rows, columns))
+    tile_grid, at_once, in_parts = _mosaic(rows, columns, cell), Sums(numbers), Sums(numbers)
+    whole = render_tiles(at_once, tile_grid, TileCache(), {}, Monitor())
+    down, across = np.arange(0, rows, cell), np.arange(0, columns, cell)
+    sums = np.add.reduceat(np.add.reduceat(numbers, down, axis=0), across, axis=1)
+    np.testing.assert_array_equal(whole.painted.pixels.view("<u4")[..., 0], sums)
+    remembered, finished, renderings = TileCache(room), {}, 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", entries)
+        while len(finished) < len(tile_grid.indices):
+            rendered = render_tiles(
+                in_parts, tile_grid, remembered, finished, Monitor(), time_limit_s=0.0
+            )
+            assert finished.keys() < rendered.tiles.keys()
+            finished, renderings = rendered.tiles, renderings + 1
+            inside = np.zeros(sums.shape, np.bool_)
+            for row, column in finished:
+                inside[
+                    row * TILE_CELLS : (row + 1) * TILE_CELLS,
+                    column * TILE_CELLS : (column + 1) * TILE_CELLS,
+                ] = True
+            shown = rendered.painted.pixels.view("<u4")[..., 0]
+            np.testing.assert_array_equal(shown, np.where(inside, sums, 0))
+            assert rendered.shows("sums", tile_grid) == rendered.is_complete == inside.all()
+    if entries == 1:
+        assert renderings == len(tile_grid.down)
+    assert in_parts.painted == at_once.painted == sums.size
+
+
+def test_progress_continues_across_partial_renderings(monkeypatch):
+    monkeypatch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", 1)
+    numbers = np.ones((4 * TILE_CELLS, TILE_CELLS), np.int64)
+    painter, tile_grid = Sums(numbers), _mosaic(*numbers.shape, 1)
+    progress_calls, finished = [], {}
+    for _ in tile_grid.down:
+        monitor = Monitor(lambda *progress: progress_calls.append(progress))
+        finished = render_tiles(
+            painter, tile_grid, TileCache(), finished, monitor, time_limit_s=0.0
+        ).tiles
+    assert [done / total for done, total in progress_calls] == [
+        0,
+        0.25,
+        0.25,
+        0.5,
+        0.5,
+        0.75,
+        0.75,
+        1,
+    ]
+
+
+def test_tiles_rendered_before_a_cancel_are_cached(monkeypatch):
+    monkeypatch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", 1)
+    numbers = np.ones((3 * TILE_CELLS, TILE_CELLS), np.int64)
+    painter, tile_grid, tiles = Sums(numbers), _mosaic(*numbers.shape, 1), TileCache()
+
+    class AfterTwo:
+        def is_set(self):
+            return painter.painted == 2 * TILE_CELLS * TILE_CELLS
+
+    with pytest.raises(Cancelled):
+        render_tiles(painter, tile_grid, tiles, {}, Monitor(cancel=AfterTwo()))
+    assert tiles.of("sums", tile_grid).keys() == {(0, 0), (1, 0)}
+
+
+def test_a_painting_error_is_returned_as_a_message():
+    class Failing(Sums):
+        def paint(self, layout, part, monitor):
+            raise RecipeError("There is no such step.")
+
+    painter, tile_grid = Failing(np.ones((3, 3))), _mosaic(3, 3, 1)
+    assert render_tiles(painter, tile_grid, TileCache(), {}, Monitor()) == "There is no such step."

@@ -14,7 +14,7 @@ from prune_gui.gui.views.maps.tiles import (
 )
 from prune_gui.raster.layouts import SliceLayout
 
-RANGES = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
+SPANS = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
 
 
 def _paint(part):
@@ -39,8 +39,8 @@ def _starts(lines, cells):
 @given(
     st.integers(1, 3000),
     st.integers(1, 3000),
-    RANGES,
-    RANGES,
+    SPANS,
+    SPANS,
     st.integers(1, 900),
     st.integers(1, 900),
 )

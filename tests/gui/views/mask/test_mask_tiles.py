@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from prune_gui.gui.views.maps import tile_pipeline, tiles
-from prune_gui.gui.views.maps.tile_pipeline import render_tiles
-from prune_gui.monitor import Monitor
 
 
 def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):
@@ -23,29 +21,6 @@ def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, lar
     assert len(tile_grid.rows) <= 256
     assert mask.canvas.part.isVisible()
     assert mask.canvas.whole.isVisible()
-
-
-def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
-    bench.open_and_choose(large, "fc.weight")
-    for _ in range(12):
-        mask.canvas.zoom(0.7)
-    bench.until_idle()
-    first = mask._pipeline.shown.tile_grid
-    mask.canvas.pan(5.0, 0.0)
-    bench.until_idle()
-    assert mask._pipeline.shown.tile_grid != first
-    lanes = []
-    look = bench.bridge.run_job
-
-    def count(lane, *rest, **_):
-        lanes.append(lane)
-        return look(lane, *rest)
-
-    monkeypatch.setattr(bench.bridge, "run_job", count)
-    mask.canvas.pan(-5.0, 0.0)
-    bench.until_idle()
-    assert mask._pipeline.shown.tile_grid == first
-    assert "mask" not in lanes
 
 
 @pytest.fixture
@@ -82,24 +57,6 @@ def _follow(mask):
     return seen
 
 
-def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen):
-    there = len(seen)
-    waiting = []
-    mask._pipeline.shown = None
-    mask._pipeline.tiles.clear()
-    look, bench.bridge.run_job = bench.bridge.run_job, lambda *job, **_: waiting.append(job) or 0
-    mask.refresh()
-    _, _, then = waiting.pop()
-    whole = render_tiles(
-        mask._painter(mask.subject), mask._pipeline._wanted[1], mask._pipeline.tiles, {}, Monitor()
-    )
-    mask.refresh()  # all tiles are cached
-    assert len(seen) == there + 1
-    then(whole)
-    assert len(seen) == there + 1
-    bench.bridge.run_job = look
-
-
 def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
     last = seen[-1][0]
     assert len(seen) == len(last.tile_grid.down) > 1
@@ -115,14 +72,6 @@ def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
     np.testing.assert_array_equal(mask.canvas.whole.image, shown)
 
 
-def test_a_picture_does_not_flicker_while_the_amount_changes(mask, bench, large, in_strips):
-    bench.open_and_choose(large, "fc.weight")
-    seen = _follow(mask)
-    bench.draft_step(bench.step(amount=0.3))
-    bench.draft_step(bench.step(amount=0.4))
-    assert [rendered.is_complete for rendered, *_ in seen] == [True, True]
-
-
 def test_the_overview_is_visible_below_the_strips_of_a_region(mask, bench, large, in_strips):
     bench.open_and_choose(large, "fc.weight")
     seen = _follow(mask)
@@ -132,32 +81,6 @@ def test_the_overview_is_visible_below_the_strips_of_a_region(mask, bench, large
     assert len(seen) > 1
     assert not any(hatched for *_, hatched in seen)
     assert mask.canvas.whole.isVisible()
-
-
-def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_strips, monkeypatch):
-    bench.files.open(large)
-    bench.until_idle()
-    held = []
-    look = bench.bridge.run_job
-
-    def hold(lane, work, then, **_):
-        held.append((work, then)) if lane == "mask" else look(lane, work, then)
-
-    monkeypatch.setattr(bench.bridge, "run_job", hold)
-    bench.choose("fc.weight")
-    [(work, then)] = held
-    then(work(Monitor()))
-    bench.until_idle()  # the picture is fitted to the window, which changes the region
-    mask.canvas.zoom(0.3)
-    bench.until_idle()
-    asked = len(held)
-    then(work(Monitor()))
-    assert len(held) == asked
-    work, then = held[-1]
-    first = work(Monitor())
-    assert not first.is_complete
-    then(first)
-    assert len(held) == asked + 1
 
 
 def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, monkeypatch):
@@ -181,20 +104,3 @@ def test_strips_are_complete_without_a_tile_cache(mask, bench, large, in_strips)
     bench.open_and_choose(large, "fc.weight")
     assert mask._pipeline.shown.is_complete
     assert mask.cached_bytes == 0
-
-
-def test_a_late_picture_does_not_replace_the_requested_one(mask, bench, monkeypatch):
-    held = []
-    look = bench.bridge.run_job
-
-    def hold(lane, work, then, **_):
-        held.append((work, then)) if lane == "mask" else look(lane, work, then)
-
-    bench.add(bench.step(amount=12))
-    one = mask._pipeline.shown
-    monkeypatch.setattr(bench.bridge, "run_job", hold)
-    bench.draft_step(bench.step(amount=12))
-    bench.draft_step(None)
-    [(work, then)] = held
-    then(work(Monitor()))
-    assert mask._pipeline.shown is one

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QComboBox, QPushButton
 
-from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps import element_inspector
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.mask.data import Contrast
+from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
+from prune_gui.gui.views.mask.view import DensityBar
 from prune_gui.raster.colours import LIGHT
 
 
@@ -40,12 +40,6 @@ def test_a_new_parameter_is_shown_whole(mask, bench):
     assert _sight(mask)[3] > 22.5
 
 
-def test_colour_shares_match_the_mask(mask, bench, share_of):
-    bench.add(bench.step(amount=24))
-    kept, pruned = share_of(mask, LIGHT.kept), share_of(mask, LIGHT.steps[0])
-    assert kept == pytest.approx(pruned, rel=0.1)
-
-
 def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     bench.add(bench.step(amount=1.0))
     hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
@@ -66,15 +60,6 @@ def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     assert _entry(mask)[2:] == ["kept", "click to pin"]
 
 
-def test_outside_the_parameter_nothing_is_described(mask, bench, hand):
-    hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
-    bench.until_idle()
-    assert _entry(mask)[0] == "[2, 3]"
-    mask.canvas.one_to_one()
-    hand.hover(mask.canvas, hand.point(mask.canvas, 40, 2))
-    assert _entry(mask) == ["", "point at a weight", "", ""]
-
-
 def test_the_index_has_every_dimension(mask, bench, hand):
     bench.choose("conv.weight")
     bench.until_idle()
@@ -88,13 +73,6 @@ def test_the_index_has_every_dimension(mask, bench, hand):
     hand.hover(mask.canvas, hand.point(mask.canvas, 17, 3))
     bench.until_idle()
     assert _entry(mask)[0] == "[3, 1, 3, 1]"
-
-
-def test_dragging_pans_the_picture(mask, bench, hand):
-    left, *_ = _sight(mask)
-    hand.drag(mask.canvas, hand.point(mask.canvas, 1, 1), hand.point(mask.canvas, 3, 1))
-    bench.until_idle()
-    assert _sight(mask)[0] == pytest.approx(left - 2, abs=0.1)
 
 
 def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
@@ -195,40 +173,6 @@ def test_all_steps_can_have_one_colour(mask, bench, share_of):
     bench.until_idle()
     assert share_of(mask.canvas, LIGHT.steps[1]) == 0
     assert share_of(mask.canvas, LIGHT.steps[0]) > 0.01
-
-
-def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
-    mask.canvas.zoom(0.5)
-    bench.until_idle()
-    sight = _sight(mask)
-    bench.choose("other.weight")
-    bench.until_idle()
-    assert _sight(mask) == pytest.approx(sight)
-
-
-def test_grid_lines_are_drawn_only_between_large_elements(mask, bench):
-    assert len(mask.canvas._grid.getData()[0]) == 2 * (7 + 9)
-    mask.canvas.one_to_one()
-    bench.until_idle()
-    assert len(mask.canvas._grid.getData()[0]) == 0
-
-
-def test_a_section_shows_its_two_dimensions(mask, bench):
-    bench.choose("conv.weight")
-    bench.until_idle()
-    combo = mask.findChild(QComboBox, "layout")
-    combo.setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
-    bench.until_idle()
-    assert (mask.canvas.layout_shown.rows, mask.canvas.layout_shown.columns) == (3, 5)
-    assert mask.canvas.plotItem.getAxis("left").labelText == "input channel"
-    assert mask.canvas.plotItem.getAxis("bottom").labelText == "kernel row"
-
-
-def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
-    mask.refresh()
-    assert requests == []
 
 
 def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
@@ -359,3 +303,53 @@ def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     across, down = pixels_per_cell()
     assert across != pytest.approx(down, rel=0.1)
     bench.until_idle()
+
+
+@pytest.fixture
+def bar(qtbot):
+    made = DensityBar()
+    qtbot.addWidget(made)
+    made.resize(made.sizeHint())
+    made.show_contrast(Contrast(), LIGHT)
+    made.show()
+    return made
+
+
+def _drag(bar, qtbot, start, end):
+    points = [QPoint(round(share * (bar.width() - 1)), 5) for share in (start, end)]
+    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=points[0])
+    qtbot.mouseMove(bar, points[1])
+    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=points[1])
+
+
+def test_both_handles_can_be_dragged(bar, qtbot):
+    moved = []
+    bar.moved.connect(moved.append)
+    _drag(bar, qtbot, 0, 0.3)
+    _drag(bar, qtbot, 1, 0.6)
+    assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.3, 0.6), abs=0.02)
+    assert moved[-1] == bar.contrast
+    low, high = bar._text_positions()
+    assert 0 <= low < high
+    qtbot.mouseDClick(bar, Qt.MouseButton.LeftButton)
+    assert bar.contrast == Contrast()
+
+
+def test_the_handles_keep_their_order(bar, qtbot):
+    _drag(bar, qtbot, 1, 0)
+    assert bar.contrast == Contrast(0, MIN_CONTRAST)
+    _drag(bar, qtbot, 0, 1)
+    assert bar.contrast.high - bar.contrast.low >= MIN_CONTRAST - 1e-9
+
+
+def test_keys_move_the_handles(bar, qtbot):
+    qtbot.keyClick(bar, Qt.Key.Key_Left)
+    qtbot.keyClick(bar, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.01, 0.99))
+    assert bar.texts == ("1 %", "99 % kept")
+
+
+def test_the_bar_is_in_the_legend_of_a_picture_only_while_it_applies(bar):
+    assert bar.html.count("■") == 12
+    bar.setEnabled(False)
+    assert bar.html == ""

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from PySide6.QtWidgets import QCheckBox, QLabel
+from PySide6.QtWidgets import QCheckBox
 from safetensors.torch import save_file
+from view_page import text
 
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.weights.view import WeightsView
+from prune_gui.gui.views.weights.view import RampBar, WeightsView
 from prune_gui.raster.colours import LIGHT, ramp
 
 
@@ -31,11 +32,6 @@ def _expected(numbers, reach, *, signed):
     return colours.table()[colours.indices(np.asarray(numbers, np.float64), reach)]
 
 
-def _legend(weights):
-    [label] = [x for x in weights.findChildren(QLabel) if x.accessibleName() == "Legend"]
-    return label.text().replace("&nbsp;", " ")
-
-
 def _values(bench, name="fc.weight"):
     return bench.session.checkpoint.read(name).double().numpy()
 
@@ -45,7 +41,7 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
     np.testing.assert_array_equal(
         _pixels(weights), _expected(values, np.abs(values).max(), signed=True)
     )
-    assert "Value of each weight" in _legend(weights)
+    assert "Value of each weight" in text(weights, "Legend")
     assert weights.bar.numbers[2] == f"{np.abs(values).max():.3g}"
 
 
@@ -66,13 +62,13 @@ def test_the_legend_explains_cells_of_several_elements(weights, bench):
     np.testing.assert_array_equal(
         _pixels(weights)[0, 0], _expected(farthest, np.abs(values).max(), signed=True)
     )
-    assert "a cell shows its value farthest from zero" in _legend(weights)
+    assert "a cell shows its value farthest from zero" in text(weights, "Legend")
     _pick(weights, bench, "size")
     np.testing.assert_array_equal(
         _pixels(weights)[0, 0],
         _expected(np.abs(first).mean(), np.abs(values).max(), signed=False),
     )
-    assert "a cell shows the mean of its values" in _legend(weights)
+    assert "a cell shows the mean of its values" in text(weights, "Legend")
 
 
 def test_margins_are_shown_relative_to_the_cut(weights, bench):
@@ -138,7 +134,7 @@ def test_non_finite_numbers_have_the_warning_colour(weights, bench):
     warning = [int(LIGHT.warning[i : i + 2], 16) for i in (1, 3, 5)]
     odd = (_pixels(weights)[..., :3] == warning).all(2)
     assert odd.tolist() == [[False, True], [True, False], [False, False]]
-    assert "NaN or infinite" in _legend(weights)
+    assert "NaN or infinite" in text(weights, "Legend")
     assert weights.bar.numbers[2] == "2"
 
 
@@ -171,16 +167,6 @@ def test_the_margins_show_the_mean_size_of_rows_and_columns(weights, bench):
     assert beside == f"Mean |w| of each row, from 0 to {sizes.mean(1).max():.3g}"
 
 
-def test_the_profiles_follow_the_quantity(weights, bench):
-    bench.add(bench.step(amount=20))
-    _pick(weights, bench, "margin")
-    sizes, pruned = np.abs(_values(bench)), ~bench.shown.mask("fc.weight").numpy()
-    margins = sizes - sizes[pruned].max()
-    for result, axis in zip(_bars(weights), (0, 1), strict=True):
-        np.testing.assert_allclose(result, margins.mean(axis), rtol=1e-5)
-    assert weights.canvas.margins._titles[0].toPlainText().startswith("Mean margin of each column")
-
-
 def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights, bench, tmp_path):
     values = torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) - 0.5
     values[3, 4] = 90.0
@@ -188,10 +174,24 @@ def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights,
     bench.open_and_choose(tmp_path / "outlier.safetensors", "fc.weight")
     limit = float(weights.bar.numbers[2])
     assert 0.4 < limit <= 0.5
-    assert "end colours: numbers up to 90" in _legend(weights)
+    assert "end colours: numbers up to 90" in text(weights, "Legend")
     [box] = [box for box in weights.findChildren(QCheckBox) if box.text() == "Full range"]
     box.click()
     bench.until_idle()
     assert weights.bar.numbers[2] == "90"
-    assert "end colours" not in _legend(weights)
+    assert "end colours" not in text(weights, "Legend")
     np.testing.assert_array_equal(_pixels(weights), _expected(values.numpy(), 90.0, signed=True))
+
+
+def test_the_ramp_bar_shows_the_numbers_at_its_ends_and_middle(qtbot):
+    bar = RampBar()
+    qtbot.addWidget(bar)
+    bar.show_ramp(ramp(LIGHT, signed=True), 0.5)
+    assert bar.numbers == ("-0.5", "0", "0.5")
+    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
+    assert bar.numbers == ("0", "0.125", "0.5")
+    bar.show_ramp(ramp(LIGHT, signed=True), 0.0)
+    assert bar.numbers == ("0", "0", "0")
+    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
+    shown = bar.grab().toImage()
+    assert shown.pixelColor(1, 3).lightness() > shown.pixelColor(bar.width() - 2, 3).lightness()

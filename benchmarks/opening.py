@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 from safetensors import safe_open
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.gui.panels.modules.model import TreeModel
+from prune_gui.gui.modules.tree_model import TreeModel
 from prune_gui.session import ModuleIndex
 
 ROUNDS = 7

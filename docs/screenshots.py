@@ -287,7 +287,7 @@ def sweep(window: MainWindow, folder: Path) -> QWidget:
 
 def save_dialog(window: MainWindow, folder: Path) -> QWidget:
     """Show the dialog that saves."""
-    from prune_gui.gui.dialogs.save import SaveDialog
+    from prune_gui.gui.saving.save_dialog import SaveDialog
 
     open_checkpoint(window, folder / "digits_cnn.safetensors")
     add(window, step("lamp", amount=0.8))

@@ -17,7 +17,7 @@ class FileStamps(NamedTuple):
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> Self:
-        """Return the current stamps of files."""
+        """Return the current stamps of files; of a path given twice, one."""
         return cls(tuple((path, _state(path)) for path in dict.fromkeys(paths)))
 
     def changed(self) -> tuple[Path, ...]:

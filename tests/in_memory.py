@@ -25,10 +25,6 @@ class InMemory(Checkpoint):
         super().__init__(Path("in_memory.pt"), raw, {})
         self._tensors = tensors
 
-    @property
-    def model_files_folder(self) -> Path:
-        return self.path.parent
-
     def read_key(self, key: str) -> torch.Tensor:
         return self._tensors[key]
 
@@ -37,6 +33,10 @@ class InMemory(Checkpoint):
 
     def fingerprint(self, monitor) -> str:
         return "in memory"
+
+    @property
+    def model_files_folder(self) -> Path:
+        return Path()
 
     def close(self) -> None:
         pass

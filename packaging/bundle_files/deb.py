@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from prune_gui.gui.desktop.files import desktop_files
+from prune_gui.gui.desktop import desktop_files
 from prune_gui.recipe.provenance import own_version
 
 PROGRAM: Final = Path("opt/prune-gui/prune-gui")

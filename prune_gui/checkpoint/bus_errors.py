@@ -93,9 +93,7 @@ class _SigAction(ctypes.Structure):
 class _Handler:
     """The compiled handler, and the table of the mappings that it watches.
 
-    Attributes:
-        spans: for each mapping three addresses: its start, its stop and its flag. Free slots are
-            zero.
+    For each mapping there are three addresses: start, stop and flag. Free slots are zero.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,6 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.surroundings import look_around
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.location import Location
 from prune_gui.memory import gc_paused
 
@@ -49,21 +48,17 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     """
     location = Location.of(path)
     if "\0" in str(location):
-        raise CheckpointError(
-            tr("{path!r} is not a valid path. Check its name.", path=str(location))
-        )
+        raise CheckpointError("{path!r} is not a valid path. Check its name.", path=str(location))
     try:
         with refusing(location.path):
             return _open(location, state)
     except FileNotFoundError:
-        raise CheckpointError(tr("{path} does not exist. Check its name.", path=location)) from None
+        raise CheckpointError("{path} does not exist. Check its name.", path=location) from None
     except OSError as error:
         raise CheckpointError(
-            tr(
-                "{path} cannot be read: {reason}. Check its name and permissions.",
-                path=location,
-                reason=error.strerror or error,
-            )
+            "{path} cannot be read: {reason}. Check its name and permissions.",
+            path=location,
+            reason=error.strerror or error,
         ) from error
 
 
@@ -127,7 +122,7 @@ def _format_of(source: Source) -> FileFormat:
     path = source.path
     start = source.file.read(HEAD_BYTES)
     if not start:
-        raise CheckpointError(tr("{name} is empty. Download the file again.", name=path.name))
+        raise CheckpointError("{name} is empty. Download the file again.", name=path.name)
     if file_format := recognized(start, source.file):
         return file_format
     if explained := explanation(path, start):
@@ -135,11 +130,9 @@ def _format_of(source: Source) -> FileFormat:
     if file_format := format_by_suffix(path):
         return file_format
     raise CheckpointError(
-        tr(
-            "{name} is not a checkpoint of a known format. Open one of {suffixes}.",
-            name=path.name,
-            suffixes=", ".join(known_suffixes()),
-        )
+        "{name} is not a checkpoint of a known format. Open one of {suffixes}.",
+        name=path.name,
+        suffixes=", ".join(known_suffixes()),
     )
 
 
@@ -147,11 +140,8 @@ def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
     """Refuse the name of a state dict for a file that cannot hold several."""
     if state is not None and not has_states:
         raise CheckpointError(
-            tr(
-                "{name} has no state dicts to choose from. Open it without the name of a state "
-                "dict.",
-                name=path.name,
-            )
+            "{name} has no state dicts to choose from. Open it without the name of a state dict.",
+            name=path.name,
         )
 
 
@@ -162,20 +152,14 @@ def address_of(checkpoint: Checkpoint) -> tuple[str, str | None, bytes, bool]:
 
 
 def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
-    """Return the checkpoint at a path or URL, which stays open in this process.
-
-    Args:
-        where: the absolute path, or the URL, of the file or of the index of shards.
-    """
+    """Return the checkpoint at an absolute path or URL, which stays open in this process."""
     location = Location.of(where)
     path = location.path
     if location.url is None and not path.exists():
         raise CheckpointError(
-            tr(
-                "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "
-                "system that all workers mount at the same path.",
-                path=path,
-            )
+            "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "
+            "system that all workers mount at the same path.",
+            path=path,
         )
     with _lock:  # opens it once for all threads
         return _reopened(path, state, digest, is_part)
@@ -187,11 +171,9 @@ def _reopened(path: Path, state: str | None, digest: bytes, is_part: bool) -> Ch
     if checkpoint.files_digest() != digest:
         checkpoint.close()
         raise CheckpointError(
-            tr(
-                "{path} on a worker of the cluster is another file than here: its size or its "
-                "modification time differs. Put the checkpoint on a file system that all workers "
-                "mount at the same path.",
-                path=path,
-            )
+            "{path} on a worker of the cluster is another file than here: its size or its "
+            "modification time differs. Put the checkpoint on a file system that all workers "
+            "mount at the same path.",
+            path=path,
         )
     return checkpoint

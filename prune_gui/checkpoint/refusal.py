@@ -70,11 +70,9 @@ def refusing(path: Path) -> Iterator[None]:
             raise
         log.exception("%s cannot be read", path)
         raise CheckpointError(
-            tr(
-                "{name} cannot be read: it is damaged, or of a form that this program does not "
-                "know. Download the file again, or save it again with the program that made it.",
-                name=path.name,
-            )
+            "{name} cannot be read: it is damaged, or of a form that this program does not "
+            "know. Download the file again, or save it again with the program that made it.",
+            name=path.name,
         ) from error
 
 

@@ -27,12 +27,9 @@ from prune_gui.checkpoint.torch.zip_layout import (
 
 
 class OpenArchive(NamedTuple):
-    """An archive whose directory is checked.
+    """An archive whose directory is checked: the entries by name.
 
-    Attributes:
-        entries: the entries of the directory by name.
-        starts: the position of the content of each record, by that of its header.
-        checks: compares records with their checksums.
+    `starts` has the position of the content of each record, by that of its header.
     """
 
     zip: zipfile.ZipFile
@@ -72,11 +69,9 @@ def record_chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[
 
 
 def zip_nbytes(records: Iterable[tuple[str, int]], unlisted_nbytes: int = 0) -> int:
-    """Return the bytes of an archive.
+    """Return the bytes of an archive with records of these names and bytes.
 
-    Args:
-        records: the name of each record, and its bytes in the archive.
-        unlisted_nbytes: bytes between the last record and the directory.
+    Other bytes may be between the last record and the directory.
     """
     end = directory = count = 0
     for name, nbytes in records:

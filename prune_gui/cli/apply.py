@@ -203,7 +203,7 @@ def _result_json(
 ) -> dict[str, object]:
     pruned, total = resolution.total
     return {
-        "checkpoint": resolution.checkpoint.location,
+        "checkpoint": str(resolution.checkpoint.location),
         "warnings": list(resolution.checkpoint.warnings),
         "files": [
             {"path": out, "form": options.form, "bytes": _size_on_disk(out), "note": notes[out]}

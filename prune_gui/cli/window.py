@@ -78,7 +78,7 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
     """
     checkpoint = resource("demo", "digits_cnn.safetensors")
     recipe = resource("demo", "digits_cnn.yaml")
-    from prune_gui.gui.runtime.display import display_problem  # for the window only
+    from prune_gui.gui.runtime.qt_import import display_problem  # for the window only
 
     problem = display_problem()
     if problem is None:

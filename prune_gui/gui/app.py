@@ -17,18 +17,13 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.checkpoint.formats import format_by_suffix
-from prune_gui.gui.runtime.first_paint import FirstPaint
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.locale import set_language
-from prune_gui.gui.runtime.log_feed import LogFeed
-from prune_gui.gui.runtime.open_request import OpenRequest, activation_token
+from prune_gui.gui.runtime.log_feed import LogFeed, log_qt
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.gui.runtime.qt_classes import make_classes
-from prune_gui.gui.runtime.qt_log import log_qt
-from prune_gui.gui.runtime.single_instance import SingleInstance
-from prune_gui.gui.runtime.sliced_work import SlicedWork
-from prune_gui.gui.widgets.icons import app_icon
-from prune_gui.gui.widgets.theme import Theme
+from prune_gui.gui.runtime.single_instance import OpenRequest, SingleInstance, activation_token
+from prune_gui.gui.runtime.startup import FirstPaint, SlicedWork, make_classes
+from prune_gui.gui.widgets.theme import Theme, app_icon
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
 from prune_gui.language import tr

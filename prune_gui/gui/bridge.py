@@ -20,17 +20,11 @@ Result = TypeVar("Result")
 
 
 class Bridge(QObject):
-    """Runs jobs on the engine and delivers their events to the GUI thread.
+    """Runs jobs on the engine and delivers their events to the GUI thread."""
 
-    Signals:
-        happened: (event) an `Event` of the engine, emitted on the GUI thread.
-        failed: (title, error) a job failed that has no callback for it.
-        ended: the engine has no jobs left, and its last thread is about to end.
-    """
-
-    happened = Signal(object)
-    failed = Signal(str, object)
-    ended = Signal()
+    happened = Signal(object)  # (event) an `Event` of the engine, emitted on the GUI thread
+    failed = Signal(str, object)  # (title, error) a job failed that has no callback for it
+    ended = Signal()  # the engine has no jobs left, and its last thread is about to end
     _from_engine = Signal(object)
     _engine_ended = Signal()
 
@@ -130,7 +124,6 @@ class Bridge(QObject):
         self._last_acts.append(act)
 
     def cancel(self, ticket: int) -> None:
-        """Cancel a job."""
         self._engine.cancel(ticket)
 
     def stop(self) -> None:

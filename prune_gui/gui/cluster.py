@@ -1,28 +1,27 @@
-"""The cluster of the settings, as the windows use it."""
+"""The cluster of the settings: its state, where it is shown, and the field that sets it."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Qt, Signal
+from typing import Final
 
-from prune_gui.errors import ClusterError
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QComboBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
+
+from prune_gui.cluster import check_address, check_installed
+from prune_gui.errors import ClusterError, one_line
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import TIGHT_PX
+from prune_gui.language import deferred, tr, trn
+from prune_gui.session.settings import MAX_ADDRESS_LENGTH
 from prune_gui.worker.cluster_connection import ClusterConnection, ClusterState
 
 
 class Cluster(QObject):
-    """Follows the setting *Run on*; shared by all windows.
+    """Follows the setting *Run on*; shared by all windows."""
 
-    Attributes:
-        connection: the connection that the engines use.
-        state: the current state of the connection.
-
-    Signals:
-        changed: `state` changed.
-        moved: jobs run elsewhere from now on.
-    """
-
-    changed = Signal()
-    moved = Signal()
+    changed = Signal()  # `state` changed
+    moved = Signal()  # jobs run elsewhere from now on
     _from_connection = Signal(object)
 
     def __init__(self, preferences: Preferences, parent: QObject | None = None) -> None:
@@ -52,3 +51,112 @@ class Cluster(QObject):
             self._told.clear()
         self.state = state
         self.changed.emit()
+
+
+MAX_ADDRESS_CHARS: Final = 40
+"""Limit of a shown address; the tool tip has all of it."""
+
+
+class ClusterIndicator(QToolButton):
+    """Shows the cluster of the settings and its state; hidden if jobs run on this machine."""
+
+    def __init__(self, cluster: Cluster, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._cluster = cluster
+        self.setAutoRaise(True)
+        cluster.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        state = self._cluster.state
+        self.setText(_summary(state))
+        self.setToolTip(str(state.error) if state.error else _explanation(state))
+        self.setVisible(bool(state.where))
+
+
+def _summary(state: ClusterState) -> str:
+    where = one_line(state.where, MAX_ADDRESS_CHARS)
+    if state.error is not None:
+        return tr("No connection to {where}", where=where)
+    if state.connecting:
+        return tr("Connecting to {where} …", where=where)
+    if state.workers is None:
+        return tr("On cluster {where}", where=where)
+    return trn(
+        "On cluster {where}, {count} worker",
+        "On cluster {where}, {count} workers",
+        state.workers,
+        where=where,
+    )
+
+
+def _explanation(state: ClusterState) -> str:
+    where = one_line(state.where)
+    if state.connecting or state.workers is not None:
+        return tr("Jobs that read many parameters run on {where}.", where=where)
+    return tr("The next job that reads many parameters connects to {where}.", where=where)
+
+
+HERE, CLUSTER = 0, 1
+"""The indices of the places."""
+EXAMPLES: Final = deferred("tcp://host:8786, or local:4")
+
+
+class RunOnField(QWidget):
+    """Chooses this machine, or a cluster by its address, which is checked before it is accepted."""
+
+    changed = Signal(str)  # (address) the user chose this valid cluster; "" for this machine
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.accepted = ""  # where jobs run: a valid address, or "" for this machine
+        self.place = QComboBox()
+        self.place.addItems([tr("This machine"), tr("Dask cluster")])
+        self.address = QLineEdit()
+        self.address.setMaxLength(MAX_ADDRESS_LENGTH)
+        self.address.setPlaceholderText(tr(EXAMPLES))
+        self.address.setAccessibleName(tr("Address of the cluster"))
+        self.address.hide()
+        self.problem = Message()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(TIGHT_PX)
+        for widget in (self.place, self.address, self.problem):
+            layout.addWidget(widget)
+        self.setFocusProxy(self.place)
+        self.place.currentIndexChanged.connect(self._on_place_changed)
+        self.place.activated.connect(self._on_place_chosen)
+        self.address.editingFinished.connect(self._check)
+
+    def set_address(self, address: str) -> None:
+        """Show where jobs run, and emit `changed` if that differs; "" for this machine."""
+        self.address.setText(address)
+        self.place.setCurrentIndex(CLUSTER if address else HERE)
+        self._check()
+
+    def _on_place_changed(self, place: int) -> None:
+        self.address.setVisible(place == CLUSTER)
+        self._check()
+
+    def _on_place_chosen(self, place: int) -> None:
+        if place == CLUSTER:
+            self.address.setFocus()
+
+    def _check(self) -> None:
+        """Accept what is shown, or say why not."""
+        is_cluster = self.place.currentIndex() == CLUSTER
+        address = self.address.text().strip() if is_cluster else ""
+        problem, is_error = "", False
+        if is_cluster:
+            try:
+                check_installed()
+                if address:
+                    check_address(address)
+                else:
+                    problem = tr("Jobs run on this machine until you type an address.")
+            except ClusterError as error:
+                problem, is_error = str(error), True
+        self.problem.say(problem, warning=is_error)
+        if not problem and address != self.accepted:
+            self.accepted = address
+            self.changed.emit(address)

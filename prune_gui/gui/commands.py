@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
@@ -20,11 +20,10 @@ from prune_gui.checkpoint.write.documents import (
     write_documents,
 )
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.remote_files import RemoteFiles
+from prune_gui.gui.remote_files import RemoteFiles, ask_location
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.gui.widgets.theme import Mode
+from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe
@@ -42,13 +41,7 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """Runs the commands of a window: shows dialogs where needed, then calls the workbench.
-
-    Attributes:
-        preferences: settings of the user, shared by all windows.
-        remote: fetches remote checkpoints.
-        window: parent of the dialogs.
-    """
+    """Runs the commands of a window: shows dialogs where needed, then calls the workbench."""
 
     def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
         self.window = window
@@ -59,21 +52,16 @@ class Commands:
         workbench.changed.connect(self._on_changed)
 
     def open(self) -> None:
-        """Open a checkpoint that the user chooses."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_folder(self) -> None:
-        """Open the checkpoint in a folder that the user chooses."""
         path = questions.ask_folder(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_location(self) -> None:
-        """Open the remote checkpoint at a URL that the user gives."""
-        from prune_gui.gui.dialogs.location import ask_location  # rarely shown
-
         path = ask_location(self.window)
         if path is not None:
             self.open_path(path)
@@ -103,7 +91,6 @@ class Commands:
         other.checkpoint.close()
 
     def open_demo(self) -> None:
-        """Open the demo checkpoint and its recipe."""
         self.open_path(
             resource("demo", "digits_cnn.safetensors"), resource("demo", "digits_cnn.yaml")
         )
@@ -131,7 +118,7 @@ class Commands:
 
     def use_masks(self) -> None:
         """Add a step that applies the masks of a file that the user chooses."""
-        path = questions.ask_masks(self.window, self.folder)
+        path = questions.ask_file(self.window, questions.MASKS, self.folder)
         session = self._workbench.session
         if path is None or session is None:
             return
@@ -178,7 +165,7 @@ class Commands:
 
     def open_recipe(self) -> None:
         """Replace the steps by those of a recipe file that the user chooses."""
-        path = questions.ask_recipe(self.window, self.folder)
+        path = questions.ask_file(self.window, questions.RECIPE, self.folder)
         if path is not None:
             self.use_recipe(path)
 
@@ -199,13 +186,14 @@ class Commands:
 
     def load_methods(self) -> None:
         """Load pruning methods from a Python file that the user chooses and agrees to run."""
-        path = questions.ask_methods(self.window, self.folder)
+        path = questions.ask_file(self.window, questions.METHODS, self.folder)
         if path is not None and questions.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
 
     def use_table(self) -> None:
         """Take the coupled units from a table of the architecture that the user chooses."""
-        path, session = questions.ask_table(self.window, self.folder), self._workbench.session
+        path = questions.ask_file(self.window, questions.ARCHITECTURE, self.folder)
+        session = self._workbench.session
         if path is None or session is None:
             return
 
@@ -216,7 +204,6 @@ class Commands:
         self._workbench.bridge.run(table_job(session, path), checked)
 
     def save_recipe(self) -> bool:
-        """Save the recipe, asking for a file if it has none; return whether it was saved."""
         session = self._workbench.session
         path = session.recipe_path if session is not None else None
         if path is None or is_shipped(path) or path.suffix.lower() not in RECIPE_SUFFIXES:
@@ -224,14 +211,13 @@ class Commands:
         return self._write_recipe(path)
 
     def save_recipe_as(self) -> bool:
-        """Save the recipe to a file that the user chooses; return whether it was saved."""
         session = self._workbench.session
         if session is None:
             return False
         opened = session.checkpoint.path.absolute()
         name = opened.parent.name if has_several_files(opened) else opened.stem
         suggested = self.folder / f"{name}.yaml"
-        path = questions.ask_recipe_target(self.window, suggested)
+        path = questions.ask_target(self.window, questions.SAVED_RECIPE, suggested)
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
@@ -241,14 +227,13 @@ class Commands:
             self._saving.ask(session, self.settings)
 
     def copy_recipe(self) -> None:
-        """Copy the recipe to the clipboard."""
         session = self._workbench.session
         if session is not None:
             self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
         """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
-        from prune_gui.gui.dialogs.save_paths import pruned_path  # not needed at startup
+        from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -259,7 +244,7 @@ class Commands:
 
     def copy_script(self) -> None:
         """Compute a Python program that makes the same masks, then copy it to the clipboard."""
-        from prune_gui.gui.dialogs.save_paths import pruned_path  # not needed at startup
+        from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -293,21 +278,8 @@ class Commands:
                 batch.stop()
         return self._may_drop_recipe()
 
-    def use_theme(self, mode: Mode) -> None:
-        """Change the theme setting."""
-        self.preferences.change("theme", mode)
-
-    def use_white_pictures(self, white: bool) -> None:
-        """Change the setting that exports pictures on a white background."""
-        self.preferences.change("white_pictures", white)
-
-    def about(self) -> None:
-        """Show the About box."""
-        questions.show_about(self.window)
-
     @property
     def settings(self) -> Settings:
-        """The current settings."""
         return self.preferences.now
 
     @property
@@ -319,14 +291,8 @@ class Commands:
         session = self._workbench.session
         if session is None or not session.unsaved:
             return True
-        button = QMessageBox.StandardButton
-        match questions.ask_unsaved(self.window, session.checkpoint.path.name):
-            case button.Save:
-                return self.save_recipe()
-            case button.Discard:
-                return True
-            case _:
-                return False
+        answer = questions.ask_unsaved(self.window, session.checkpoint.path.name)
+        return self.save_recipe() if answer == "save" else answer == "discard"
 
     def _write_recipe(self, path: Path) -> bool:
         session = self._workbench.session

@@ -65,15 +65,11 @@ class Comparison(QObject):
     """Keeps the chosen sides, and opens and closes the checkpoints that they need.
 
     Attributes:
-        chosen: the chosen sides.
         notice: says that a side was replaced because it is no longer available; "" if none was
             since the user last chose one.
-
-    Signals:
-        changed: a side was chosen, or is resolved now.
     """
 
-    changed = Signal()
+    changed = Signal()  # a side was chosen, or is resolved now
 
     def __init__(self, bridge: Bridge, source: Source, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -87,7 +83,6 @@ class Comparison(QObject):
 
     @property
     def sides(self) -> list[Side]:
-        """The sides that can be chosen now."""
         steps = self._steps
         differs = bool(steps) and self._source.draft_number is not None
         offers_stack = differs or Stack() in self.chosen.values()
@@ -102,7 +97,6 @@ class Comparison(QObject):
         ]
 
     def text(self, side: Side) -> str:
-        """Return the name of a side."""
         return text_of(side, self._steps, drafted=self._source.draft_number is not None)
 
     def state(self, which: Which) -> ComparedState | None:
@@ -132,15 +126,12 @@ class Comparison(QObject):
             self._choose(which, side)
 
     def swap(self) -> None:
-        """Exchange the sides."""
         left, right = self.chosen["left"], self.chosen["right"]
         self.chosen = {"left": right, "right": left}
         self.notice = ""
         self.changed.emit()
 
     def open(self, path: Path, which: Which = "left") -> None:
-        """Open another checkpoint and choose it."""
-
         def opened(resolution: Resolution) -> None:
             if (before := self._others.pop(path, None)) is not None:
                 self._bridge.close_unused(before.checkpoint)
@@ -219,7 +210,6 @@ class Comparison(QObject):
         return name in self._states and self._states[name][0] is self._session_states.get(name)
 
     def _resolve(self, name: str, then: Callable[[], None]) -> None:
-        """Resolve a named state on the engine's thread."""
         session, recipe = self._source.session, self._session_states[name]
         if session is None:
             return

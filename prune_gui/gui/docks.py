@@ -50,7 +50,6 @@ class Docks:
 
     @property
     def actions(self) -> list[QAction]:
-        """The actions that show and hide the docks."""
         return [dock.toggleViewAction() for dock in self._docks.values()]
 
     def resize(self, widths: Mapping[str, int]) -> None:
@@ -84,7 +83,6 @@ class Docks:
         self._first_layout = self._window.saveState()
 
     def reset(self) -> None:
-        """Restore the initial layout."""
         self._window.restoreState(self._first_layout)
 
     def layout(self) -> tuple[str, str]:

@@ -18,46 +18,30 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QApplication,
-    QMainWindow,
     QStackedWidget,
     QToolBar,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
-from prune_gui.gui.actions.file_menus import RecentMenu, StatesMenu
-from prune_gui.gui.actions.pane_navigation import PaneNavigation
-from prune_gui.gui.actions.peek_original import PeekOriginal
-from prune_gui.gui.commands import Commands
-from prune_gui.gui.dialogs import presets, questions
+from prune_gui.gui.actions.action_spec import DOCKS, PRESETS, RECENT, SEPARATOR, STATES, ActionSpec
+from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
+from prune_gui.gui.actions.menus import RecentMenu, StatesMenu
+from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
-from prune_gui.gui.dialogs.recovery import Recovery
-from prune_gui.gui.docks import Docks
-from prune_gui.gui.export.exporter import Exporter
-from prune_gui.gui.panels.correction_notice import CorrectionNotice
-from prune_gui.gui.panels.draft.panel import DraftPanel
-from prune_gui.gui.panels.evaluate.panel import EvaluatePanel
-from prune_gui.gui.panels.log_panel import LogPanel
-from prune_gui.gui.panels.modules.panel import TreePanel
-from prune_gui.gui.panels.reload_notice import ReloadNotice
-from prune_gui.gui.panels.stack.history_panel import HistoryPanel
-from prune_gui.gui.panels.stack.panel import StackPanel
-from prune_gui.gui.panels.status_bar import StatusBar
+from prune_gui.gui.panel_window import PanelWindow
+from prune_gui.gui.panels.notices import CorrectionNotice, ReloadNotice, ZeroNotice
 from prune_gui.gui.panels.welcome import Welcome
-from prune_gui.gui.panels.zero_notice import ZeroNotice
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.widgets.deletion import deleted_on_close
-from prune_gui.gui.widgets.drop_hint import DropHint
-from prune_gui.gui.widgets.focus_frame import FocusFrame
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
-from prune_gui.session import Crash, Presets
+from prune_gui.session import Presets
 from prune_gui.session.changes import Changes
 
 MAX_DROPPED_NAMES: Final = 3
@@ -73,52 +57,17 @@ EVALUATE_PX: Final = 360
 """Initial height of the dock that evaluates, with a readable plot."""
 
 
-class MainWindow(QMainWindow):
-    """Lays out the panels, and makes those connections between them that bypass the workbench.
+class MainWindow(PanelWindow):
+    """Lays out the panels, and makes those connections between them that bypass the workbench."""
 
-    Attributes:
-        last_crash: crash report of the previous run; None if it ended normally.
-
-    Signals:
-        another_wanted: (path or None) open another window, with this checkpoint if not None.
-        quit_wanted: close all windows.
-        closed: the user closed the window; all questions are answered.
-    """
-
-    another_wanted = Signal(object)
-    quit_wanted = Signal()
-    closed = Signal()
-
-    workbench: Workbench
-    commands: Commands
-    tree: TreePanel
-    draft: DraftPanel
-    stack: StackPanel
-    log: LogPanel
-    status: StatusBar
-    exporter: Exporter
-    menu_actions: menus.Actions
-    panes: PaneNavigation
+    closed = Signal()  # the user closed the window; all questions are answered
 
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
-        super().__init__()
-        self.workbench = workbench
+        super().__init__(workbench, preferences, log_file)
         self._close_confirmed = False
         self._log_file = log_file
-        self.last_crash: Crash | None = None
         self._errors = ErrorBox(self)
-        self.commands = Commands(self, workbench, preferences)
-        self.recovery = Recovery(workbench, preferences, self)
-        self.tree = TreePanel(workbench)
-        self.draft = DraftPanel(workbench)
-        self.stack = StackPanel(workbench)
-        self.views: ViewTabs = ViewTabs(workbench)
-        self.history = HistoryPanel(workbench)
-        self.log = LogPanel(log_file)
-        self.status = StatusBar(workbench)
-        self.exporter = Exporter(self, workbench, preferences)
-        self.evaluate = EvaluatePanel(workbench, preferences, self.exporter)
-        self.menu_actions = menus.Actions(self, self)
+        self.menu_actions = menus.Actions(self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
@@ -129,7 +78,7 @@ class MainWindow(QMainWindow):
         self._centre.addWidget(self._welcome)
         self._centre.addWidget(self._make_view_page())
         self.setCentralWidget(self._centre)
-        self.docks = self._make_docks()
+        self._fill_docks()
         self.panes = PaneNavigation(
             self,
             [
@@ -158,48 +107,24 @@ class MainWindow(QMainWindow):
             self.docks.restore(*preferences.now.window)
         self._refresh()
 
-    def reset_layout(self) -> None:
-        """Restore the initial layout of the docks."""
-        self.docks.reset()
-
-    def show_evaluation(self) -> None:
-        """Show the dock that evaluates."""
-        self.docks.show("Evaluate")
-
-    def show_evaluated_sweep(self) -> None:
-        """Show the dock that evaluates, with its page of curves."""
-        self.show_evaluation()
-        self.evaluate.tabs.setCurrentWidget(self.evaluate.sweep)
-
-    def show_palette(self) -> None:
+    def _show_palette(self) -> None:
         """Open the command palette: actions, presets, docks, views, recent files, parameters."""
-        from prune_gui.gui.actions import palette_entries  # rarely shown
-        from prune_gui.gui.actions.palette import Palette  # rarely shown
+        from prune_gui.gui.actions import palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
-        dock_actions = self.docks.actions
         entries = [
-            *palette_entries.of_actions(self.menu_actions, preset_actions, dock_actions),
-            *palette_entries.of_views(self.workbench, self.views),
-            *palette_entries.of_files(self.commands.settings.recent, self._recent.open_path),
+            *palette.of_actions(self.menu_actions, preset_actions, self.docks.actions),
+            *palette.of_views(self.workbench, self.views),
+            *palette.of_files(self.commands.settings.recent, self._recent.open_path),
         ]
-        palette = Palette(entries, self, partial(palette_entries.of_parameters, self.workbench))
-        deleted_on_close(palette).show()
-        palette.setFocus(Qt.FocusReason.PopupFocusReason)
+        popup = palette.Palette(entries, self, partial(palette.of_parameters, self.workbench))
+        deleted_on_close(popup).show()
+        popup.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def show_shortcuts(self) -> None:
-        """Show the list of keyboard shortcuts."""
+    def _show_shortcuts(self) -> None:
         from prune_gui.gui.actions.palette import Shortcuts  # rarely shown
 
         deleted_on_close(Shortcuts(self.menu_actions, self)).open()
-
-    def show_settings(self) -> None:
-        """Open the settings dialog."""
-        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
-
-        dialog = deleted_on_close(SettingsDialog(self.commands.settings, self))
-        dialog.changed.connect(self.commands.preferences.change)
-        dialog.open()
 
     def _follow_setting(self, name: str) -> None:
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
@@ -220,54 +145,13 @@ class MainWindow(QMainWindow):
         self._window_count = windows
         self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
 
-    def show_guide(self) -> None:
-        """Open the user guide in a modeless window."""
-        from prune_gui.gui.dialogs.help_window import HelpWindow  # rarely shown
-
-        deleted_on_close(HelpWindow(self)).show()
-
-    def show_last_crash(self) -> None:
-        """Show the crash report of the previous run."""
-        if self.last_crash is not None:
-            questions.show_crash(self, self.last_crash)
-
-    def show_sweep(self) -> None:
-        """Open the modeless dialog that tries several amounts of a step."""
-        from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
-
-        dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
-        dialog.amount_wanted.connect(self.draft.edit_with_amount)
-        dialog.evaluation_wanted.connect(self.show_evaluated_sweep)
-        deleted_on_close(dialog).show()
-
-    def show_report(self) -> None:
-        """Open the modeless dialog that writes a report on the stack."""
-        from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
-
-        deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()
-
-    def save_preset(self) -> None:
-        """Save the stack as a preset."""
-        presets.save_stack(self.workbench, Presets(), self)
-
-    def show_presets(self) -> None:
-        """Open the dialog of the user's presets."""
-        deleted_on_close(presets.PresetDialog(self.workbench, Presets(), self)).open()
-
-    def show_batch(self) -> None:
-        """Open the modeless dialog that applies the stack to several checkpoints."""
-        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
-
-        dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)
-        deleted_on_close(dialog).show()
-
     def setVisible(self, visible: bool) -> None:  # noqa: N802
         """Show the window, then its floating docks.
 
         A dock that is shown before the window would be stacked below it.
         """
         super().setVisible(visible)
-        if visible and hasattr(self, "docks"):
+        if visible:
             self.docks.show_floating()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
@@ -309,7 +193,6 @@ class MainWindow(QMainWindow):
         self.views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """Accept local files, and say what dropping them does."""
         paths = _local_paths(event)
         if paths:
             event.acceptProposedAction()
@@ -317,42 +200,38 @@ class MainWindow(QMainWindow):
             self._drop_hint.say(tr("Drop to open {names}", names=names))
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: N802
-        """Show the window as before."""
         super().dragLeaveEvent(event)
         self._drop_hint.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        """Open the dropped files."""
         event.acceptProposedAction()
         self._drop_hint.hide()
         self.commands.open_dropped(_local_paths(event))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "menu_actions"):
             self.menu_actions.redraw_icons()
 
     def _make_view_page(self) -> QWidget:
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]))
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
-        column.addWidget(correction)
-        column.addWidget(self.views, 1)
+        layouts.column(
+            ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]),
+            correction,
+            (self.views, 1),
+            of=page,
+            margin=0,
+            gap=0,
+        )
         return page
 
-    def _make_docks(self) -> Docks:
+    def _fill_docks(self) -> None:
         pruning = QWidget()
-        column = QVBoxLayout(pruning)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.draft)
-        column.addWidget(self.stack, 1)
+        layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
         area = Qt.DockWidgetArea
-        docks = Docks(self)
+        docks = self.docks
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.
         self.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
         docks.add("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
@@ -369,14 +248,13 @@ class MainWindow(QMainWindow):
         docks.add("Log", tr("Log"), self.log, area.BottomDockWidgetArea, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
         docks.resize({"Modules": NARROW_TREE_PX if is_narrow else TREE_PX, "Pruning": PRUNING_PX})
-        return docks
 
     def _make_toolbar(self) -> None:
         bar = QToolBar(tr("Toolbar"))
         bar.setObjectName("Toolbar")
         bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         for name in menus.TOOLBAR:
-            if name == menus.SEPARATOR:
+            if name == SEPARATOR:
                 bar.addSeparator()
             else:
                 bar.addAction(self.menu_actions[name])
@@ -387,27 +265,30 @@ class MainWindow(QMainWindow):
         self._recent.another_wanted.connect(self.another_wanted)
         self._states = StatesMenu(self.commands, self)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
-        for title, names in menus.MENUS.items():
+        submenus = {
+            RECENT: self._recent,
+            STATES: self._states,
+            PRESETS: self._presets,
+        }
+        for title, entries in menus.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
-            for name in names:
-                if name == menus.SEPARATOR:
+            for entry in entries:
+                if isinstance(entry, ActionSpec):
+                    menu.addAction(self.menu_actions[entry.name])
+                elif entry == SEPARATOR:
                     menu.addSeparator()
-                elif name == menus.RECENT:
-                    menu.addMenu(self._recent)
-                elif name == menus.STATES:
-                    menu.addMenu(self._states)
-                elif name == menus.PRESETS:
-                    menu.addMenu(self._presets)
-                elif name == menus.DOCKS:
+                elif entry == DOCKS:
                     menu.addActions(self.docks.actions)
                 else:
-                    menu.addAction(self.menu_actions[name])
+                    menu.addMenu(submenus[entry])
         for exclusive in menus.EXCLUSIVE:
             group = QActionGroup(self)
             for name in exclusive:
                 group.addAction(self.menu_actions[name])
 
     def _connect(self) -> None:
+        self.palette_wanted.connect(self._show_palette)
+        self.shortcuts_wanted.connect(self._show_shortcuts)
         self.tree.selected.connect(self.draft.targets.follow)
         self.tree.targeted.connect(self.draft.target)
         self.tree.found.connect(self.draft.targets.offer)

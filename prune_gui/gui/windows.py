@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 from prune_gui.gui.cluster import Cluster
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.loop_compiler import LoopCompiler
-from prune_gui.gui.runtime.open_request import OpenRequest
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.runtime.single_instance import OpenRequest
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method
@@ -45,14 +45,10 @@ class Windows(QObject):
 
     All windows share one process: libraries are loaded, and loops are compiled, once. A closed
     window stays in memory, hidden, until its engine has ended.
-
-    Signals:
-        ready: the engine of a window has loaded its libraries.
-        left: a window and its workbench are deleted.
     """
 
-    ready = Signal()
-    left = Signal()
+    ready = Signal()  # the engine of a window has loaded its libraries
+    left = Signal()  # a window and its workbench are deleted
 
     def __init__(
         self,
@@ -197,7 +193,6 @@ class Windows(QObject):
         window.workbench.bridge.stop()
 
     def _share_memory(self) -> None:
-        """Divide the picture memory of the settings among the open windows."""
         for window in self:
             window.share_memory(len(self._open))
 
@@ -212,7 +207,6 @@ class Windows(QObject):
             window.deleteLater()
 
     def _renew_methods(self, loaded_by: Workbench, _: Sequence[type[Method]]) -> None:
-        """Make methods that were loaded in one window available in the others."""
         for window in self:
             if window.workbench is not loaded_by:
                 window.workbench.renew_methods()

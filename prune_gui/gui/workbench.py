@@ -13,9 +13,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from prune_gui.errors import ClusterError, RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.gui.comparison import Comparison
-from prune_gui.gui.draft_controller import DraftController
-from prune_gui.gui.session_files import SessionFiles
-from prune_gui.gui.zero_counter import ZeroCounter
+from prune_gui.gui.session_files import SessionFiles, ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
@@ -24,6 +22,7 @@ from prune_gui.session.manual_units import drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker import Dropped, Event, Failed
 from prune_gui.worker.jobs import (
+    Draft,
     Resolved,
     compile_jobs,
     import_job,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from prune_gui.session.subjects import ModelSubject, Subject
     from prune_gui.statistics.file_zeros import Counts, FileZeros
 
+
 PAINT_MS: Final = 60
 """Time in which the window paints a file that was opened."""
 
@@ -56,46 +56,33 @@ class Workbench(QObject):
     change of the recipe goes through `edit`.
 
     Attributes:
-        cluster: the cluster of the settings; None for this machine.
-        bridge: runs jobs on the engine's threads.
-        files: opens, replaces and saves the session.
-        draft: the step in the form.
-        comparison: the two sides that are compared.
-        zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
-        chosen: the name of the parameter that the views show.
         chosen_group: the coupled group of it that the user chose; None if the user chose none.
 
     Signals:
-        changed: (changes) the state changed; a `Changes` record.
-        ready: the engine's libraries and the methods of installed packages are loaded.
-        loops_missing: some loops of the engine are not compiled yet.
-        methods_loaded: (methods) the pruning methods of a file were loaded.
-        saved: (path) a file was written.
         noted: (note) something happened that the status bar says, such as a copy to the clipboard.
-        failed: (what was tried, error) an operation failed.
     """
 
-    changed = Signal(object)
-    ready = Signal()
-    loops_missing = Signal()
-    methods_loaded = Signal(object)
-    saved = Signal(object)
+    changed = Signal(object)  # (changes) the state changed; a `Changes` record
+    ready = Signal()  # the engine's libraries and the methods of installed packages are loaded
+    loops_missing = Signal()  # some loops of the engine are not compiled yet
+    methods_loaded = Signal(object)  # (methods) the pruning methods of a file were loaded
+    saved = Signal(object)  # (path) a file was written
     noted = Signal(str)
-    failed = Signal(str, object)
+    failed = Signal(str, object)  # (what was tried, error) an operation failed
 
     def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.cluster = cluster
+        self.cluster = cluster  # the cluster of the settings; None for this machine
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
-        self.chosen: str | None = None
+        self.chosen: str | None = None  # the name of the parameter that the views show
         self.chosen_group: CoupledGroup | None = None
-        self._resolve_ticket: int | None = None
+        self.resolve_ticket: int | None = None  # of the last job that resolves the recipe
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
         self.bridge.failed.connect(self._on_failed)
         self.bridge.happened.connect(self._on_resolve_ended)
@@ -105,7 +92,7 @@ class Workbench(QObject):
         self.files.saved.connect(self.announce_saved)
         self.draft.changed.connect(self.resolve)
         self.draft.original_toggled.connect(self._on_original_toggled)
-        self.comparison.changed.connect(self._on_comparison_changed)
+        self.comparison.changed.connect(lambda: self.changed.emit(Changes(comparison=True)))
         self.zero_counter.counted.connect(lambda: self.changed.emit(Changes(zeros=True)))
 
     @property
@@ -139,11 +126,6 @@ class Workbench(QObject):
     def model_subject(self) -> ModelSubject | str:
         """All parameters, or a message that says why there are none."""
         return model_subject_of(self.session, self.shown, self.draft_number)
-
-    @property
-    def resolve_ticket(self) -> int | None:
-        """The ticket of the last job that resolves the recipe; None before the first."""
-        return self._resolve_ticket
 
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
@@ -219,10 +201,9 @@ class Workbench(QObject):
         self.resolve()
 
     def resolve(self) -> None:
-        """Resolve the recipe and the draft on the engine."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
-            self._resolve_ticket = self.bridge.run(job, self._set_resolved)
+            self.resolve_ticket = self.bridge.run(job, self._set_resolved)
 
     def choose(self, name: str | None, group: CoupledGroup | None = None) -> None:
         """Show another parameter. A name that the open checkpoint does not have is ignored.
@@ -307,9 +288,6 @@ class Workbench(QObject):
         if continued and chosen is not None:
             self.choose(chosen)
 
-    def _on_comparison_changed(self) -> None:
-        self.changed.emit(Changes(comparison=True))
-
     def _on_original_toggled(self) -> None:
         names, resolved = None, self.resolved
         if resolved is not None:
@@ -328,7 +306,7 @@ class Workbench(QObject):
 
     def _on_resolve_ended(self, event: Event) -> None:
         # A resolve job that a newer one replaced is also dropped, but has an older ticket.
-        if event.ticket != self._resolve_ticket:
+        if event.ticket != self.resolve_ticket:
             return
         is_cluster_lost = isinstance(event, Failed) and isinstance(event.error, ClusterError)
         if isinstance(event, Dropped) or is_cluster_lost:
@@ -351,12 +329,46 @@ class Workbench(QObject):
     def _libraries_loaded(self, _: None) -> None:
         self.ready.emit()
         for job in compile_jobs():
-            self.bridge.run(job, self._use_loops)
-
-    def _use_loops(self, are_missing: bool) -> None:
-        if are_missing:
-            self.loops_missing.emit()
+            self.bridge.run(job, lambda missing: self.loops_missing.emit() if missing else None)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())
         self.methods_loaded.emit(methods)
+
+
+class DraftController(QObject):
+    """Sets, previews and commits the draft.
+
+    Attributes:
+        current: the draft, which every view shows as if it were added; None without one.
+        shows_original: whether the views show the file unchanged, without the recipe and the draft.
+    """
+
+    changed = Signal()  # `current` changed, so that the recipe must be resolved with it
+    original_toggled = Signal()  # `shows_original` changed
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.current: Draft | None = None
+        self.shows_original = False
+
+    def set(self, step: Step | None, replaces: int | None = None) -> None:
+        """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""
+        draft = Draft(step, replaces) if step else None
+        if draft != self.current:
+            self.current = draft
+            self.changed.emit()
+
+    def commit(self, session: Session, draft: Draft) -> None:
+        """Make a draft a step of the recipe; to be called by `Workbench.edit`."""
+        self.current = None
+        if draft.replaces is None:
+            session.add(draft.step)
+        else:
+            session.replace(draft.replaces, draft.step)
+
+    def show_original(self, *, on: bool) -> None:
+        """Show the file unchanged, or the recipe and the draft again."""
+        if on != self.shows_original:
+            self.shows_original = on
+            self.original_toggled.emit()

@@ -29,6 +29,15 @@ class CutRequest:
     group: str = ""
 
 
+def _changed(
+    drafted: frozenset[int] | None, numbers: frozenset[int], *, protect: bool
+) -> frozenset[int] | None:
+    """Return what a draft is to list that lists `drafted`; None if it is not to change."""
+    if protect:
+        return None if drafted is None else drafted - numbers
+    return (drafted or frozenset()) | numbers
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelRequest:
     """The draft is to prune some channels of the chosen parameter, or to protect them.
@@ -42,6 +51,10 @@ class ChannelRequest:
     dim: int
     channels: frozenset[int]
     protect: bool = False
+
+    def changed(self, drafted: frozenset[int] | None) -> frozenset[int] | None:
+        """Return the channels that a draft is to prune instead; None for no change."""
+        return _changed(drafted, self.channels, protect=self.protect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,10 @@ class UnitRequest:
     group: CoupledGroup
     units: frozenset[int]
     protect: bool = False
+
+    def changed(self, drafted: frozenset[int] | None) -> frozenset[int] | None:
+        """Return the units that a draft is to prune instead; None for no change."""
+        return _changed(drafted, self.units, protect=self.protect)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ def add_to_window() -> list[str]:
     columns.LAYER_COLUMNS = (*columns.LAYER_COLUMNS, length)
     action = ActionSpec("greet", "Greet", "Greet", lambda _: greetings.append("Good day."))
     menus.TABLE = (*menus.TABLE, action)
-    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], "greet")
+    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], action)
     return greetings
 
 

@@ -33,10 +33,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.dialogs.location import LocationDialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.dialogs.save import SaveDialog
-from prune_gui.gui.panels.evaluate.options import OptionsDialog
+from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
+from prune_gui.gui.remote_files import LocationDialog
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.window import MainWindow
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session.draft_request import CutRequest

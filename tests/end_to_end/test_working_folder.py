@@ -95,6 +95,6 @@ def test_python_m_works_in_a_checkout(demo_checkpoint):
 
 def test_the_check_for_a_display_imports_nothing_from_the_working_folder(folder):
     program = (
-        "from prune_gui.gui.runtime.display import display_problem as p; assert p() is None, p()"
+        "from prune_gui.gui.runtime.qt_import import display_problem as p; assert p() is None, p()"
     )
     in_folder(folder, "-P", "-c", program, QT_QPA_PLATFORM="offscreen")

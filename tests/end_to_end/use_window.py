@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.app import run
-from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.window import MainWindow
 
 TIMEOUT_MS = 60_000

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from waiting import change
 
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
-from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import (
     QRadioButton,
 )
 
-from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.widgets.message import Message
 from prune_gui.recipe import FORMS
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.gui.panels.stack.model import StackModel, StepRole
+from prune_gui.gui.stack.stack_model import StackModel, StepRole
 
 IGNORED_PROPERTIES = {
     *("objectName", "styleSheet", "windowIconText", "windowRole", "windowFilePath"),

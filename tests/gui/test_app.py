@@ -106,7 +106,7 @@ def test_the_given_checkpoint_is_opened_beside_recovered_ones(
         )
         _folder().mkdir(parents=True)
         (_folder() / "a.unsaved.json").write_text(unsaved.model_dump_json())
-        recovery._ask = lambda *_: QMessageBox.StandardButton.Open
+        recovery._ask = lambda *_: "restore"
         opened = []
         def note(window):
             opened.append(window.workbench.session.checkpoint.path.stem)

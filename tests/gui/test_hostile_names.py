@@ -23,9 +23,10 @@ from shown import texts_in
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
-from prune_gui.gui.dialogs import questions, recovery, save_paths
+from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.export.page import Page, image_of, svg_of
+from prune_gui.gui.export import Page, image_of, svg_of
+from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
@@ -145,9 +146,10 @@ def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_fil
     monkeypatch.setattr(QMessageBox, "exec", look)
     questions.agree_to_run(window, hostile_file)
     questions.ask_unsaved(window, hostile_file.name)
-    questions.agree(window, "Replace?", f"There is {hostile_file.name}.", "Replace")
+    questions.ask_use_masks(window, hostile_file, hostile_file.name)
     questions.show_remarks(window, hostile_file.name, HOSTILE)
-    save_paths.sure_to_replace(window, [hostile_file])
+
+    output_boxes.sure_to_replace(window, [hostile_file])
     unsaved = Unsaved(
         checkpoint=hostile_file, recipe="", folder=Path(), written=0.0, process=(1, 0.0)
     )

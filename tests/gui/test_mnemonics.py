@@ -18,11 +18,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.dialogs import questions, recovery, save_paths
-from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs.help import show_crash
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.runtime.locale import set_language
+from prune_gui.gui.saving import output_boxes
+from prune_gui.gui.saving import save_dialog as save_dialog
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe
@@ -124,8 +126,8 @@ def test_mnemonics_are_unique_in_a_question(window, monkeypatch, tmp_path):
     questions.agree_to_run(window, tmp_path)
     questions.ask_unsaved(window, "a.pt")
     questions.ask_cancel_saving(window)
-    questions.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    save_paths.sure_to_replace(window, [tmp_path])
+    show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
+    output_boxes.sure_to_replace(window, [tmp_path])
     unsaved = Unsaved(
         checkpoint=tmp_path, recipe="", folder=tmp_path, written=0.0, process=(1, 0.0)
     )

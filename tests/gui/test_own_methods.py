@@ -37,7 +37,7 @@ def load(qtbot, monkeypatch):
 
     def by_menu(window, path, *, agreed=True, wait="methods_loaded"):
         asked = []
-        monkeypatch.setattr(questions, "ask_methods", lambda *_: path)
+        monkeypatch.setattr(questions, "ask_file", lambda *_: path)
         monkeypatch.setattr(questions, "agree_to_run", lambda _, p: asked.append(p) or agreed)
         if agreed:
             with qtbot.waitSignal(getattr(window.workbench, wait), timeout=60_000):

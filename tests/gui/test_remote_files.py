@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from waiting import change
 
 from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
-from prune_gui.gui.dialogs.location import LocationDialog
-from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.remote_files import LocationDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.views.maps.map_view import BACKGROUND_DELAY_MS
 from prune_gui.location import Location
 

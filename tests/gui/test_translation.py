@@ -17,13 +17,15 @@ from shown import names_in, untranslated_in
 from prune_gui import language
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.dialogs import questions, recovery, save_paths
-from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.batch import BatchDialog
+from prune_gui.gui.dialogs.help import show_about, show_crash, versions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.dialogs.sweep import SweepDialog
 from prune_gui.gui.runtime.log_feed import LogEntry
+from prune_gui.gui.saving import output_boxes
+from prune_gui.gui.saving import save_dialog as save_dialog
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.recipe import Recipe, loader_path
 from prune_gui.session import Crash
 from prune_gui.session.journal import Unsaved
@@ -51,7 +53,7 @@ def names(demo_window, workbench, make_step, settle) -> list[str]:
 def boxes(monkeypatch) -> list[set[str]]:
     """Replace message boxes and file dialogs; return the untranslated texts of each."""
     shown: list[set[str]] = []
-    names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *questions._versions())
+    names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *versions())
     names += ("*.index*.json", *(f"*{suffix}" for suffix in known_suffixes()))
 
     def look(box: QMessageBox) -> int:
@@ -201,24 +203,25 @@ def test_dock_names_do_not_depend_on_the_language(window):
 
 def test_questions_and_remarks_are_translated(window, boxes):
     folder, file = Path("/tmp"), Path("/tmp/a.pt")
-    questions.ask_checkpoint(window, folder)
-    questions.ask_checkpoints(window, folder)
+    asked = [one for one in vars(questions).values() if isinstance(one, questions.FileQuestion)]
+    for question in asked:
+        if question.suffix:
+            questions.ask_target(window, question, file)
+        else:
+            questions.ask_file(window, question, folder)
     questions.ask_folder(window, folder)
-    questions.ask_recipe(window, folder)
-    questions.ask_methods(window, folder)
-    questions.ask_recipe_target(window, file)
-    questions.ask_table_target(window, file)
     questions.ask_picture_target(window, file)
     questions.agree_to_run(window, file)
+    questions.ask_use_masks(window, file, "b.pt")
     questions.ask_unsaved(window, "a.pt")
     questions.ask_cancel_saving(window)
-    questions.show_about(window)
-    questions.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    save_paths.sure_to_replace(window, [file])
-    save_paths.sure_to_replace(window, [file, Path("/tmp/b.pt")])
+    show_about(window)
+    show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
+    output_boxes.sure_to_replace(window, [file])
+    output_boxes.sure_to_replace(window, [file, Path("/tmp/b.pt")])
     unsaved = Unsaved(checkpoint=file, recipe="", folder=folder, written=0.0, process=(1, 0.0))
     recovery._ask(window, unsaved)
-    assert boxes == [set()] * 16
+    assert boxes == [set()] * (len(asked) + 11)
 
 
 def test_level_names_of_the_log_are_translated():

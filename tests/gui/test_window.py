@@ -22,17 +22,16 @@ from waiting import change
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.dialogs.save import SaveDialog
-from prune_gui.gui.panels.draft.fields import PathField
+from prune_gui.gui.draft.fields import PathField
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.views.registry import VIEWS
-from prune_gui.gui.widgets.drop_hint import DropHint
+from prune_gui.gui.widgets.frames import DropHint
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.worker import Job
 
-Button = QMessageBox.StandardButton
 LOW_SCREEN_PX = 762
 """Height of a window on a screen of 800 pixels, without its title bar."""
 
@@ -124,7 +123,7 @@ def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, s
         elif how == "drop":
             drop(window, f"{shards}/")
         else:
-            answer("ask_checkpoint", index)
+            answer("ask_file", index)
             window.menu_actions["open"].trigger()
     assert len(window.workbench.session.checkpoint.tensors) == 22
     assert window.windowTitle().startswith(f"{index.name}[*] – {shards}")  # noqa: RUF001
@@ -152,7 +151,7 @@ def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(
 ):
     open_file(shards)
     asked = []
-    monkeypatch.setattr(questions, "ask_recipe_target", lambda _, path: asked.append(path))
+    monkeypatch.setattr(questions, "ask_target", lambda *said: asked.append(said[-1]))
     window.commands.save_recipe_as()
     assert asked == [shards / "demo.yaml"]
 
@@ -168,7 +167,7 @@ def test_the_demo_opens_with_its_recipe_and_is_not_a_recent_file(window, qtbot):
 def test_the_shipped_recipe_is_never_overwritten(window, qtbot, answer, tmp_path):
     with change(qtbot, window.workbench, "resolution"):
         window.menu_actions["demo"].trigger()
-    asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
+    asked = answer("ask_target", tmp_path / "mine.yaml")
     assert window.commands.save_recipe()
     assert asked
     assert Recipe.load(tmp_path / "mine.yaml").steps == window.workbench.session.steps
@@ -176,13 +175,13 @@ def test_the_shipped_recipe_is_never_overwritten(window, qtbot, answer, tmp_path
 
 def test_a_change_marks_the_title_until_the_recipe_is_saved(changed, answer, tmp_path):
     assert changed.isWindowModified()
-    answer("ask_recipe_target", tmp_path / "mine.yaml")
+    answer("ask_target", tmp_path / "mine.yaml")
     changed.menu_actions["save_recipe"].trigger()
     assert not changed.isWindowModified()
     assert Recipe.load(tmp_path / "mine.yaml").steps == changed.workbench.session.steps
     changed.menu_actions["undo"].trigger()
     assert changed.isWindowModified()
-    asked = answer("ask_recipe_target", None)
+    asked = answer("ask_target", None)
     changed.menu_actions["save_recipe"].trigger()
     assert not asked
     assert Recipe.load(tmp_path / "mine.yaml").steps == ()
@@ -196,7 +195,7 @@ def test_the_open_checkpoint_is_never_replaced_by_its_recipe(changed, answer, tm
     changed.workbench.failed.connect(lambda *failure: failures.append(failure))
     (tmp_path / name).symlink_to(opened)
     before = opened.read_bytes()
-    answer("ask_recipe_target", tmp_path / name)
+    answer("ask_target", tmp_path / name)
     saved = changed.commands.save_recipe_as()
     assert saved == (name == "shown")  # as shown.yaml
     if saved:
@@ -212,7 +211,7 @@ def test_a_recipe_of_another_suffix_is_saved_under_another_name(changed, answer,
     (tmp_path / "mine.txt").write_text("steps: []")
     changed.commands.use_recipe(tmp_path / "mine.txt")
     changed.menu_actions["undo"].trigger()
-    asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
+    asked = answer("ask_target", tmp_path / "mine.yaml")
     assert changed.commands.save_recipe()
     assert asked
     assert (tmp_path / "mine.txt").read_text() == "steps: []"
@@ -223,19 +222,19 @@ def test_a_recipe_saved_in_another_folder_still_finds_its_files(demo_window, ans
     path.write_text("steps: [{method: custom_from_mask, targets: ['*'], mask: masks.pt}]")
     demo_window.commands.use_recipe(path)
     (tmp_path / "other").mkdir()
-    answer("ask_recipe_target", tmp_path / "other" / "mine.yaml")
+    answer("ask_target", tmp_path / "other" / "mine.yaml")
     assert demo_window.commands.save_recipe_as()
     [step] = Recipe.load(tmp_path / "other" / "mine.yaml").steps
     assert step.method.mask == str(tmp_path / "masks.pt")
 
 
 def test_closing_without_changes_asks_nothing(demo_window, answer):
-    asked = answer("ask_unsaved", Button.Cancel)
+    asked = answer("ask_unsaved", "cancel")
     assert demo_window.close()
     assert not asked
 
 
-@pytest.mark.parametrize(("reply", "closes"), [(Button.Discard, True), (Button.Cancel, False)])
+@pytest.mark.parametrize(("reply", "closes"), [("discard", True), ("cancel", False)])
 def test_closing_with_an_unsaved_recipe_asks(changed, answer, reply, closes):
     asked = answer("ask_unsaved", reply)
     assert changed.close() is closes
@@ -245,8 +244,8 @@ def test_closing_with_an_unsaved_recipe_asks(changed, answer, reply, closes):
 @pytest.mark.parametrize("named", [True, False])
 def test_save_on_closing_closes_only_if_the_recipe_was_saved(changed, answer, tmp_path, named):
     path = tmp_path / "last.yaml"
-    answer("ask_unsaved", Button.Save)
-    answer("ask_recipe_target", path if named else None)
+    answer("ask_unsaved", "save")
+    answer("ask_target", path if named else None)
     assert changed.close() is named
     assert path.exists() is named
 
@@ -254,7 +253,7 @@ def test_save_on_closing_closes_only_if_the_recipe_was_saved(changed, answer, tm
 def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(
     changed, answer, demo_checkpoint, qtbot
 ):
-    asked = answer("ask_unsaved", Button.Cancel)
+    asked = answer("ask_unsaved", "cancel")
     before = changed.workbench.session
     drop(changed, demo_checkpoint)
     qtbot.waitUntil(lambda: bool(asked))

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDockWidget, QMessageBox, QWidget
+from PySide6.QtWidgets import QDockWidget, QWidget
 from safetensors.torch import save_file
 from waiting import change
 
@@ -21,16 +21,14 @@ from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.log_feed import LogEntry
-from prune_gui.gui.runtime.open_request import OpenRequest
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.runtime.single_instance import OpenRequest
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.windows import Windows, cascaded_position, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
 from prune_gui.session.journal import Unsaved
 from prune_gui.worker import Job
-
-Button = QMessageBox.StandardButton
 
 
 @pytest.fixture
@@ -179,14 +177,14 @@ def test_a_window_with_a_busy_engine_closes_without_blocking_others(two, windows
 
 
 def test_quitting_asks_about_unsaved_steps_in_each_window(unsaved, windows, answers, qtbot):
-    asked = answers(digits_cnn=Button.Discard, other=Button.Discard)
+    asked = answers(digits_cnn="discard", other="discard")
     unsaved[0].menu_actions["quit"].trigger()
     assert sorted(asked) == ["digits_cnn", "other"]
     assert not list(windows)
 
 
 def test_cancel_in_one_window_stops_quitting(unsaved, windows, answers):
-    asked = answers(digits_cnn=Button.Discard, other=Button.Cancel)
+    asked = answers(digits_cnn="discard", other="cancel")
     unsaved[0].menu_actions["quit"].trigger()
     assert "other" in asked
     assert len(list(windows)) == 2
@@ -197,7 +195,7 @@ def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
     one, other = two
     one.show_settings()
     other.show_settings()
-    one.commands.use_white_pictures(True)
+    one.commands.preferences.change("white_pictures", True)
     assert other.commands.settings.white_pictures
     assert other.menu_actions["white_pictures"].isChecked()
     shown = [dialog for window in two for dialog in window.findChildren(SettingsDialog)]
@@ -213,7 +211,7 @@ def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_ch
 
 def test_settings_written_by_another_program_are_kept(two, tmp_path):
     Settings.load().model_copy(update={"form": "masks"}).with_recent(tmp_path / "theirs.pt").save()
-    two[0].commands.use_white_pictures(True)
+    two[0].commands.preferences.change("white_pictures", True)
     found = Settings.load()
     assert (found.form, found.white_pictures) == ("masks", True)
     assert str(tmp_path / "theirs.pt") in found.recent
@@ -346,7 +344,7 @@ def test_unsaved_steps_of_each_window_are_recovered(unsaved, windows, qtbot, mon
         left = Unsaved.model_validate_json(path.read_bytes())
         gone = left.model_copy(update={"process": (2**22, 0.0), "written": float(number)})
         path.with_name(f"gone-{number}.unsaved.json").write_text(gone.model_dump_json())
-    monkeypatch.setattr(recovery, "_ask", lambda *_: Button.Open)
+    monkeypatch.setattr(recovery, "_ask", lambda *_: "restore")
     first = windows.make()
     assert first.recovery.offer(lambda: windows.open().recovery)
     [*_, first, second] = windows

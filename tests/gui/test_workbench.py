@@ -7,14 +7,18 @@ import threading
 from dataclasses import replace
 
 import pytest
+import torch
+from safetensors.torch import save
 from waiting import change
 
-from prune_gui.checkpoint import Checkpoint
+from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import CheckpointError
+from prune_gui.gui.workbench import DraftController
 from prune_gui.recipe.output import OutputOptions
+from prune_gui.session import Session
 from prune_gui.session.changes import OPENED, Changes
 from prune_gui.worker import Job
-from prune_gui.worker.jobs import open_job
+from prune_gui.worker.jobs import Draft, open_job
 
 CONV1, CONV2 = "features.conv1.weight", "features.conv2.weight"
 
@@ -182,3 +186,73 @@ def test_a_parameter_is_resolved_and_read_while_a_file_is_saved(
     qtbot.waitUntil(lambda: bool(shapes), timeout=60_000)
     assert not gate.is_set()
     gate.set()
+
+
+@pytest.fixture
+def draft(qtbot):
+    made = DraftController()
+    made.told = []
+    made.changed.connect(lambda: made.told.append(made.current))
+    made.original_toggled.connect(lambda: made.told.append(made.shows_original))
+    return made
+
+
+@pytest.fixture
+def session(demo_checkpoint):
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        yield Session(checkpoint)
+
+
+def test_only_another_draft_is_announced(draft, make_step):
+    draft.set(make_step(amount=0.5))
+    draft.set(make_step(amount=0.5))
+    draft.set(make_step(amount=0.5), replaces=0)
+    draft.set(None, replaces=0)
+    step = make_step(amount=0.5)
+    assert draft.told == [Draft(step), Draft(step, 0), None]
+
+
+def test_a_committed_draft_is_added_or_replaces_its_step(draft, session, make_step):
+    first, second = make_step(amount=0.25), make_step(amount=0.5)
+    draft.set(first)
+    draft.commit(session, Draft(first))
+    assert session.steps == (first,)
+    assert draft.current is None
+    draft.commit(session, Draft(second, 0))  # it was not previewed
+    assert session.steps == (second,)
+
+
+def test_only_a_toggle_of_the_original_is_announced(draft):
+    for on in (True, True, False, False):
+        draft.show_original(on=on)
+    assert draft.told == [True, False]
+
+
+def test_the_menu_opens_another_state_dict_of_the_file(window, open_file, qtbot, tmp_path):
+    assert not window._states.isEnabled()
+    path = tmp_path / "training.pt"
+    model = {"w": torch.ones(2, 2), "b": torch.ones(2)}
+    torch.save({"a&b": model, "ema": {"w": torch.ones(3, 3)}}, path)
+    open_file(path)
+    assert window._states.isEnabled()
+    window._states.aboutToShow.emit()
+    actions = window._states.actions()
+    assert [(act.text(), act.isChecked()) for act in actions] == [("a&&b", True), ("ema", False)]
+    with change(qtbot, window.workbench, "resolution"):
+        actions[1].trigger()
+    assert window.workbench.session.checkpoint.state_dict == "ema"
+    window._states.aboutToShow.emit()
+    assert [act.isChecked() for act in window._states.actions()] == [False, True]
+
+
+def test_the_menu_is_disabled_for_a_file_with_one_state_dict(window, open_file, demo_checkpoint):
+    open_file(demo_checkpoint)
+    assert not window._states.isEnabled()
+
+
+def test_a_file_with_an_undecodable_name_opens_and_is_not_recent(window, open_file, tmp_path):
+    path = tmp_path / "a\nb\udcff.safetensors"
+    path.write_bytes(save({"w": torch.ones(2, 2)}))
+    open_file(path)
+    assert "a\\nb\\udcff.safetensors" in window.windowTitle()
+    assert window.commands.settings.recent == ()

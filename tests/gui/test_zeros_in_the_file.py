@@ -14,8 +14,8 @@ from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cli import program
-from prune_gui.gui.panels.modules.model import TreeColumn
-from prune_gui.gui.panels.zero_notice import ZeroNotice
+from prune_gui.gui.modules.tree_model import TreeColumn
+from prune_gui.gui.panels.notices import ZeroNotice
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.session.changes import Changes
 from prune_gui.statistics.zero_scan import ZeroScan

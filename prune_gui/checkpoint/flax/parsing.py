@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.parameters import RawTensor
@@ -82,14 +83,7 @@ class _Head(NamedTuple):
 
 
 class FlaxParser:
-    """Finds the arrays in a file.
-
-    Args:
-        size: its size in bytes.
-
-    Attributes:
-        arrays: the arrays by the keys that lead to each of them.
-    """
+    """Finds the arrays in a file of `size` bytes, by the keys that lead to each of them."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self._values = file, size, 0
@@ -135,26 +129,26 @@ class FlaxParser:
 
     def _chunked(self, key: str) -> SpanTensor:
         """Return an array in parts, from the rest of its map: the maps of its shape and parts."""
-        if self._text() != "shape":
-            raise _damaged(key)
-        shape = []
-        for index in range(self._expected("map", key).size):
-            if self._text() != str(index):
-                raise _damaged(key)
-            shape.append(self._expected("number", key).code)
-        if self._text() != "chunks":
-            raise _damaged(key)
-        parts = []
-        for index in range(self._expected("map", key).size):
-            if self._text() != str(index):
-                raise _damaged(key)
-            parts.append(self._array(key, self._expected("extension", key).size))
+        shape = [self._expected("number", key).code for _ in self._indices("shape", key)]
+        parts = [
+            self._array(key, self._expected("extension", key).size)
+            for _ in self._indices("chunks", key)
+        ]
         dtypes = {part.raw.dtype for part in parts}
         flat = all(len(part.raw.shape) == 1 and part.raw.special is None for part in parts)
         if len(dtypes) != 1 or not flat:
             raise _damaged(key)
         spans = tuple(span for part in parts for span in part.spans)
         return _tensor(key, shape, dtypes.pop(), spans)
+
+    def _indices(self, name: str, key: str) -> Iterator[int]:
+        """Read a name, and then the keys of its map, which are its indices, before each value."""
+        if self._text() != name:
+            raise _damaged(key)
+        for index in range(self._expected("map", key).size):
+            if self._text() != str(index):
+                raise _damaged(key)
+            yield index
 
     def _array(self, key: str, nbytes: int) -> SpanTensor:
         """Return an array whose shape, dtype and values are in the next bytes."""

@@ -31,7 +31,7 @@ from prune_gui.checkpoint.spans import (
 from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES, ZIP_ERRORS, damaged_zip_error
 from prune_gui.checkpoint.zip_archives import open_archive
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.regular_files import SpanFile
 
 OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
@@ -51,7 +51,7 @@ class KerasCheckpoint(SpanCheckpoint):
     """A file of `model.save_weights`, or an archive of `model.save`.
 
     Attributes:
-        archive: the archive, or None if the file is an HDF5 file.
+        archive: None if the file is an HDF5 file.
         weights: its record that is the HDF5 file.
         hdf5: the span of the HDF5 file, without what this program added.
     """
@@ -64,12 +64,10 @@ class KerasCheckpoint(SpanCheckpoint):
         name = source.path.name
         if not is_installed():
             raise CheckpointError(
-                tr(
-                    "{name} needs the package {package}. Install prune-gui[{extra}] to open it.",
-                    name=name,
-                    package="h5py",
-                    extra="keras",
-                )
+                "{name} needs the package {package}. Install prune-gui[{extra}] to open it.",
+                name=name,
+                package="h5py",
+                extra="keras",
             )
         try:
             span = self._hdf5_span(source)

@@ -1,4 +1,4 @@
-"""The blocks of a remote file that were fetched, in a sparse file in the cache folder."""
+"""A remote file as a source: blocks of it are fetched when they are read, into a sparse file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, cast
+from typing import BinaryIO, ClassVar, Final, cast
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -30,10 +30,6 @@ from prune_gui.location import Location, cache_folder
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.number_formats import parse_bytes
 from prune_gui.regular_files import SpanFile
-
-if TYPE_CHECKING:
-    import mmap
-
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +48,13 @@ WAIT_S: Final = 0.1
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Fetch = Callable[[int, int], "memoryview | bytes"]
 """A function of start and stop in bytes that returns this span of the remote file."""
+FETCHED_AT_ONCE_BYTES: Final = 1 << 25
+"""Bytes between two reports of the progress."""
+CHECK_INTERVAL_S: Final = 30
+"""The server is asked whether the file was changed at most this often while blocks are present.
+
+Every block that is fetched is compared, too.
+"""
 
 
 def cache_limit() -> int:
@@ -316,15 +319,6 @@ def _explained(folder: Path) -> Iterator[None]:
                 reason=error.strerror or error,
             )
         ) from error
-
-
-FETCHED_AT_ONCE_BYTES: Final = 1 << 25
-"""Bytes between two reports of the progress."""
-CHECK_INTERVAL_S: Final = 30
-"""The server is asked whether the file was changed at most this often while blocks are present.
-
-Every block that is fetched is compared, too.
-"""
 
 
 class RemoteSource(Source):

@@ -1,6 +1,7 @@
-"""What has to be in the local folder of a remote checkpoint before it is opened.
+"""The local folder of a remote checkpoint: an empty file for each file with values, and copies.
 
-These are copies of its small files, and an empty file for each file with values.
+What is needed to open a checkpoint is fetched before, such as its config.json; its tokenizer and
+similar files when they are copied.
 """
 
 from __future__ import annotations
@@ -31,6 +32,32 @@ from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.location import Location, is_plain_name
 from prune_gui.monitor import check_cancelled
+
+USUAL_NAMES: Final = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "config_sentence_transformers.json",
+    "generation_config.json",
+    "merges.txt",
+    "model_index.json",
+    "modules.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "sentence_bert_config.json",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "1_Pooling/config.json",
+)
+"""What is asked for on a server that does not list its files."""
+LEFT_OUT: Final = ".not-fetched"
+"""Stands for what a remote folder has beside small files."""
 
 
 def fetch_surroundings(location: Location) -> None:
@@ -101,33 +128,6 @@ def keep_copy(path: Path, content: bytes | None) -> None:
         path.unlink(missing_ok=True)
     elif not path.is_file() or path.read_bytes() != content:
         replace_bytes(path, content)
-
-
-USUAL_NAMES: Final = (
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "config_sentence_transformers.json",
-    "generation_config.json",
-    "merges.txt",
-    "model_index.json",
-    "modules.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "sentence_bert_config.json",
-    "sentencepiece.bpe.model",
-    "special_tokens_map.json",
-    "spiece.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-    "1_Pooling/config.json",
-)
-"""What is asked for on a server that does not list its files."""
-LEFT_OUT: Final = ".not-fetched"
-"""Stands for what a remote folder has beside small files."""
 
 
 def fetch_model_files(folder: Location) -> None:

@@ -47,6 +47,22 @@ MAX_DEFLATED_SHARE: Final = 0.95
 """A record that compression makes less than 5 % smaller is stored, which is faster to read."""
 FILE_MODE: Final = 0o600 << 16
 """The external attributes that `zipfile` gives to records by default."""
+DEFLATE_CHUNK_BYTES: Final = 1 << 20
+"""Uncompressed bytes per chunk."""
+TRIAL_BYTES: Final = 1 << 15
+"""The window of deflate: bytes of a chunk on which the two settings are compared."""
+LEVEL: Final = 4
+"""The level for repeating values, and for the search of the best Huffman codes."""
+MEMORY_LEVEL: Final = 9
+"""The largest one: a Huffman code then covers the most values."""
+MIN_GAIN: Final = 0.9
+"""`LEVEL` without Z_RLE is used if its result is at most this share of that with Z_RLE."""
+EMPTY_BLOCK: Final = b"\0\0\0\xff\xff"
+LAST_BLOCK: Final = b"\3\0"
+"""An empty stored block at a byte boundary, and the empty block that ends a stream (RFC 1951, 3.2).
+"""
+Owner = TypeVar("Owner")
+Item = TypeVar("Item")
 
 
 class NewRecord(NamedTuple):
@@ -263,25 +279,6 @@ def damaged_record(
             except (zipfile.BadZipFile, zlib.error, EOFError):
                 return record.filename.partition("/")[2]
     return None
-
-
-DEFLATE_CHUNK_BYTES: Final = 1 << 20
-"""Uncompressed bytes per chunk."""
-TRIAL_BYTES: Final = 1 << 15
-"""The window of deflate: bytes of a chunk on which the two settings are compared."""
-LEVEL: Final = 4
-"""The level for repeating values, and for the search of the best Huffman codes."""
-MEMORY_LEVEL: Final = 9
-"""The largest one: a Huffman code then covers the most values."""
-MIN_GAIN: Final = 0.9
-"""`LEVEL` without Z_RLE is used if its result is at most this share of that with Z_RLE."""
-EMPTY_BLOCK: Final = b"\0\0\0\xff\xff"
-LAST_BLOCK: Final = b"\3\0"
-"""An empty stored block at a byte boundary, and the empty block that ends a stream (RFC 1951, 3.2).
-"""
-
-Owner = TypeVar("Owner")
-Item = TypeVar("Item")
 
 
 def deflated(octets: memoryview) -> bytes:

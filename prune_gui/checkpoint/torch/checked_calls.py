@@ -1,4 +1,9 @@
-"""Checks of what a torch pickle claims about tensors against the storages that they view."""
+"""What the calls in a torch pickle build: plain values, tensors and arrays, from checked arguments.
+
+torch trusts what a pickle claims about a tensor; here it is compared with the storage that the
+tensor views. Functions that take the machine, which counts copied bytes, also take the arguments
+of the call. They raise FalseClaimError if torch.save does not write such a call.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +47,40 @@ TORCH_TYPES: Final = re.compile(
     rf"|{'|'.join(ELEMENT_BITS)}|u?int[1-7]|bits\w+|quint[24]x[24])"
 )
 """Classes, dtypes and schemes that torch.load reads by default and never calls."""
+MAX_PATH_CHARS: Final = 1000
+GETATTR: Final = Global("builtins.getattr")
+"""Pickles of bound methods and nested classes call it; see `attribute_path`."""
+OBJECT_MAKERS: Final = frozenset(
+    ["copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"]
+)
+"""Functions that create an object of the class in their first argument."""
+COMPRESSED_LAYOUTS: Final = {
+    torch.sparse_csr,
+    torch.sparse_bsr,
+    torch.sparse_csc,
+    torch.sparse_bsc,
+}
+LOCAL_TENSOR: Final = "_local_tensor"
+"""The attribute of a DTensor with the elements that are on this device."""
+RECONSTRUCT: Final = re.compile(r"numpy\._?core\.multiarray\._reconstruct")
+FROM_BUFFER: Final = re.compile(r"numpy\._?core\.numeric\._frombuffer")
+DTYPES: Final = {
+    "f8": torch.float64,
+    "f4": torch.float32,
+    "f2": torch.float16,
+    "c16": torch.complex128,
+    "c8": torch.complex64,
+    "i8": torch.int64,
+    "i4": torch.int32,
+    "i2": torch.int16,
+    "i1": torch.int8,
+    "u8": torch.uint64,
+    "u4": torch.uint32,
+    "u2": torch.uint16,
+    "u1": torch.uint8,
+    "b1": torch.bool,
+}
+"""The dtypes of torch by numpy's type codes."""
 
 
 def typed_storage(values: torch.UntypedStorage, dtype: torch.dtype) -> TypedStorage:
@@ -117,15 +156,6 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
         raise FalseClaimError("it repeats the elements of a conjugate or negative tensor")
     set_metadata: Any = torch._utils.set_tensor_metadata
     set_metadata(tensor, bits)
-
-
-MAX_PATH_CHARS: Final = 1000
-GETATTR: Final = Global("builtins.getattr")
-"""Pickles of bound methods and nested classes call it; see `attribute_path`."""
-OBJECT_MAKERS: Final = frozenset(
-    ["copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"]
-)
-"""Functions that create an object of the class in their first argument."""
 
 
 def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
@@ -242,16 +272,6 @@ def attribute_path(owner: object = None, name: object = None, *_: object) -> str
     return f"{type(owner).__module__}.{type(owner).__qualname__}.{name[:MAX_PATH_CHARS]}"
 
 
-COMPRESSED_LAYOUTS: Final = {
-    torch.sparse_csr,
-    torch.sparse_bsr,
-    torch.sparse_csc,
-    torch.sparse_bsc,
-}
-LOCAL_TENSOR: Final = "_local_tensor"
-"""The attribute of a DTensor with the elements that are on this device."""
-
-
 class ForeignTensor(torch.Tensor):
     """A tensor of a subclass that needs code: dtype and shape, without values."""
 
@@ -335,27 +355,6 @@ def local_tensor(tensor: torch.Tensor, attributes: object) -> torch.Tensor:
 def not_written(_machine: Machine, _arguments: tuple[object, ...]) -> torch.Tensor:
     """Refuse arguments that torch does not write; calls that need code become records."""
     raise FalseClaimError("it describes a tensor in a way torch does not write")
-
-
-RECONSTRUCT: Final = re.compile(r"numpy\._?core\.multiarray\._reconstruct")
-FROM_BUFFER: Final = re.compile(r"numpy\._?core\.numeric\._frombuffer")
-DTYPES: Final = {
-    "f8": torch.float64,
-    "f4": torch.float32,
-    "f2": torch.float16,
-    "c16": torch.complex128,
-    "c8": torch.complex64,
-    "i8": torch.int64,
-    "i4": torch.int32,
-    "i2": torch.int16,
-    "i1": torch.int8,
-    "u8": torch.uint64,
-    "u4": torch.uint32,
-    "u2": torch.uint16,
-    "u1": torch.uint8,
-    "b1": torch.bool,
-}
-"""The dtypes of torch by numpy's type codes."""
 
 
 class Arrays:

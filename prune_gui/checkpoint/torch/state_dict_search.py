@@ -1,4 +1,7 @@
-"""Finding and replacing the state dict inside the object that torch.load returns."""
+"""Finding state dicts, modules and the states of optimizers in what torch.load returns.
+
+Modules are records that are never built.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,6 @@ State = Mapping[str, object]
 Root = tuple[str | int, ...]
 
 
-class Numbered(dict[object, object]):
-    """The members of a list or tuple by the text of their indices."""
-
-
 OPTIMIZER_KEYS: Final = frozenset({"state", "param_groups"})
 MAX_DEPTH: Final = 16
 """The limit for the nesting of dictionaries that are searched."""
@@ -35,6 +34,21 @@ TENSOR_MAKERS: Final = ("torch._utils._rebuild_", "torch._tensor._rebuild_")
 """The start of the names of functions that build tensors."""
 TOP_LEVEL_NAME: Final = "."
 """The name of the state dict at the top level of the file."""
+MAX_MODULES: Final = 1 << 18
+MAX_NAME_CHARS: Final = 1 << 27
+"""The limits for the modules and parameters of a file, and for the total length of their names.
+Those that are shared count once per name."""
+MAX_ARGUMENTS: Final = 3
+"""The number of arguments of a call among which the attributes of a module may be."""
+MAX_MODULE_DEPTH: Final = 256
+COMPILED_MODULE: Final = "torch._dynamo.eval_frame.OptimizedModule"
+"""What torch.compile returns. It is pickled as a call with the original module as an argument."""
+MAX_OPTIMIZER_DEPTH: Final = 4
+"""The limit for the nesting of containers that are searched for optimizer states."""
+
+
+class Numbered(dict[object, object]):
+    """The members of a list or tuple by the text of their indices."""
 
 
 def state_dicts(content: object) -> dict[Root, State]:
@@ -238,17 +252,6 @@ def _copy_with(model: object, members: Mapping[str, object]) -> dict[str, object
     return copied
 
 
-MAX_MODULES: Final = 1 << 18
-MAX_NAME_CHARS: Final = 1 << 27
-"""The limits for the modules and parameters of a file, and for the total length of their names.
-Those that are shared count once per name."""
-MAX_ARGUMENTS: Final = 3
-"""The number of arguments of a call among which the attributes of a module may be."""
-MAX_MODULE_DEPTH: Final = 256
-COMPILED_MODULE: Final = "torch._dynamo.eval_frame.OptimizedModule"
-"""What torch.compile returns. It is pickled as a call with the original module as an argument."""
-
-
 class ModuleState(dict[str, object]):
     """The tensors of a module, named and ordered as its `state_dict` does.
 
@@ -362,10 +365,6 @@ def _named(attributes: Mapping[object, object], kind: str) -> Iterator[tuple[str
         for name, member in members.items():
             if isinstance(name, str):
                 yield name, member
-
-
-MAX_OPTIMIZER_DEPTH: Final = 4
-"""The limit for the nesting of containers that are searched for optimizer states."""
 
 
 def optimizer_states(content: object) -> list[Mapping[str, Any]]:

@@ -1,4 +1,9 @@
-"""Writing files for torch.load: the object of the input file with a new state dict."""
+"""Writing files for torch.load: the object of the input file with a new state dict.
+
+torch.save pickles everything but the storages, which it numbers and writes after the pickle from
+memory. This module writes the same pickle, but a tensor may be a placeholder on the device "meta",
+a blank, whose values come from a writer.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +42,10 @@ from prune_gui.monitor import Monitor
 
 VERSION: Final = b"3\n"
 """The version of torch's file format."""
+Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
+DEFAULT_REDUCTION: Final = cast("Reduced", NotImplemented)
+PROTOCOL: Final = 2
+"""The pickle protocol that torch's restricted unpickler reads."""
 
 
 def write_torch(
@@ -285,13 +294,6 @@ def _placeholder(writer: KeyedWriter, blank: torch.Tensor, template: TorchCheckp
     if isinstance(old, torch.nn.Parameter):
         return torch.nn.Parameter(blank, requires_grad=old.requires_grad)
     return blank
-
-
-Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
-
-DEFAULT_REDUCTION: Final = cast("Reduced", NotImplemented)
-PROTOCOL: Final = 2
-"""The pickle protocol that torch's restricted unpickler reads."""
 
 
 def pickled(content: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[UntypedStorage]]:

@@ -1,124 +1,40 @@
-"""The layout of menus, toolbar and buttons, and the actions made from the table."""
+"""The layout of menus, toolbar and buttons, the actions made from the table, and changing menus."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, Qt
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QMenu, QWidget
 
-from prune_gui.gui.actions.action_spec import ActionSpec, ActionTarget
-from prune_gui.gui.actions.table import TABLE
-from prune_gui.gui.runtime.locale import without_mnemonics
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.actions.action_spec import SEPARATOR, ActionSpec
+from prune_gui.gui.actions.document_actions import EDIT, FILE, HELP
+from prune_gui.gui.actions.pruning_actions import PRUNE, VIEW
+from prune_gui.gui.commands import Commands
+from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
+from prune_gui.session import Session
 
-SEPARATOR: Final = ""
-RECENT: Final = "recent"
-STATES: Final = "states"
-DOCKS: Final = "docks"
-PRESETS: Final = "presets"
-"""Entries of the menus that the window replaces: a separator, submenus, the docks."""
+if TYPE_CHECKING:
+    from prune_gui.gui.panel_window import PanelWindow
 
 MENUS: Final = {
-    deferred("&File"): (
-        "new_window",
-        "open",
-        "open_folder",
-        "open_location",
-        RECENT,
-        STATES,
-        "reload",
-        "fetch_all",
-        SEPARATOR,
-        "open_recipe",
-        "use_masks",
-        "use_elsewhere",
-        "save_recipe",
-        "save_recipe_as",
-        SEPARATOR,
-        "save_checkpoint",
-        "report",
-        SEPARATOR,
-        "close_window",
-        "quit",
-    ),
-    deferred("&Edit"): (
-        "undo",
-        "redo",
-        SEPARATOR,
-        "copy_recipe",
-        "copy_command",
-        "copy_script",
-        SEPARATOR,
-        "filter",
-        SEPARATOR,
-        "settings",
-    ),
-    deferred("&View"): (
-        "copy_picture",
-        "save_picture",
-        "white_pictures",
-        "copy_table",
-        "save_table",
-        SEPARATOR,
-        "group_by_module",
-        "group_by_space",
-        "copy_modules",
-        "save_modules",
-        SEPARATOR,
-        DOCKS,
-        SEPARATOR,
-        "next_parameter",
-        "previous_parameter",
-        SEPARATOR,
-        "next_pane",
-        "previous_pane",
-        SEPARATOR,
-        "theme_system",
-        "theme_light",
-        "theme_dark",
-        SEPARATOR,
-        "reset",
-    ),
-    deferred("&Prune"): (
-        "preview",
-        "add_step",
-        SEPARATOR,
-        "edit_step",
-        "edit_amount",
-        "take_shares",
-        "duplicate",
-        "move_up",
-        "move_down",
-        "switch_step",
-        "remove",
-        "clear_stack",
-        SEPARATOR,
-        "protect",
-        "start_from_zeros",
-        "own_recipe",
-        SEPARATOR,
-        "use_table",
-        "use_built_in_table",
-        SEPARATOR,
-        PRESETS,
-        "save_preset",
-        "manage_presets",
-        SEPARATOR,
-        "evaluate",
-        "sweep",
-        "batch",
-        SEPARATOR,
-        "load_methods",
-        SEPARATOR,
-        "resolve",
-        "cancel",
-    ),
-    deferred("&Help"): ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
+    deferred("&File"): FILE,
+    deferred("&Edit"): EDIT,
+    deferred("&View"): VIEW,
+    deferred("&Prune"): PRUNE,
+    deferred("&Help"): HELP,
 }
+TABLE: Final = tuple(
+    entry for menu in MENUS.values() for entry in menu if isinstance(entry, ActionSpec)
+)
+"""All actions of the window."""
 EXCLUSIVE: Final = (
     ("theme_system", "theme_light", "theme_dark"),
     ("group_by_module", "group_by_space"),
@@ -145,9 +61,9 @@ WELCOME: Final = ("open", "demo")
 class Actions:
     """The `QAction` objects of a window, by name."""
 
-    def __init__(self, target: ActionTarget, parent: QObject) -> None:
-        self._target = target
-        self._made = {spec.name: _make(spec, parent) for spec in TABLE}
+    def __init__(self, window: PanelWindow) -> None:
+        self._window = window
+        self._made = {spec.name: _make(spec, window) for spec in TABLE}
         for spec in TABLE:
             self._made[spec.name].triggered.connect(partial(self._run, spec))
 
@@ -165,20 +81,19 @@ class Actions:
         """Update the texts, the enabled states and the check marks."""
         for spec in TABLE:
             action = self._made[spec.name]
-            action.setEnabled(spec.when(self._target))
+            action.setEnabled(spec.when(self._window))
             if callable(spec.text):
-                _set_text(action, spec, spec.text(self._target))
+                _set_text(action, spec, spec.text(self._window))
             if spec.checked is not None:
-                action.setChecked(spec.checked(self._target))
+                action.setChecked(spec.checked(self._window))
 
     def redraw_icons(self) -> None:
-        """Draw the icons in the colours of the current palette."""
         for spec in TABLE:
             if spec.icon is not None:
                 self._made[spec.name].setIcon(icon(spec.icon))
 
     def _run(self, spec: ActionSpec) -> None:
-        spec.run(self._target)
+        spec.run(self._window)
         self.refresh()
 
 
@@ -205,3 +120,61 @@ def _make(spec: ActionSpec, parent: QObject) -> QAction:
 def _set_text(action: QAction, spec: ActionSpec, text: str) -> None:
     action.setText(text)
     action.setIconText(tr(spec.button) if spec.button else without_mnemonics(text))
+
+
+MAX_LISTED_STATES: Final = 40
+"""Limit of the state dicts in the menu. The command line accepts the name of any."""
+
+
+class RecentMenu(QMenu):
+    """Lists the recent files."""
+
+    another_wanted = Signal(object)  # (path) open this file in another window
+
+    def __init__(self, commands: Commands, parent: QWidget) -> None:
+        super().__init__(tr("Open rece&nt"), parent)
+        self._commands = commands
+        self.setToolTipsVisible(True)
+        self.aboutToShow.connect(self._list)
+
+    def open_path(self, path: Path) -> None:
+        """Open a file; with Ctrl, in another window."""
+        if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.another_wanted.emit(path)
+        else:
+            self._commands.open_path(path)
+
+    def _list(self) -> None:
+        self.clear()
+        for number, path in enumerate(self._commands.settings.recent, start=1):
+            text = escape_mnemonics(str(Location.at(Path(path))))
+            action = self.addAction(f"&{number}  {text}" if number < 10 else text)
+            action.setToolTip(tr("With Ctrl: in a new window"))
+            action.triggered.connect(partial(self.open_path, Path(path)))
+
+
+class StatesMenu(QMenu):
+    """Lists the state dicts of the open file; the open one is checked."""
+
+    def __init__(self, commands: Commands, parent: QWidget) -> None:
+        super().__init__(tr("&State dict"), parent)
+        self._commands = commands
+        self._session: Session | None = None
+        self.aboutToShow.connect(self._list)
+
+    def follow(self, session: Session | None) -> None:
+        """List the state dicts of a session; the menu is disabled if there is no choice."""
+        self._session = session
+        self.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
+
+    def _list(self) -> None:
+        assert self._session is not None
+        checkpoint = self._session.checkpoint
+        self.clear()
+        for name in checkpoint.candidates[:MAX_LISTED_STATES]:
+            action = self.addAction(escape_mnemonics(name, 80))
+            action.setCheckable(True)
+            action.setChecked(name == checkpoint.state_dict)
+            action.triggered.connect(
+                lambda _, name=name: self._commands.open_path(checkpoint.path, state=name)
+            )

@@ -1,9 +1,12 @@
-"""The command palette and the list of keyboard shortcuts."""
+"""The command palette with its entries, and the list of keyboard shortcuts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
@@ -17,16 +20,23 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QTreeWidget,
     QTreeWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
+from prune_gui.errors import one_line
+from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.menus import MENUS
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.views.registry import VIEWS
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.gui.actions.menus import Actions
+    from prune_gui.gui.views import ViewTabs
+    from prune_gui.gui.workbench import Workbench
+
 
 SIZE: Final = QSize(560, 420)
 TOP_OFFSET_PX: Final = 80
@@ -45,23 +55,15 @@ IN_PICTURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """A line of the palette.
+    """A line of the palette."""
 
-    Attributes:
-        text: what the user finds it by, such as "View: Mask".
-        run: does it.
-        keys: its shortcut, in the notation of this system; "" without one.
-        tip: its tool tip.
-    """
-
-    text: str
+    text: str  # what the user finds it by, such as "View: Mask"
     run: Callable[[], object]
-    keys: str = ""
+    keys: str = ""  # its shortcut, in the notation of this system; "" without one
     tip: str = ""
 
     @classmethod
     def of(cls, menu: str, action: QAction) -> Self:
-        """Return the entry of an action of a menu."""
         text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(action.text()))
         return cls(text, action.trigger, keys(action), action.toolTip())
 
@@ -93,9 +95,7 @@ class Palette(QFrame):
         self._list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._list.itemActivated.connect(self._run)
         self._list.itemClicked.connect(self._run)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self._line)
-        layout.addWidget(self._list)
+        layouts.column(self._line, self._list, of=self)
         self._line.textChanged.connect(self._filter)
         self._filter("")
         self.resize(SIZE)
@@ -103,7 +103,6 @@ class Palette(QFrame):
         self.move(parent.mapToGlobal(QPoint(left, TOP_OFFSET_PX)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Handle the keys that move in the list or run an entry while the line has the focus."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             match event.key():
                 case Qt.Key.Key_Return | Qt.Key.Key_Enter:
@@ -155,18 +154,16 @@ class Shortcuts(QDialog):
         tree.expandAll()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(tree)
-        layout.addWidget(buttons)
+        layouts.column(tree, buttons, of=self)
         self.resize(SIZE.width(), 640)
 
 
 def listed(actions: Actions) -> Iterator[tuple[str, QAction]]:
     """Yield the name of the menu and the action, for each action in the order of the menus."""
-    for menu, names in MENUS.items():
-        for name in names:
-            if name in actions:
-                yield without_mnemonics(tr(menu)), actions[name]
+    for menu, entries in MENUS.items():
+        for entry in entries:
+            if isinstance(entry, ActionSpec):
+                yield without_mnemonics(tr(menu)), actions[entry.name]
 
 
 def keys(action: QAction) -> str:
@@ -184,3 +181,43 @@ def _table() -> QTreeWidget:
     table.header().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
     table.header().setStretchLastSection(False)
     return table
+
+
+MAX_PARAMETERS: Final = 50
+"""Limit of the parameters that are shown."""
+
+
+def of_actions(
+    actions: Actions, presets: Iterable[QAction], docks: Iterable[QAction]
+) -> Iterator[PaletteEntry]:
+    """Yield the enabled actions of the menus, the presets and the switches of the docks."""
+    preset, view = tr("Preset"), without_mnemonics(tr("&View"))
+    more = [*((preset, action) for action in presets), *((view, action) for action in docks)]
+    for menu, action in (*listed(actions), *more):
+        if action.isEnabled():
+            yield PaletteEntry.of(menu, action)
+
+
+def of_views(workbench: Workbench, views: ViewTabs) -> Iterator[PaletteEntry]:
+    """Yield the views, unless no checkpoint is open."""
+    menu = without_mnemonics(tr("&View"))
+    for spec in VIEWS if workbench.session is not None else ():
+        text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(tr(spec.title)))
+        yield PaletteEntry(text, partial(views.bring_forward, spec.key))
+
+
+def of_files(recent: Iterable[str], open_path: Callable[[Path], None]) -> Iterator[PaletteEntry]:
+    """Yield the recent files; `open_path` opens one."""
+    for path in recent:
+        text = tr("Recent: {path}", path=one_line(str(Location.at(Path(path)))))
+        yield PaletteEntry(text, partial(open_path, Path(path)))
+
+
+def of_parameters(workbench: Workbench, words: Sequence[str]) -> list[PaletteEntry]:
+    """Return the first `MAX_PARAMETERS` parameters whose names contain all words."""
+    names = workbench.session.checkpoint.tensors if workbench.session is not None else ()
+    matches = (name for name in names if all(word in name.lower() for word in words))
+    return [
+        PaletteEntry(tr("Parameter: {name}", name=one_line(name)), partial(workbench.choose, name))
+        for name in islice(matches, MAX_PARAMETERS)
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +11,9 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDialog,
-    QFileDialog,
     QGridLayout,
     QGroupBox,
-    QHBoxLayout,
     QLineEdit,
-    QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,11 +21,11 @@ from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.result_table import ResultTable
-from prune_gui.gui.dialogs.save import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_model import RecordModel
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.recipe.output import OutputOptions
@@ -37,7 +33,7 @@ from prune_gui.table import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.gui.export import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table
@@ -46,6 +42,7 @@ if TYPE_CHECKING:
 EXPLANATION: Final = deferred(
     "The stack is applied to each checkpoint; a failure does not stop the others."
 )
+OUTPUT_FOLDER: Final = deferred("Folder for the pruned checkpoints")
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
 NONE_YET: Final = deferred("Add checkpoints to apply the stack to.")
 NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
@@ -128,14 +125,14 @@ class BatchDialog(QDialog):
         self._sequence = JobSequence(workbench.bridge, self)
         self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
-        self._add_files = _button(tr("Add &files…"), self._ask_files)
-        self._add_folder = _button(tr("Add f&older…"), self._ask_folder)
+        self._add_files = layouts.button(tr("Add &files…"), self._ask_files)
+        self._add_folder = layouts.button(tr("Add f&older…"), self._ask_folder)
         self._add_folder.setToolTip(tr("All checkpoints in a folder, or in its subfolders"))
-        self._remove = _button(tr("Re&move"), self._remove_selected)
+        self._remove = layouts.button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
         self.folder = QLineEdit()
-        self.folder.setAccessibleName(tr("Folder for the pruned checkpoints"))
-        self._browse = _button(tr("&Browse…"), self._ask_output)
+        self.folder.setAccessibleName(tr(OUTPUT_FOLDER))
+        self._browse = layouts.button(tr("&Browse…"), self._ask_output)
         self.form = QComboBox()
         self.form.setAccessibleName(tr("Form"))
         for form, (name, explanation) in FORMS.items():
@@ -152,16 +149,10 @@ class BatchDialog(QDialog):
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._sequence.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
-        adding = QHBoxLayout()
-        for button in (self._add_files, self._add_folder, self._remove):
-            adding.addWidget(button)
-        adding.addStretch()
-        layout = QVBoxLayout(self)
-        layout.addLayout(adding)
-        layout.addWidget(self.results, 1)
-        layout.addWidget(self._make_output())
-        layout.addWidget(self._problem)
-        layout.addWidget(buttons)
+        adding = layouts.row(self._add_files, self._add_folder, self._remove, layouts.STRETCH)
+        layouts.column(
+            adding, (self.results, 1), self._make_output(), self._problem, buttons, of=self
+        )
         self.resize(900, 520)
         self._sequence.came.connect(self._show_result)
         self._sequence.failed.connect(workbench.failed)
@@ -174,7 +165,6 @@ class BatchDialog(QDialog):
 
     @property
     def writing(self) -> bool:
-        """Whether the dialog is writing checkpoints."""
         return self._sequence.running and self.write.isChecked()
 
     def add(self, paths: Sequence[Path]) -> None:
@@ -190,7 +180,6 @@ class BatchDialog(QDialog):
         self._refresh()
 
     def table(self) -> Table | None:
-        """Return the table of results; None without rows."""
         return self.model.table("batch") if self.model.rows else None
 
     def done(self, result: int) -> None:
@@ -201,7 +190,6 @@ class BatchDialog(QDialog):
         super().done(result)
 
     def stop(self) -> None:
-        """Cancel the remaining jobs."""
         self._sequence.cancel()
 
     def _on_changed(self, changes: Changes) -> None:
@@ -216,17 +204,14 @@ class BatchDialog(QDialog):
         grid.addWidget(self.write, 0, 0)
         grid.addWidget(self.folder, 0, 1)
         grid.addWidget(self._browse, 0, 2)
-        row = QHBoxLayout()
-        row.addWidget(self.form)
-        row.addWidget(self.overwrite)
-        row.addWidget(self.compressed)
-        row.addWidget(self.tensors_only)
-        row.addStretch()
+        row = layouts.row(
+            self.form, self.overwrite, self.compressed, self.tensors_only, layouts.STRETCH
+        )
         grid.addLayout(row, 1, 1, 1, 2)
         return group
 
     def _ask_files(self) -> None:
-        self.add(questions.ask_checkpoints(self, self._start_folder))
+        self.add(questions.ask_files(self, questions.CHECKPOINTS, self._start_folder))
 
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)
@@ -235,10 +220,9 @@ class BatchDialog(QDialog):
 
     def _ask_output(self) -> None:
         start = self.folder.text().strip() or str(self._start_folder)
-        title = tr("Folder for the pruned checkpoints")
-        path = QFileDialog.getExistingDirectory(self, title, start)
-        if path:
-            self.folder.setText(path)
+        path = questions.ask_folder(self, Path(start), OUTPUT_FOLDER)
+        if path is not None:
+            self.folder.setText(str(path))
 
     def _remove_selected(self) -> None:
         selected = self.results.selectionModel().selectedRows()
@@ -338,10 +322,3 @@ class BatchDialog(QDialog):
         self.model.put(index, row)
         self.results.scrollTo(self.model.index(index, 0))
         self._refresh()
-
-
-def _button(text: str, act: Callable[[], None]) -> QPushButton:
-    button = QPushButton(text)
-    button.setAutoDefault(False)
-    button.clicked.connect(act)
-    return button

@@ -13,19 +13,13 @@ from prune_gui.worker import Dropped, Event, Failed, Finished, Job
 
 
 class JobSequenceButtons(QDialogButtonBox):
-    """The buttons of a dialog that runs a job sequence: Run, Cancel, Save table and Close.
-
-    Attributes:
-        run: starts the sequence; the default button.
-        cancel: cancels the sequence, not the dialog.
-        save: saves the table of results.
-    """
+    """The buttons of a dialog that runs a job sequence: Run, Cancel, Save table and Close."""
 
     def __init__(self, dialog: QDialog) -> None:
         super().__init__(QDialogButtonBox.StandardButton.Close, dialog)
         role = QDialogButtonBox.ButtonRole.ActionRole
-        self.run = self.addButton(tr("&Run"), role)
-        self.cancel = self.addButton(tr("Ca&ncel"), role)
+        self.run = self.addButton(tr("&Run"), role)  # starts the sequence; the default button
+        self.cancel = self.addButton(tr("Ca&ncel"), role)  # cancels the sequence, not the dialog
         self.save = self.addButton(tr("Save &table as CSV…"), role)
         self.run.setDefault(True)
         self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
@@ -44,17 +38,11 @@ class JobSequenceButtons(QDialogButtonBox):
 
 
 class JobSequence(QObject):
-    """Runs jobs one after the other, until all are done, one fails, or the user cancels.
+    """Runs jobs one after the other, until all are done, one fails, or the user cancels."""
 
-    Signals:
-        came: (index, result) the job at an index, from 0, is done.
-        failed: (title, error) a job failed, which ended the sequence.
-        ended: the sequence has no more jobs.
-    """
-
-    came = Signal(int, object)
-    failed = Signal(str, object)
-    ended = Signal()
+    came = Signal(int, object)  # (index, result) the job at an index, from 0, is done
+    failed = Signal(str, object)  # (title, error) a job failed, which ended the sequence
+    ended = Signal()  # the sequence has no more jobs
 
     def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -66,7 +54,6 @@ class JobSequence(QObject):
 
     @property
     def running(self) -> bool:
-        """Whether a job is queued or running."""
         return self._ticket is not None
 
     def start(self, jobs: Iterable[Job]) -> None:

@@ -13,12 +13,9 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHBoxLayout,
     QInputDialog,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QMenu,
-    QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +23,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.presets import Preset, Presets, shipped
@@ -92,16 +90,14 @@ class PresetDialog(QDialog):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.currentItemChanged.connect(self._enable)
         self.list.itemDoubleClicked.connect(self._rename)
-        self._note = QLabel()
-        self._note.setWordWrap(True)
-        self._note.setForegroundRole(self._note.palette().ColorRole.PlaceholderText)
-        self.rename = QPushButton(tr("Re&name…"))
-        self.rename.clicked.connect(self._rename)
-        self.remove = QPushButton(tr("&Remove"))
-        self.remove.clicked.connect(self._remove)
-        self.folder = QPushButton(tr("Open &folder"))
-        self.folder.setToolTip(tr("Presets are recipe files: copy them to share them"))
-        self.folder.clicked.connect(self._open_folder)
+        self._note = layouts.remark()
+        self.rename = layouts.button(tr("Re&name…"), self._rename)
+        self.remove = layouts.button(tr("&Remove"), self._remove)
+        self.folder = layouts.button(
+            tr("Open &folder"),
+            self._open_folder,
+            tr("Presets are recipe files: copy them to share them"),
+        )
         buttons = QHBoxLayout()
         for button in (self.rename, self.remove, self.folder):
             button.setAutoDefault(False)
@@ -112,10 +108,7 @@ class PresetDialog(QDialog):
         closing.button(QDialogButtonBox.StandardButton.Close).setText(tr("&Close"))
         closing.rejected.connect(self.reject)
         buttons.addWidget(closing)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.list)
-        layout.addWidget(self._note)
-        layout.addLayout(buttons)
+        layouts.column(self.list, self._note, buttons, of=self)
         self.resize(520, 320)
         self._show()
 
@@ -208,9 +201,9 @@ def about(preset: Preset) -> str:
 
 def _agree_to_replace(parent: QWidget, name: str) -> bool:
     text = tr("A preset {name} already exists. Replace it?", name=name)
-    return agree(parent, tr("Replace the preset?"), text, tr("&Replace"))
+    return agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace"))
 
 
 def _agree_to_remove(parent: QWidget, preset: Preset) -> bool:
     text = tr("Remove the preset {name}? Its file is deleted.", name=preset.name)
-    return agree(parent, tr("Remove the preset?"), text, tr("&Remove"))
+    return agree(parent, tr("Remove the preset?"), one_line(text), tr("&Remove"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.dialogs.result_table import ResultTable
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_model import RecordModel
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, text_column
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.patterns import StepMatch, match_recipe
 from prune_gui.table import Column, record_column
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final[tuple[Column[Sequence[StepMatch]], ...]] = (
     record_column(deferred("Step"), lambda row: format_number(row.number), lambda row: row.number),
-    record_column(
-        deferred("Method"),
-        lambda row: formatting.title(row.step),
-        lambda row: formatting.title(row.step),
-        is_number=False,
-    ),
+    text_column(deferred("Method"), lambda row: formatting.title(row.step)),
     record_column(
         deferred("Parameters"),
         lambda row: format_number(len(row.targets)),
@@ -104,8 +99,5 @@ class RecipeMatchDialog(QDialog):
         buttons.button(standard.Ok).setText(tr("&Use it"))
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.message)
-        layout.addWidget(self.table, 1)
-        layout.addWidget(buttons)
+        layouts.column(self.message, (self.table, 1), buttons, of=self)
         self.resize(760, 320)

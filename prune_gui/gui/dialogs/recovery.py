@@ -6,10 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtWidgets import QWidget
 
 from prune_gui.errors import RecipeError, one_line
+from prune_gui.gui.dialogs.questions import Standard, ask
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -29,9 +30,6 @@ class Recovery(QObject):
     """Keeps an unsaved recipe in a journal on disk, and offers the journals of crashed processes.
 
     Named states are written to disk permanently; they belong to their checkpoint.
-
-    Attributes:
-        journal: the journal of this window.
     """
 
     def __init__(self, workbench: Workbench, preferences: Preferences, parent: QWidget) -> None:
@@ -52,13 +50,12 @@ class Recovery(QObject):
 
     def offer(self, another: Callable[[], Recovery]) -> list[Path]:
         """Ask about each recovered recipe, the latest first, until the user chooses Later."""
-        button = QMessageBox.StandardButton
         restored: list[Path] = []
         for path, unsaved in left_behind():
             match _ask(self._window, unsaved):
-                case button.Discard:
+                case "discard":
                     remove(path)
-                case button.Open:
+                case "restore":
                     if (another() if restored else self)._restore(path, unsaved):
                         restored.append(unsaved.checkpoint)
                 case _:
@@ -106,27 +103,26 @@ class Recovery(QObject):
             self.journal.keep(self._workbench.session)
 
 
-def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
-    button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, tr("Restore unsaved steps?"), "", parent=parent)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(
+def _ask(parent: QWidget, unsaved: Unsaved) -> str:
+    """Return "restore", "discard" or "later"."""
+    return ask(
+        parent,
+        tr("Restore unsaved steps?"),
         tr(
             "Prune GUI was not closed normally. The steps for {name} from {when:%H:%M} on {when:%d "
             "%B %Y} can be restored.",
             name=one_line(unsaved.checkpoint.name, MAX_NAME_CHARS),
             when=datetime.fromtimestamp(unsaved.written),
-        )
-    )
-    box.setInformativeText(
-        tr(
+        ),
+        {
+            "restore": (Standard.Open, tr("&Restore")),
+            "discard": (Standard.Discard, ""),
+            "later": (Standard.Ignore, tr("&Later")),
+        },
+        default="restore",
+        escape="later",
+        details=tr(
             "{path}\n\nLater: ask again at the next start.",
             path=one_line(str(Location.at(unsaved.checkpoint))),
-        )
+        ),
     )
-    box.setStandardButtons(button.Open | button.Discard | button.Ignore)
-    box.button(button.Open).setText(tr("&Restore"))
-    box.button(button.Ignore).setText(tr("&Later"))
-    box.setDefaultButton(button.Open)
-    box.setEscapeButton(button.Ignore)
-    return button(box.exec())

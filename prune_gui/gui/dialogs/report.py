@@ -15,14 +15,13 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.job_sequence import JobSequence
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.language import deferred, tr
 from prune_gui.worker.report_job import report_job
@@ -69,13 +68,18 @@ class ReportDialog(QDialog):
         policy = self.note.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.note.setSizePolicy(policy)
-        layout = QVBoxLayout(self)
-        layout.addWidget(explanation)
-        layout.addLayout(self._make_path_row())
-        for widget in (self.table, self.folders, self.overwrite, draft, self.note):
-            layout.addWidget(widget)
-        layout.addStretch()
-        layout.addWidget(self._make_buttons())
+        layouts.column(
+            explanation,
+            self._make_path_row(),
+            self.table,
+            self.folders,
+            self.overwrite,
+            draft,
+            self.note,
+            layouts.STRETCH,
+            self._make_buttons(),
+            of=self,
+        )
         self.resize(self.minimumSizeHint())
         self._sequence.came.connect(lambda _, path: self._finish(path))
         self._sequence.failed.connect(self._fail)
@@ -86,7 +90,6 @@ class ReportDialog(QDialog):
         self.path.setFocus()
 
     def done(self, result: int) -> None:
-        """Cancel the job, and close."""
         self._sequence.cancel()
         super().done(result)
 
@@ -99,14 +102,8 @@ class ReportDialog(QDialog):
     def _make_path_row(self) -> QHBoxLayout:
         label = QLabel(tr("F&ile"))
         label.setBuddy(self.path)
-        browse = QPushButton(tr("&Browse…"))
-        browse.setAutoDefault(False)
-        browse.clicked.connect(self._browse)
-        row = QHBoxLayout()
-        row.addWidget(label)
-        row.addWidget(self.path, 1)
-        row.addWidget(browse)
-        return row
+        browse = layouts.button(tr("&Browse…"), self._browse)
+        return layouts.row(label, (self.path, 1), browse)
 
     def _make_buttons(self) -> QDialogButtonBox:
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)

@@ -14,14 +14,14 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QLabel,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
-from prune_gui.gui.dialogs.run_on import RunOnField
-from prune_gui.gui.dialogs.save import FORMS
+from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.saving.save_dialog import FORMS
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import LANGUAGES, deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.settings import MAX_FETCH_LIMIT_MB, MAX_PICTURE_MEMORY_MB, MAX_THREADS
@@ -42,13 +42,9 @@ FETCH_STEP_MB: Final = 100
 
 
 class SettingsDialog(QDialog):
-    """Shows the settings, and emits every change.
+    """Shows the settings, and emits every change."""
 
-    Signals:
-        changed: (name, value) the user changed this attribute of `Settings`.
-    """
-
-    changed = Signal(str, object)
+    changed = Signal(str, object)  # (name, value) the user changed this attribute of `Settings`
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -111,15 +107,11 @@ class SettingsDialog(QDialog):
         for button in (self.restore, close):
             button.setAutoDefault(False)  # Return in a field accepts its text
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addLayout(self._rows)
-        layout.addStretch()
-        layout.addWidget(buttons)
+        layouts.column(self._rows, layouts.STRETCH, buttons, of=self)
         self.show_settings(settings)
         self._connect()
 
     def _add(self, text: str, field: QWidget, about: str) -> None:
-        """Add a field, with an explanation below."""
         focused = field.focusProxy() or field
         if text:
             label = QLabel(text)
@@ -129,8 +121,7 @@ class SettingsDialog(QDialog):
         else:
             self._rows.addRow("", field)
         focused.setAccessibleDescription(about)
-        note = QLabel(about)
-        note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
+        note = layouts.remark(about, wrapped=False)
         note.setContentsMargins(0, 0, 0, GAP_PX)
         self._rows.addRow("", note)
 

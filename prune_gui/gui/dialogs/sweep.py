@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QSizePolicy,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,12 +22,11 @@ from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.result_table import ResultTable
-from prune_gui.gui.dialogs.sweep_plot import SweepPlot, curve_legend
-from prune_gui.gui.widgets import theme
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.evaluate.plots import SweepPlot, energy_legend
+from prune_gui.gui.widgets import layouts, theme
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_model import RecordModel
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.session.sweep_curve import sweep_curve
@@ -36,7 +34,7 @@ from prune_gui.table import Column, record_column
 from prune_gui.worker.job_sequence import sweep_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.gui.export import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Step
     from prune_gui.session.changes import Changes
@@ -64,13 +62,21 @@ def _energy(share: float) -> str:
     return tr("{percent:.2f} %", percent=100 * share)
 
 
-def _energy_column(title: str, value: Callable[[SweepRow], float]) -> Column[Sequence[SweepRow]]:
-    """Return the column of a share of energy; it is empty for a row with an error."""
+def _column(
+    title: str,
+    text: Callable[[SweepRow], str],
+    value: Callable[[SweepRow], float],
+) -> Column[Sequence[SweepRow]]:
+    """Return a column of numbers that is empty for a row with an error, or where they are NaN."""
     return record_column(
         title,
-        lambda row: "" if row.error else _energy(value(row)),
-        lambda row: None if math.isnan(value(row)) else value(row),
+        lambda row: "" if row.error else text(row),
+        lambda row: None if row.error or math.isnan(value(row)) else value(row),
     )
+
+
+def _energy_column(title: str, value: Callable[[SweepRow], float]) -> Column[Sequence[SweepRow]]:
+    return _column(title, lambda row: _energy(value(row)), value)
 
 
 def describe(row: SweepRow) -> str:
@@ -87,10 +93,10 @@ def describe(row: SweepRow) -> str:
 
 COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
     record_column(deferred("Amount"), _amount, lambda row: row.amount),
-    record_column(
+    _column(
         deferred("Sparsity"),
-        lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
-        lambda row: None if row.error else row.sparsity,
+        lambda row: number_formats.sparsity(row.pruned, row.total),
+        lambda row: row.sparsity,
     ),
     _energy_column(deferred("Kept energy"), lambda row: row.kept_energy),
     _energy_column(deferred("Of targets"), lambda row: row.target_energy),
@@ -101,21 +107,13 @@ COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
         lambda row: row.worst or None,
         is_number=False,
     ),
-    record_column(
+    _column(
         deferred("Nearly empty"),
-        lambda row: "" if row.error else format_number(row.nearly_empty),
-        lambda row: None if row.error else row.nearly_empty,
+        lambda row: format_number(row.nearly_empty),
+        lambda row: row.nearly_empty,
     ),
-    record_column(
-        deferred("Pruned"),
-        lambda row: "" if row.error else format_number(row.pruned),
-        lambda row: None if row.error else row.pruned,
-    ),
-    record_column(
-        deferred("Total"),
-        lambda row: "" if row.error else format_number(row.total),
-        lambda row: None if row.error else row.total,
-    ),
+    _column(deferred("Pruned"), lambda row: format_number(row.pruned), lambda row: row.pruned),
+    _column(deferred("Total"), lambda row: format_number(row.total), lambda row: row.total),
     record_column(
         deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False
     ),
@@ -129,11 +127,7 @@ class SweepDialog(QDialog):
     Curves beside the table show the kept energy by sparsity. The dialog is modeless, and closes
     when another checkpoint is opened.
 
-    Attributes:
-        ticket: None: there is no job that computes the picture; see `View`.
-
     Signals:
-        pictured: as of `View`; the picture needs no job, so it is never emitted.
         amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
         evaluation_wanted: the user wants to see what an evaluator says about several amounts.
 
@@ -141,8 +135,8 @@ class SweepDialog(QDialog):
         index: index of the step to select initially, from 0; None for the first.
     """
 
-    ticket: int | None = None
-    pictured = Signal()
+    ticket: int | None = None  # None: there is no job that computes the picture; see `View`
+    pictured = Signal()  # as of `View`; the picture needs no job, so it is never emitted
     amount_wanted = Signal(int, object)
     evaluation_wanted = Signal()
 
@@ -193,13 +187,15 @@ class SweepDialog(QDialog):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         form.addRow(tr("&Step"), self.step)
         form.addRow(tr("&Amounts"), self.amounts)
-        layout = QVBoxLayout(self)
-        layout.addLayout(form)
-        layout.addWidget(self._lay_out_results(), 1)
-        layout.addWidget(self._point)
-        layout.addWidget(self._problem)
-        layout.addWidget(self.note)
-        layout.addWidget(buttons)
+        layouts.column(
+            form,
+            (self._lay_out_results(), 1),
+            self._point,
+            self._problem,
+            self.note,
+            buttons,
+            of=self,
+        )
         self.resize(980, 560)
         self._sequence.came.connect(lambda _, row: self._add(row))
         self._sequence.failed.connect(self._fail)
@@ -213,10 +209,7 @@ class SweepDialog(QDialog):
     def _lay_out_results(self) -> QSplitter:
         """Return the curves with their legend beside the table."""
         curves, splitter = QWidget(), QSplitter()
-        column = QVBoxLayout(curves)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.plot, 1)
-        column.addWidget(self._legend)
+        layouts.column((self.plot, 1), self._legend, of=curves, margin=0)
         for part in (curves, self.results):
             splitter.addWidget(part)
         splitter.setSizes([460, 500])
@@ -226,7 +219,6 @@ class SweepDialog(QDialog):
     # For export: see `gui/export/exporter.py`.
 
     def picture(self) -> QWidget | None:
-        """Return the curves; None without rows."""
         return self.plot if self.model.rows else None
 
     def caption(self) -> tuple[str, str]:
@@ -236,18 +228,15 @@ class SweepDialog(QDialog):
         return name, f"{self.windowTitle()}: {self._swept_title}"
 
     def legend(self) -> str:
-        """Return the meaning of the curves as rich text."""
         return self._legend.text()
 
     def table(self) -> Table | None:
-        """Return the table of results; None without rows."""
         session = self._workbench.session
         if session is None or not self.model.rows:
             return None
         return self.model.table(f"{session.checkpoint.path.stem} sweep")
 
     def done(self, result: int) -> None:
-        """Cancel the remaining jobs, and close."""
         self._sequence.cancel()
         super().done(result)
 
@@ -258,7 +247,6 @@ class SweepDialog(QDialog):
             self._list_steps()
 
     def _list_steps(self) -> None:
-        """List the current steps whose amount counts."""
         chosen = self.step.currentData()
         self.step.clear()
         for index, step in self._workbench.steps_with_amount:
@@ -315,18 +303,17 @@ class SweepDialog(QDialog):
     def _show_curve(self) -> None:
         colours = theme.colours(self.palette())
         self.plot.show_curve(sweep_curve(self.model.rows), colours)
-        self._legend.setText(curve_legend(colours))
+        self._legend.setText(energy_legend(colours))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._show_curve()
 
-    def _describe(self, index: int) -> None:
-        """Describe the point of a row, and select the row; -1: describe none."""
-        self._point.say(describe(self.model.rows[index]) if index >= 0 else "")
-        if index >= 0:
+    def _describe(self, index: int | None) -> None:
+        """Describe the point of a row, and select the row; None: describe none."""
+        self._point.say("" if index is None else describe(self.model.rows[index]))
+        if index is not None:
             self.results.selectRow(index)
 
     def _take(self, index: int) -> None:

@@ -25,30 +25,21 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QSplitter,
     QTreeView,
-    QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
-from prune_gui.gui.widgets.spacing import GAP_PX
-from prune_gui.gui.widgets.table_model import Index, RecordModel
-from prune_gui.gui.widgets.theme import colours
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.table_widgets import Index, RecordModel, text_column
+from prune_gui.gui.widgets.theme import GAP_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.table import Column, record_column
 
 COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
-    record_column(
-        deferred("Time"), lambda entry: entry.when, lambda entry: entry.when, is_number=False
-    ),
-    record_column(
-        deferred("Level"),
-        lambda entry: entry.level_name,
-        lambda entry: entry.level_name,
-        is_number=False,
-    ),
+    text_column(deferred("Time"), lambda entry: entry.when),
+    text_column(deferred("Level"), lambda entry: entry.level_name),
     record_column(
         deferred("Message"),
         lambda entry: entry.line,
@@ -87,7 +78,6 @@ class LogModel(RecordModel[LogEntry]):
         self.show(self._of_level(self._all_entries))
 
     def clear(self) -> None:
-        """Remove all entries."""
         self._all_entries.clear()
         self.show(())
 
@@ -125,10 +115,7 @@ class LogPanel(QWidget):
         parts = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         parts.addWidget(self.table)
         parts.addWidget(self.details)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        layout.addWidget(parts, 1)
-        layout.addLayout(self._make_buttons())
+        layouts.column((parts, 1), self._make_buttons(), of=self, margin=GAP_PX)
         self.table.selectionModel().selectionChanged.connect(self._show_details)
         # A reset clears the selection without a signal.
         self.model.modelReset.connect(self._show_details)
@@ -150,7 +137,6 @@ class LogPanel(QWidget):
         self.table.scrollToBottom()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.table.viewport().update()
@@ -166,22 +152,16 @@ class LogPanel(QWidget):
         for level, title in LEVELS.items():
             self.level.addItem(tr(title), level)
         self.level.currentIndexChanged.connect(self._filter)
-        self.open = QPushButton(tr("Open log file"))
-        self.open.setToolTip(str(self._log_file))
-        self.open.clicked.connect(self._open)
-        self.copy = QPushButton(tr("Copy"))
-        self.copy.setToolTip(
-            tr("Copy the selected records with their details, or all that are shown")
+        self.open = layouts.button(tr("Open log file"), self._open, str(self._log_file))
+        self.copy = layouts.button(
+            tr("Copy"),
+            self._copy,
+            tr("Copy the selected records with their details, or all that are shown"),
         )
-        self.copy.clicked.connect(self._copy)
-        self.clear = QPushButton(tr("Clear"))
-        self.clear.setToolTip(tr("Clear the list; the log file is not changed"))
-        self.clear.clicked.connect(self.model.clear)
-        row = QHBoxLayout()
-        row.addWidget(path, 1)
-        for widget in (self.level, self.open, self.copy, self.clear):
-            row.addWidget(widget)
-        return row
+        self.clear = layouts.button(
+            tr("Clear"), self.model.clear, tr("Clear the list; the log file is not changed")
+        )
+        return layouts.row((path, 1), self.level, self.open, self.copy, self.clear)
 
     def _selected(self) -> list[LogEntry]:
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())

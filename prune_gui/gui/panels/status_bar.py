@@ -11,10 +11,9 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWi
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
-from prune_gui.gui.panels.cluster_indicator import ClusterIndicator
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.icons import icon
-from prune_gui.gui.widgets.spacing import GAP_PX
+from prune_gui.gui.cluster import ClusterIndicator
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.theme import GAP_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
@@ -36,33 +35,22 @@ PROGRESS_STEPS: Final = 1000
 
 @dataclass(slots=True)
 class _RunningJob:
-    """A running job and its progress.
-
-    Attributes:
-        ticket: its ticket.
-        job: the job.
-        start_time: when it started, by `time.monotonic`.
-        steps: its progress in [0, PROGRESS_STEPS]; None until it is known.
-    """
+    """A running job and its progress."""
 
     ticket: int
     job: Job
-    start_time: float
-    steps: int | None = None
+    start_time: float  # when it started, by `time.monotonic`
+    steps: int | None = None  # its progress in [0, PROGRESS_STEPS]; None until it is known
 
 
 class StatusBar(QStatusBar):
     """Shows the running job of the engine, with a button that cancels it.
 
     Of several running jobs it shows a long one, or else an evaluation.
-
-    Signals:
-        busy_changed: `busy` may have changed.
-        settings_wanted: the user clicked where jobs run.
     """
 
-    busy_changed = Signal()
-    settings_wanted = Signal()
+    busy_changed = Signal()  # `busy` may have changed
+    settings_wanted = Signal()  # the user clicked where jobs run
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -132,7 +120,6 @@ class StatusBar(QStatusBar):
         self._preparation.setVisible(done < total)
 
     def say(self, note: str) -> None:
-        """Show a note for `NOTE_DURATION_MS`."""
         note = one_line(note)
         self._note.say(note)
         self._note.setToolTip(note)
@@ -144,7 +131,6 @@ class StatusBar(QStatusBar):
         return not self._cancel.isHidden()
 
     def cancel(self) -> None:
-        """Stop the job that is shown."""
         if self._shown is not None:
             self._workbench.bridge.cancel(self._shown.ticket)
 

@@ -13,10 +13,8 @@ from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
-from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
-from prune_gui.gui.widgets.fonts import TITLE, scaled
-from prune_gui.gui.widgets.icons import app_icon, icon
-from prune_gui.gui.widgets.spacing import WIDE_PX
+from prune_gui.gui.widgets.frames import FitScrollArea
+from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, app_icon, icon, scaled
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
 
@@ -33,13 +31,9 @@ MIN_HEIGHT_PX: Final = 200
 
 
 class Welcome(QWidget):
-    """Buttons to open a checkpoint, and the recent files.
+    """Buttons to open a checkpoint, and the recent files."""
 
-    Signals:
-        wanted: (path) the user wants to open this checkpoint.
-    """
-
-    wanted = Signal(object)
+    wanted = Signal(object)  # (path) the user wants to open this checkpoint
 
     def __init__(self, actions: Sequence[QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -92,7 +86,6 @@ class Welcome(QWidget):
             self._recent.addWidget(button)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._show_icons()

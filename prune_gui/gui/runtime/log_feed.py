@@ -1,4 +1,4 @@
-"""Log records of all threads, delivered to the GUI thread."""
+"""Log records of all threads, and Qt's messages, delivered to the GUI thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import QObject, Qt, Signal, Slot
+from PySide6.QtCore import (
+    QMessageLogContext,
+    QObject,
+    Qt,
+    QtMsgType,
+    Signal,
+    Slot,
+    qInstallMessageHandler,
+)
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.language import deferred, tr
@@ -25,23 +33,15 @@ LEVELS: Final = (deferred("Info"), deferred("Warning"), deferred("Error"), defer
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A log record as text, made on the thread that logged it.
+    """A log record as text, made on the thread that logged it."""
 
-    Attributes:
-        when: the local time of day, "16:20:03".
-        level: as in `logging`.
-        text: the message, in one line.
-        details: traceback or cause of an error, see `details_of`; "" if there is none.
-    """
-
-    when: str
+    when: str  # the local time of day, "16:20:03"
     level: int
-    text: str
-    details: str = ""
+    text: str  # the message, in one line
+    details: str = ""  # traceback or cause of an error, see `details_of`; "" if there is none
 
     @classmethod
     def of(cls, record: logging.LogRecord) -> LogEntry:
-        """Return the entry of a log record."""
         error = record.exc_info[1] if record.exc_info else None
         return cls(
             time.strftime("%H:%M:%S", time.localtime(record.created)),
@@ -52,7 +52,6 @@ class LogEntry:
 
     @classmethod
     def of_error(cls, tried: str, error: BaseException) -> LogEntry:
-        """Return the entry of an error that occurs now."""
         is_fault = not isinstance(error, PruneGuiError)
         text = (
             tr("{tried} failed", tried=tried)
@@ -118,11 +117,9 @@ class LogFeed(QObject):
         self._entries_waiting.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
 
     def start(self) -> None:
-        """Start collecting records."""
         logging.getLogger().addHandler(self._handler)
 
     def stop(self) -> None:
-        """Stop collecting records."""
         logging.getLogger().removeHandler(self._handler)
         self._handler.close()
 
@@ -151,3 +148,23 @@ class _Handler(logging.Handler):
             self._take(LogEntry.of(record))
         except Exception:  # noqa: BLE001 - as in every handler: logging must not raise in the caller
             self.handleError(record)
+
+
+LEVEL_OF: Final = {
+    QtMsgType.QtDebugMsg: logging.DEBUG,
+    QtMsgType.QtInfoMsg: logging.INFO,
+    QtMsgType.QtWarningMsg: logging.WARNING,
+    QtMsgType.QtCriticalMsg: logging.ERROR,
+    QtMsgType.QtFatalMsg: logging.CRITICAL,
+}
+
+log = logging.getLogger("qt")
+
+
+def log_qt() -> None:
+    """Redirect Qt's messages to the log."""
+    qInstallMessageHandler(_take)
+
+
+def _take(kind: QtMsgType, _context: QMessageLogContext, message: str) -> None:
+    log.log(LEVEL_OF[kind], "%s", message)

@@ -18,15 +18,9 @@ class Preferences(QObject):
     A change is applied to the settings on disk, which another program may have changed meanwhile;
     its other changes are kept. A change that cannot be written is effective in this program, and is
     written together with the next one.
-
-    Attributes:
-        now: the current settings.
-
-    Signals:
-        changed: (name) an attribute of `now` changed.
     """
 
-    changed = Signal(str)
+    changed = Signal(str)  # (name) an attribute of `now` changed
 
     def __init__(self, settings: Settings, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -1,8 +1,11 @@
-"""Import of Qt without its slow import function."""
+"""Import of Qt, without its slow import function, and whether it can open a window."""
 
 from __future__ import annotations
 
 import builtins
+import os
+import subprocess
+import sys
 
 
 def import_qt() -> None:
@@ -17,3 +20,21 @@ def import_qt() -> None:
     original = getattr(builtins, "__orig_import__", None)  # PySide6 keeps it here
     if original is not None:
         builtins.__import__ = original
+
+
+def display_problem() -> str | None:
+    """Return the reason why no window can be opened; None if one can.
+
+    Qt ends the process if it finds no display, so a subprocess tries.
+    """
+    display_variables = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
+    if sys.platform == "linux" and not display_variables & os.environ.keys():
+        return "this machine has no display."
+    program = "from PySide6.QtWidgets import QApplication; QApplication([])"
+    trial = subprocess.run(  # -P keeps the working folder off the import path
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False
+    )
+    if trial.returncode == 0:
+        return None
+    error_lines = trial.stderr.strip().splitlines()
+    return error_lines[0] if error_lines else "Qt cannot open one."

@@ -7,20 +7,23 @@ path of a local socket, in a folder that only the user can enter.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import stat
 import sys
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from platformdirs import user_config_path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from PySide6.QtCore import QLockFile, QObject, QTimer, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
-from prune_gui.gui.runtime.open_request import MAX_REQUEST_BYTES, OpenRequest
+from prune_gui.session.state_file import StatePath
 
 CONNECT_TIMEOUT_MS: Final = 1_000
 REPLY_TIMEOUT_MS: Final = 8_000
@@ -200,3 +203,52 @@ def _is_accepted(running: QLocalSocket, request: OpenRequest) -> bool:
     if reply != ACCEPTED:
         log.warning("The running program does not reply: this start opens its own window")
     return reply == ACCEPTED
+
+
+MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_TOKEN_CHARS: Final = 1_000
+TOKEN_VARIABLES: Final = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
+
+
+def _check_absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("the path is relative")
+    return path
+
+
+AbsolutePath = Annotated[StatePath, AfterValidator(_check_absolute)]
+
+
+class OpenRequest(BaseModel):
+    """Files to open. All paths are absolute: the receiver has another working folder.
+
+    Attributes:
+        methods: Python files with pruning methods, which the user named on the command line.
+        token: by which the desktop lets the receiver raise its window; "" if there is none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    checkpoint: AbsolutePath | None = None  # a file or folder; None to show the window only
+    recipe: AbsolutePath | None = None
+    methods: Annotated[tuple[AbsolutePath, ...], Field(max_length=100)] = ()
+    token: Annotated[str, Field(max_length=MAX_TOKEN_CHARS)] = ""
+
+    def to_line(self) -> bytes:
+        # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
+        return json.dumps(self.model_dump(), default=os.fspath).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> OpenRequest:
+        try:
+            return cls.model_validate(json.loads(line))
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"]) from None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+
+def activation_token(environment: Mapping[str, str]) -> str:
+    """Return the token that the desktop gave this start of the program, or ""."""
+    tokens = (environment.get(name, "") for name in TOKEN_VARIABLES)
+    return next((token for token in tokens if token), "")[:MAX_TOKEN_CHARS]

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.eliding import ElidedComboBox
+from prune_gui.gui.widgets.theme import icon
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.plot import Plot

@@ -9,8 +9,7 @@ from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
-from prune_gui.gui.widgets.table_model import SortableModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.table import Column, Table
 
 Row = TypeVar("Row")

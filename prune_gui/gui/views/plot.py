@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.views.axes import ValueAxis
 from prune_gui.gui.widgets import theme
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX, WIDE_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, WIDE_PX
 from prune_gui.language import join_clauses, tr
 from prune_gui.raster.colours import Colours
 

@@ -10,15 +10,14 @@ from PySide6.QtGui import QAction, QShowEvent
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.actions.pane_navigation import order_tabs
-from prune_gui.gui.runtime.qt_classes import make_classes
+from prune_gui.gui.actions.keyboard import order_tabs
+from prune_gui.gui.runtime.startup import make_classes
 from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.fonts import bold
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
 from prune_gui.session.subjects import Subject, bare_facts
 

@@ -15,8 +15,7 @@ from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
 from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend import Legend
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
-from prune_gui.gui.widgets.theme import colours
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.compiling import COMPILATIONS
 from prune_gui.raster.colours import Colours

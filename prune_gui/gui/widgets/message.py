@@ -7,8 +7,9 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import colours
 
 FADE_DELAY_MS: Final = 400
@@ -30,7 +31,6 @@ class Message(QLabel):
         self.hide()
 
     def say(self, text: str, *, warning: bool = True) -> None:
-        """Show a text; "" hides the label."""
         if (text, warning, False) == (self.text(), self._warning, self._faded):
             self._fading.stop()
             return
@@ -51,13 +51,11 @@ class Message(QLabel):
         return QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Update the geometry when the width changes."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         if event.type() == QEvent.Type.PaletteChange:
             self._colour()
         super().changeEvent(event)
@@ -91,10 +89,6 @@ class Messages(QWidget):
 
     def __init__(self, messages: Sequence[Message]) -> None:
         super().__init__()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for message in messages:
-            layout.addWidget(message)
-        layout.addStretch()
+        layout = layouts.column(*messages, layouts.STRETCH, of=self, margin=0)
         line, gap = self.fontMetrics().lineSpacing(), layout.spacing()
         self.setMinimumHeight(NOTE_LINES * (line + max(gap, 0)))

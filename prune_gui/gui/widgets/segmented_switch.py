@@ -23,11 +23,7 @@ PADDING_PX: Final = 14
 
 
 class SegmentedSwitch(QWidget, Generic[Value]):
-    """Chooses one of several values. The arrow keys move between the buttons.
-
-    Signals:
-        changed: the user chose another value.
-    """
+    """Chooses one of several values. The arrow keys move between the buttons."""
 
     changed = Signal()
 
@@ -53,16 +49,13 @@ class SegmentedSwitch(QWidget, Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """The chosen value."""
         return self._values[self._group.checkedId()]
 
     @property
     def has_focus(self) -> bool:
-        """Whether one of the buttons has the focus."""
         return any(button.hasFocus() for button in self._group.buttons())
 
     def choose(self, value: Value) -> None:
-        """Choose a value as the user does."""
         self._group.button(self._values.index(value)).setChecked(True)
 
     def _toggled(self, _number: int, checked: bool) -> None:
@@ -74,7 +67,6 @@ class _Segment(QToolButton):
     """A button that has the highlight colour while it is down. The style's own shade is faint."""
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the button as its style does, in other colours while it is down."""
         option = QStyleOptionToolButton()
         self.initStyleOption(option)
         if self.isChecked():

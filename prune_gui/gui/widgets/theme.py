@@ -1,11 +1,13 @@
-"""The light and the dark theme: palettes of the widgets, colours of the views, text sizes."""
+"""The themes: palettes, colours of the views, icons, sizes of texts, distances between widgets."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from PySide6.QtCore import QObject, QSize, Qt
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtCore import QByteArray, QObject, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import (
     QApplication,
     QLabel,
@@ -17,24 +19,21 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.raster.colours import DARK, LIGHT, Colours
+from prune_gui.resources import resource
 
 if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences
+
 
 Mode = Literal["system", "light", "dark"]
 Density = Literal["compact", "standard", "large"]
 
 
 class Spacing(NamedTuple):
-    """What a density sets.
+    """What a density sets."""
 
-    Attributes:
-        text_scale: size of texts, relative to the font of the system.
-        row_padding: space added to the height of each row of a list, tree or table, in pixels.
-    """
-
-    text_scale: float
-    row_padding: int
+    text_scale: float  # size of texts, relative to the font of the system
+    row_padding: int  # space added to the height of each row of a list, tree or table, in pixels
 
 
 SPACINGS: Final[dict[Density, Spacing]] = {
@@ -66,7 +65,6 @@ class PlainStyle(QProxyStyle):
         self.setObjectName(base if isinstance(base, str) else base.objectName())
 
     def polish(self, target: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
-        """Set labels whose text format is automatic, such as tool tips, to plain text."""
         if isinstance(target, QLabel) and target.textFormat() == Qt.TextFormat.AutoText:
             target.setTextFormat(Qt.TextFormat.PlainText)
         super().polish(target)
@@ -78,7 +76,6 @@ class PlainStyle(QProxyStyle):
         widget: QWidget | None = None,
         returnData: QStyleHintReturn | None = None,  # noqa: N803 - as Qt has it
     ) -> int:
-        """Return the hint of the base style, except for button icons and focus frames."""
         if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
             return 0
         if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
@@ -92,7 +89,6 @@ class PlainStyle(QProxyStyle):
         contents: QSize,
         widget: QWidget | None = None,
     ) -> QSize:
-        """Return the size of the base style, with the padding of rows."""
         size = super().sizeFromContents(kind, option, contents, widget)  # type: ignore[arg-type]
         if kind == QStyle.ContentsType.CT_ItemViewItem:
             size.setHeight(size.height() + self._row_padding)
@@ -218,3 +214,77 @@ def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:
         palette.setColor(QPalette.ColorGroup.Disabled, role, faint)
     palette.setColor(QPalette.ColorGroup.Disabled, _Role.Highlight, QColor(shades[_Role.Mid]))
     return palette
+
+
+SMALL: Final = 0.85
+"""Scale of texts in and beside pictures."""
+TITLE: Final = 1.8
+"""Scale of the title of a page."""
+
+
+def scaled(font: QFont, scale: float) -> QFont:
+    """Return a font of another size; `scale` is `SMALL` or `TITLE`."""
+    other = QFont(font)
+    other.setPointSizeF(font.pointSizeF() * scale)
+    return other
+
+
+def bold(font: QFont) -> QFont:
+    """Return the bold variant of a font, for headings and the chosen item."""
+    other = QFont(font)
+    other.setBold(True)
+    return other
+
+
+TIGHT_PX: Final = 4
+"""Between parts of one thing: a bar and its label, the lines of a legend."""
+GAP_PX: Final = 8
+"""Between neighbours, and from the edge of a panel."""
+WIDE_PX: Final = 16
+"""Between groups."""
+
+
+SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
+"""Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
+
+
+def icon(name: str) -> QIcon:
+    """Return a line icon in the text colour. Call it again when the palette changes."""
+    return _coloured(name, QApplication.palette().cacheKey())
+
+
+@lru_cache(maxsize=256)
+def _coloured(name: str, _palette: int) -> QIcon:
+    """Cache the icons per palette, because the tree needs an icon in every row that it paints."""
+    palette, group, role = QApplication.palette(), QPalette.ColorGroup, QPalette.ColorRole
+    return _draw(
+        name,
+        palette.color(group.Active, role.WindowText).name(),
+        palette.color(group.Disabled, role.WindowText).name(),
+        palette.color(group.Active, role.HighlightedText).name(),
+    )
+
+
+def app_icon() -> QIcon:
+    """Return the application icon."""
+    return _draw("app", "", "", "")
+
+
+@lru_cache(maxsize=256)
+def _draw(name: str, colour: str, disabled: str, selected: str) -> QIcon:
+    source = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
+    result = QIcon()
+    for mode, shade in (
+        (QIcon.Mode.Normal, colour),
+        (QIcon.Mode.Disabled, disabled),
+        (QIcon.Mode.Selected, selected),
+    ):
+        renderer = QSvgRenderer(QByteArray(source.replace("currentColor", shade).encode()))
+        for size in SIZES_PX:
+            pixmap = QPixmap(size, size)
+            pixmap.fill(Qt.GlobalColor.transparent)
+            painter = QPainter(pixmap)
+            renderer.render(painter)
+            painter.end()
+            result.addPixmap(pixmap, mode)
+    return result

@@ -216,7 +216,8 @@ def planned(
             "whole units with a coupled method, or save the finalized form.",
             file=checkpoint.path.name,
         )
-        raise RecipeError(" ".join((nothing, *unfolded_notes(folding.unfolded))))
+        message = " ".join((nothing, *unfolded_notes(folding.unfolded)))
+        raise RecipeError(message)
     renumbering = Renumbering(groups, checkpoint.tensors)
     cuts = _cuts(groups, PrunedChannels(resolution, monitor))
     tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts, folding))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import threading
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,7 +12,7 @@ import torch
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from file_server import serving
+from file_server import running, serving
 from safetensors.numpy import save_file
 
 import prune_gui
@@ -49,22 +47,13 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def keeping():
     """Return a server that keeps connections."""
-    with keeping_server() as server:
-        yield server
-
-
-@contextmanager
-def keeping_server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads, server.block_on_close = True, False
-        server.connections, server.seen = 0, []
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads, server.block_on_close = True, False
+    server.connections, server.seen = 0, []
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    with running(server):
         yield server
         web.close_idle()
-        server.shutdown()
-        thread.join()
 
 
 def test_a_connection_is_used_again(keeping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
 import subprocess
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
 from corpus_forms import (
     RAN,
     archive,
@@ -35,6 +37,7 @@ from corpus_hostile import (
     TRICKS,
     spelled,
 )
+from corpus_payloads import yolib
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
@@ -133,6 +136,8 @@ for path in sorted(folder.glob("*/*.pt")):
     try:
         with open_checkpoint(path) as opened:
             opened.module_types
+            for key in opened.keys:
+                opened.read_key(key)
     except CheckpointError:
         pass
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -154,20 +159,27 @@ def test_opening_hostile_files_imports_and_runs_nothing_in_bounded_memory(tmp_pa
         },
         **{f"trick {trick}": octets for trick, octets in TRICKS.items()},
     }
-    names = list(files)
+    names = [*files, "modules of a library"]
     archive(PLACES["a parameter"](b"N"))(tmp_path)
-    for index, octets in enumerate(files.values()):
+    for index in range(len(names)):
         (tmp_path / str(index)).mkdir()
+    for index, octets in enumerate(files.values()):
         archive(octets)(tmp_path / str(index))
+    (tmp_path / "yolib.py").write_text("raise SystemExit('imported')")
+    with yolib() as library:
+        traced = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 3)))
+        content = {"model": library.Net(), "graph": traced, "config": library.Config(a=1)}
+        torch.save(content, tmp_path / str(len(files)) / "m.pt")
     done = subprocess.run(
         [sys.executable, "-c", OPEN_WATCHED, str(tmp_path)],
         capture_output=True,
         text=True,
         check=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     unit = 1 if sys.platform == "darwin" else 1024
     found = {names[int(index)]: value for index, value in json.loads(done.stdout).items()}
-    assert len(found) == len(files)
+    assert len(found) == len(names)
     assert {key: events for key, (events, _) in found.items() if events} == {}
     assert {k: grown for k, (_, grown) in found.items() if grown * unit > MAX_GROWTH_BYTES} == {}
     assert not (tmp_path / RAN).exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import warnings
-import zipfile
 from collections import Counter, OrderedDict
 
 import numpy as np
@@ -14,6 +13,7 @@ from corpus_forms import (
     LEGACY,
     archive,
     call,
+    compress,
     dictionary,
     legacy,
     long,
@@ -104,11 +104,7 @@ def test_every_kind_of_content_is_built_as_torch_builds_it(saved, name, form):
         contents[name] = {"w": torch.ones(1), "csr": torch.eye(3).to_sparse_csr()}
     path = saved(contents[name], **(LEGACY if form == "legacy" else {}))
     if form == "deflated":
-        with zipfile.ZipFile(path) as records:
-            packed = {record: records.read(record) for record in records.namelist()}
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as records:
-            for record, octets in packed.items():
-                records.writestr(record, octets)
+        compress(path)
     expected = torch.load(path, weights_only=True, map_location="cpu")
     with open_checkpoint(path) as checkpoint:
         assert isinstance(checkpoint, TorchCheckpoint)
@@ -199,19 +195,6 @@ def test_the_unpickler_of_torch_is_never_called(saved, monkeypatch):
             assert checkpoint.read("w").tolist() == [1, 1]
 
 
-def test_a_storage_that_is_claimed_with_two_sizes_is_refused(tmp_path):
-    small = tensor(storage(numel=b"K\x02"), shape=shaped(2))
-    path = legacy(dictionary(a=small, b=tensor()))(tmp_path)
-    with pytest.raises(CheckpointError, match="'0' with two sizes"):
-        open_checkpoint(path)
-
-
-def test_a_legacy_storage_of_another_size_than_it_claims_is_refused(tmp_path):
-    path = legacy(dictionary(a=tensor()), data=struct.pack("<q", 3) + bytes(16))(tmp_path)
-    with pytest.raises(CheckpointError, match="does not have its declared size"):
-        open_checkpoint(path)
-
-
 def test_a_part_of_a_legacy_storage_shares_its_values(tmp_path):
     whole = storage()[:-2]
     part = whole + b"(" + text("v") + long(1) + long(2) + b"ttQ"
@@ -223,14 +206,6 @@ def test_a_part_of_a_legacy_storage_shares_its_values(tmp_path):
         assert checkpoint.read("b").tolist() == [2, 3]
         checkpoint.content["a"][1] = 9
         assert checkpoint.content["b"][0] == 9
-
-
-def test_a_conjugate_of_repeated_entries_is_refused(tmp_path):
-    of = storage(numel=b"K\x01", kind="torch.ComplexFloatStorage")
-    huge = tensor(of, shape=shaped(2**40), strides=shaped(0), rest=dictionary(conj=b"\x88"))
-    path = archive(dictionary(a=huge), {"data/0": bytes(8)})(tmp_path)
-    with pytest.raises(CheckpointError, match="repeats the elements of a conjugate"):
-        open_checkpoint(path)
 
 
 @pytest.mark.timeout(30)

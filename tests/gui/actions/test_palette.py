@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTreeWidget
 
+from prune_gui.gui.actions.menus import TABLE
 from prune_gui.gui.actions.palette import IN_PICTURES, Palette, Shortcuts, keys, listed
-from prune_gui.gui.actions.table import TABLE
 
 
 def shown(palette):
@@ -19,7 +21,7 @@ def test_typing_filters_commands_and_enter_runs_one(
 ):
     workbench.edit(lambda session: session.add(make_step()))
     settle()
-    demo_window.show_palette()
+    demo_window.menu_actions["palette"].trigger()
     palette = demo_window.findChild(Palette)
     qtbot.keyClicks(palette._line, "undo")
     assert shown(palette) == ["Edit: Undo: Add L1 unstructured"]
@@ -28,7 +30,7 @@ def test_typing_filters_commands_and_enter_runs_one(
 
 
 def test_the_arrow_keys_move_in_the_filtered_list(demo_window, qtbot):
-    demo_window.show_palette()
+    demo_window.menu_actions["palette"].trigger()
     palette = demo_window.findChild(Palette)
     qtbot.keyClicks(palette._line, "view")
     first = palette._list.currentItem().text(0)
@@ -38,7 +40,7 @@ def test_the_arrow_keys_move_in_the_filtered_list(demo_window, qtbot):
 
 
 def test_disabled_actions_are_not_listed(window, qtbot):
-    window.show_palette()
+    window.menu_actions["palette"].trigger()
     palette = window.findChild(Palette)
     assert not [text for text in shown(palette) if "Save" in text]
     assert [text for text in shown(palette) if "Open" in text]
@@ -46,7 +48,7 @@ def test_disabled_actions_are_not_listed(window, qtbot):
 
 
 def test_a_dock_can_be_shown_from_the_palette(window, qtbot):
-    window.show_palette()
+    window.menu_actions["palette"].trigger()
     palette = window.findChild(Palette)
     qtbot.keyClicks(palette._line, "view: log")
     assert shown(palette) == ["View: Log"]
@@ -63,7 +65,7 @@ def test_no_shortcut_is_an_editing_key_of_line_edits(window):
 def test_every_action_is_listed_and_every_key_shown(window, qtbot):
     every = [action for _, action in listed(window.menu_actions)]
     assert {action.objectName() for action in every} == {act.name for act in TABLE}
-    window.show_shortcuts()
+    window.menu_actions["shortcuts"].trigger()
     tree = window.findChild(Shortcuts).findChildren(QTreeWidget)[0]
     branches = [tree.topLevelItem(row) for row in range(tree.topLevelItemCount())]
     shown_keys = [
@@ -76,7 +78,7 @@ def test_every_action_is_listed_and_every_key_shown(window, qtbot):
 
 
 def test_a_screen_reader_can_name_the_list_of_commands(window):
-    window.show_palette()
+    window.menu_actions["palette"].trigger()
     palette = window.findChild(Palette)
     assert palette._list.accessibleName()
     palette.close()
@@ -84,7 +86,7 @@ def test_a_screen_reader_can_name_the_list_of_commands(window):
 
 def enter(window, qtbot, text):
     """Open the palette, type a text and press Enter; return the texts that matched."""
-    window.show_palette()
+    window.menu_actions["palette"].trigger()
     palette = next(p for p in window.findChildren(Palette) if p.isVisible())
     qtbot.keyClicks(palette._line, text)
     texts = shown(palette)
@@ -106,3 +108,13 @@ def test_recent_files_are_opened_from_the_palette(
     assert enter(window, qtbot, demo_checkpoint.name) == [f"Recent: {demo_checkpoint}"]
     settle()
     assert workbench.session.checkpoint.path == demo_checkpoint
+
+
+def test_every_standard_key_of_an_action_works(demo_window, workbench, make_step, qtbot):
+    workbench.edit(lambda session: session.add(make_step()))
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    for key in ("Ctrl+Y", "Ctrl+Shift+Z"):
+        demo_window.menu_actions["undo"].trigger()
+        QTest.keySequence(demo_window.tree.tree, QKeySequence(key))
+        assert len(workbench.session.steps) == 1

@@ -3,7 +3,6 @@ from argparse import Namespace
 
 import pytest
 import torch
-from PySide6.QtWidgets import QMessageBox
 
 from prune_gui import open_checkpoint
 from prune_gui.gui.dialogs import questions
@@ -92,7 +91,7 @@ def test_the_problem_is_shown(dialog, workbench, files):
 
 
 def test_checkpoints_are_added_by_dialogs_and_removed(dialog, files, monkeypatch):
-    monkeypatch.setattr(questions, "ask_checkpoints", lambda *_: files[:2])
+    monkeypatch.setattr(questions, "ask_files", lambda *_: files[:2])
     monkeypatch.setattr(questions, "ask_folder", lambda *_: files[0].parent)
     dialog._add_files.click()
     dialog._add_folder.click()
@@ -126,7 +125,7 @@ def writing(dialog, qtbot, files, tmp_path, monkeypatch):
 def test_closing_the_window_during_writing_asks_and_stops_it(writing, demo_window, monkeypatch):
     asked = []
     monkeypatch.setattr(questions, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
-    monkeypatch.setattr(questions, "ask_unsaved", lambda *_: QMessageBox.StandardButton.Cancel)
+    monkeypatch.setattr(questions, "ask_unsaved", lambda *_: "cancel")
     assert not demo_window.close()
     assert writing.writing
     assert not demo_window.close()

@@ -99,7 +99,7 @@ def test_a_broken_file_is_one_disabled_action_in_the_menu(demo_window):
 
 
 def test_the_palette_lists_the_presets_while_a_file_is_open(demo_window, workbench):
-    demo_window.show_palette()
+    demo_window.menu_actions["palette"].trigger()
     palette = demo_window.findChild(Palette)
     QTest.keyClicks(palette._line, "lamp")
     assert palette._list.topLevelItem(0).text(0) == "Preset: LAMP, 80 %"

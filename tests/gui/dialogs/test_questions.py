@@ -30,7 +30,7 @@ def parent(qtbot):
 )
 def test_the_question_about_an_unsaved_recipe_has_three_answers(parent, answer_box, text, reply):
     asked = answer_box(text)
-    assert questions.ask_unsaved(parent, "a.pt") == QMessageBox.StandardButton[reply]
+    assert questions.ask_unsaved(parent, "a.pt") == reply.lower()
     assert asked == ["The recipe for a.pt is not saved."]
 
 
@@ -96,7 +96,7 @@ def test_overwriting_is_confirmed_for_a_name_without_suffix(parent, tmp_path, mo
         return dialog.result()
 
     monkeypatch.setattr(QFileDialog, "exec", type_name)
-    assert questions.ask_recipe_target(parent, tmp_path / "other.yaml") is None
+    assert questions.ask_target(parent, questions.SAVED_RECIPE, tmp_path / "other.yaml") is None
     assert "mine.yaml already exists" in asked[0]
 
 
@@ -106,7 +106,10 @@ def test_a_table_name_gets_the_default_suffix(parent, tmp_path, monkeypatch):
         return 1
 
     monkeypatch.setattr(QFileDialog, "exec", type_name)
-    assert questions.ask_table_target(parent, tmp_path / "other.csv") == tmp_path / "mine.csv"
+    assert (
+        questions.ask_target(parent, questions.SAVED_TABLE, tmp_path / "other.csv")
+        == tmp_path / "mine.csv"
+    )
 
 
 def test_questions_about_irreversible_actions_are_plain_text_with_cancel_as_default(

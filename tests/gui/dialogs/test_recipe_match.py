@@ -21,7 +21,7 @@ def asked(demo_window, workbench, make_step, monkeypatch, other):
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.conv*.weight")))
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "classifier.*")))
     workbench.edit(lambda session: session.name_state("mine"))
-    monkeypatch.setattr(questions, "ask_checkpoint", lambda *_: other)
+    monkeypatch.setattr(questions, "ask_file", lambda *_: other)
 
     def prepare(answer):
         shown = []

@@ -9,13 +9,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QMessageBox
 from waiting import change
 
 from prune_gui.gui.dialogs import recovery
 from prune_gui.session.journal import MAX_TIME_S, SUFFIX, Unsaved
-
-Button = QMessageBox.StandardButton
 
 
 @pytest.fixture
@@ -42,7 +39,7 @@ def answering(monkeypatch, button):
 def test_unsaved_steps_are_restored_and_stay_unsaved(
     demo_window, workbench, old_journal, monkeypatch, qtbot
 ):
-    answering(monkeypatch, Button.Open)
+    answering(monkeypatch, "restore")
     with change(qtbot, workbench, "file"):
         assert demo_window.recovery.offer(pytest.fail) == [workbench.session.checkpoint.path]
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
@@ -52,7 +49,7 @@ def test_unsaved_steps_are_restored_and_stay_unsaved(
     assert demo_window.recovery.journal._path.exists()
 
 
-@pytest.mark.parametrize(("button", "stays"), [(Button.Discard, False), (Button.Ignore, True)])
+@pytest.mark.parametrize(("button", "stays"), [("discard", False), ("later", True)])
 def test_a_journal_is_deleted_only_if_the_user_discards_it(
     demo_window, old_journal, monkeypatch, button, stays
 ):
@@ -65,7 +62,7 @@ def test_a_journal_is_deleted_only_if_the_user_discards_it(
 def test_a_damaged_journal_does_not_block_the_start(
     demo_window, old_journal, monkeypatch, caplog, change
 ):
-    asked = answering(monkeypatch, Button.Ignore)
+    asked = answering(monkeypatch, "later")
     damaged = json.loads(old_journal.read_text()) | change
     old_journal.with_name(f"damaged{SUFFIX}").write_text(json.dumps(damaged))
     assert not demo_window.recovery.offer(pytest.fail)
@@ -74,7 +71,7 @@ def test_a_damaged_journal_does_not_block_the_start(
 
 
 def test_a_journal_that_cannot_be_removed_is_logged(demo_window, old_journal, monkeypatch, caplog):
-    answering(monkeypatch, Button.Discard)
+    answering(monkeypatch, "discard")
 
     def fail(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -91,12 +88,12 @@ def test_the_question_accepts_extreme_times_and_names(demo_window, workbench, wr
     path = Path("/" + 300 * "\udcff" + "<b>.pt")
     fields = Unsaved.of(workbench.session).model_dump()
     unsaved = Unsaved.model_validate(fields | {"written": written, "checkpoint": path})
-    assert recovery._ask(demo_window, unsaved) == Button.Ignore
+    assert recovery._ask(demo_window, unsaved) == "later"
     assert len(asked[0]) < 400
 
 
 def test_there_is_no_question_without_old_journals(demo_window, monkeypatch):
-    asked = answering(monkeypatch, Button.Open)
+    asked = answering(monkeypatch, "restore")
     assert not demo_window.recovery.offer(pytest.fail)
     assert not asked
 

@@ -7,9 +7,9 @@ import torch
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QDialog, QSpinBox, QWidget
 
-from prune_gui.gui.dialogs.run_on import RunOnField
-from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
+from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.pruning import parallel
 from prune_gui.session import Settings
 from prune_gui.worker import Job

@@ -126,7 +126,7 @@ def test_cancel_keeps_finished_rows(dialog, qtbot, monkeypatch):
 def test_the_table_is_saved_with_exact_numbers(dialog, qtbot, monkeypatch, tmp_path):
     assert not dialog.save.isEnabled()
     run_sweep(dialog, qtbot, "10%")
-    monkeypatch.setattr(questions, "ask_table_target", lambda *_: tmp_path / "sweep.csv")
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "sweep.csv")
     dialog.save.click()
     head, line, _ = (tmp_path / "sweep.csv").read_bytes().decode().split("\r\n")
     [row] = dialog.model.rows

@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QMenu
 from shown import names_in, untranslated_in
 
 from prune_gui.gui import formatting
-from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.draft.draft_panel import DraftPanel
+from prune_gui.gui.modules.tree_panel import TreePanel
 from prune_gui.gui.panels.log_panel import LogPanel
-from prune_gui.gui.panels.modules.panel import TreePanel
-from prune_gui.gui.panels.stack.history_panel import HistoryPanel
-from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.runtime.log_feed import LogEntry
+from prune_gui.gui.stack.history_panel import HistoryPanel
+from prune_gui.gui.stack.stack_panel import StackPanel
 from prune_gui.pruning.methods import METHODS
 
 pytestmark = pytest.mark.usefixtures("foreign_language")

@@ -7,7 +7,7 @@ from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare.data import Shades
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.raster.colours import LIGHT
 
 

@@ -344,7 +344,7 @@ def test_existing_files_are_unchanged_after_an_error_or_cancel(source, tmp_path,
     def fail(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("prune_gui.checkpoint.sharded.writing.write_files", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.write.writing.write_files", fail)
     with pytest.raises(CheckpointError, match="disk is full"):
         compacted(source.folder, tmp_path / "out", overwrite=True)
     assert listing(tmp_path) == before

@@ -16,7 +16,7 @@ from prune_gui.gui.views.bars.data import (
 )
 from prune_gui.gui.views.controls import switch
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.language import tr
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject

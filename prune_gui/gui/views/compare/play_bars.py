@@ -18,9 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.views.controls import fill
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.fonts import bold
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
 
 FRAME_MS: Final = 1000

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.tables import SummaryTable
 from prune_gui.gui.views.controls import fill
-from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.compared_side import OtherCheckpoint, Side, Which, file_text

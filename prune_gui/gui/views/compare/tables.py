@@ -18,8 +18,8 @@ from prune_gui.gui.views.compare.text import (
 )
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.gui.views.parameter_table import ParameterTable
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState
 from prune_gui.session.subjects import Subject

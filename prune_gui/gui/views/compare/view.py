@@ -26,9 +26,9 @@ from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.frames import FitScrollArea
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.compared_side import ComparedState, frame_title
 from prune_gui.session.subjects import Subject

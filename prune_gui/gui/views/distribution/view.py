@@ -44,7 +44,7 @@ from prune_gui.gui.views.distribution.text import (
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.gui.views.plot import OverflowMark, Plot, pen
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.language import deferred, tr
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject

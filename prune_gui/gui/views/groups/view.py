@@ -37,7 +37,7 @@ from prune_gui.gui.views.groups.text import (
 )
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.views.parameter_table import ParameterTable
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.draft_request import CutRequest, StepRequest, UnitRequest
 from prune_gui.session.manual_units import dead_units, why_not_listed

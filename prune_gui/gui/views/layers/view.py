@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.panels.draft.number_box import PERCENT_DECIMALS, NumberBox
+from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
 from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.layers.columns import describe_node, describe_row
 from prune_gui.gui.views.layers.data import FITTING, LayersData, compute_layers
@@ -23,10 +23,9 @@ from prune_gui.gui.views.layers.layer_bars import LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.spacing import GAP_PX
-from prune_gui.gui.widgets.table_model import SortableModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, amount_of_target, takes_own_amount

@@ -21,11 +21,9 @@ from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.text import ElementText, StepRow, describe, describe_ranks
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.gui.widgets.fonts import bold
-from prune_gui.gui.widgets.spacing import GAP_PX, TIGHT_PX
-from prune_gui.gui.widgets.table_model import RecordModel
-from prune_gui.gui.widgets.table_view import TableView
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import Subject
 from prune_gui.table import Column, record_column

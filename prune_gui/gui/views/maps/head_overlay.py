@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from prune_gui.gui.views.plot import pen
-from prune_gui.gui.widgets.fonts import SMALL, scaled
+from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.raster.layouts import HeadBands

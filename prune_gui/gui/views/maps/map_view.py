@@ -23,7 +23,7 @@ from prune_gui.gui.views.maps.tile_pipeline import MapPainter, Painter, Rendered
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.spacing import TIGHT_PX
+from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.subjects import Subject
 

@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.bars.data import drawable, span, visible_positions
-from prune_gui.gui.widgets.fonts import SMALL, scaled
+from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
 from prune_gui.gui.views.controls import Choice, fill
-from prune_gui.gui.widgets.spacing import GAP_PX
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import deferred, tr
 from prune_gui.raster.layouts import KernelLayout, ParameterLayout, SliceLayout
 from prune_gui.session import Settings

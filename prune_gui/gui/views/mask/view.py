@@ -28,7 +28,7 @@ from prune_gui.gui.views.mask.data import (
     local_contrast,
     step_table,
 )
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
 from prune_gui.session.subjects import Subject

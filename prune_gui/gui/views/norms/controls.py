@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QToolButton, 
 
 from prune_gui.gui.views.bars.data import NormOrScore, ScoreOf
 from prune_gui.gui.views.controls import fill
-from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
+from prune_gui.gui.widgets.eliding import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 
 NORMS: Final = (

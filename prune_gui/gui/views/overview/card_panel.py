@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
-from prune_gui.gui.widgets.spacing import GAP_PX
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QLabel, QVBoxLayout, 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import PADDING_PX, OverviewLayout, Position
 from prune_gui.gui.views.overview.thumbnail import proportions
-from prune_gui.gui.widgets.fonts import SMALL, bold, scaled
+from prune_gui.gui.widgets.theme import SMALL, bold, scaled
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 

@@ -16,7 +16,7 @@ from prune_gui.gui.views.overview.data import OverviewData, OverviewRequest, com
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading
 from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.language import tr
 from prune_gui.number_formats import percent
 from prune_gui.session.draft_request import StepRequest

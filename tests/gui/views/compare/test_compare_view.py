@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
 from view_page import text
 
-from prune_gui.gui.export.page import Page, svg_of
+from prune_gui.gui.export import Page, svg_of
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
 from prune_gui.gui.views.compare.view import CompareView
 from prune_gui.gui.views.maps.viewport import Viewport

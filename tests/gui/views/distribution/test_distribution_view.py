@@ -7,7 +7,7 @@ from distribution_controls import check_box, choose
 from safetensors.torch import save_file
 from view_page import text
 
-from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.session.draft_request import CutRequest
 
 

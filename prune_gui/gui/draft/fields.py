@@ -1,0 +1,312 @@
+"""Widgets to edit one field of a method, one class per type of field.
+
+A widget keeps the exact value that was set until the user changes it, so that the form never
+changes a step by showing it.
+"""
+
+from __future__ import annotations
+
+import types
+import unicodedata
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from PySide6.QtCore import QEvent, QLocale, Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QValidator
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLineEdit,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from prune_gui.gui.dialogs.questions import checkpoint_filter
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
+from prune_gui.gui.widgets.theme import icon
+from prune_gui.language import deferred, format_number, tr
+from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.ranges import format_ranges
+
+YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
+
+MAX_INT: Final = 2**31 - 1
+"""Limit of `QSpinBox`."""
+ARABIC_TO_LATIN: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
+
+
+class Field(QWidget):
+    """The widget of one field.
+
+    Attributes:
+        focus_input: the input that the mnemonic of the label focuses. A focus proxy is not used
+            for this, because the field itself would become a tab stop.
+    """
+
+    inputs: tuple[QWidget, ...]  # the input widgets, from the left
+    focus_input: QWidget
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value: object = None
+        self._showing = False
+
+    def value(self) -> object:
+        """Return the value, not validated."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show a value. Does not signal."""
+        self._value = value
+        self._showing = True
+        self._show(value)
+        self._showing = False
+
+    @abstractmethod
+    def _show(self, value: object) -> None:
+        """Set what the inputs show."""
+
+    def _edited(self, value: object) -> None:
+        """Take a value that the user entered; `_show` enters none."""
+        if not self._showing:
+            self._value = value
+            self.changed.emit()
+
+    def error(self) -> str:
+        """Return why the input cannot be used, "" if it can; the model validates the rest."""
+        return ""
+
+    def describe(self, name: str, description: str) -> None:
+        """Set the tool tip, and the accessible name and description."""
+        self.setToolTip(description)
+        self.inputs[0].setAccessibleName(name)
+        self.inputs[0].setAccessibleDescription(description)
+
+    def _lay_out(self, *inputs: QWidget) -> QHBoxLayout:
+        self.inputs = inputs
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for widget in inputs:
+            layout.addWidget(widget)
+        for line in self.findChildren(QLineEdit):
+            line.setAcceptDrops(False)  # the window handles dropped files
+        self.focus_input = inputs[0]
+        return layout
+
+
+class ChoiceField(Field):
+    """A choice among a few values; the first one if another value is set."""
+
+    def __init__(self, choices: tuple[object, ...], texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self._box = ElidedComboBox()
+        for choice in choices:
+            text = texts.get(str(choice))
+            self._box.addItem(tr(text) if text else str(choice), choice)
+        self._box.activated.connect(lambda _: self._edited(self._box.currentData()))
+        self._lay_out(self._box)
+        self.set_value(choices[0])
+
+    def _show(self, value: object) -> None:
+        self._box.setCurrentIndex(max(self._box.findData(value), 0))
+        self._value = self._box.currentData()
+
+
+class IntegerField(Field):
+    """A whole number. `value` is exact even if it exceeds the limit of the widget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value = 0
+        self._box = _IntegerBox()
+        self._box.setRange(-MAX_INT, MAX_INT)
+        self._box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._box.setMinimumWidth(110)
+        self._box.valueChanged.connect(self._edited)
+        self._lay_out(self._box).addStretch()
+
+    def _show(self, value: object) -> None:
+        if isinstance(value, int):
+            self._box.setValue(max(-MAX_INT, min(value, MAX_INT)))
+
+
+class _IntegerBox(QSpinBox):
+    """A spin box that accepts the digits of any script."""
+
+    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        return super().validate(latin(text), at)
+
+
+class TextField(Field):
+    """A typed number or word with suggestions; the model validates it."""
+
+    def __init__(self, suggestions: tuple[str, ...], parse: Callable[[str], object]) -> None:
+        super().__init__()
+        self._box = QComboBox()
+        self._box.setEditable(True)
+        self._box.addItems(suggestions)
+        self._box.editTextChanged.connect(lambda text: self._edited(parse(text.strip())))
+        self._lay_out(self._box)
+
+    def _show(self, value: object) -> None:
+        self._box.setEditText("" if value is None else as_typed(value))
+
+
+class LineField(Field):
+    """A typed value without suggestions; the model validates it."""
+
+    def __init__(self, parse: Callable[[str], object], show: Callable[[object], str]) -> None:
+        super().__init__()
+        self._text_of = show
+        self._line = ElidedLineEdit()
+        self._line.textChanged.connect(lambda text: self._edited(parse(text.strip())))
+        self._lay_out(self._line)
+
+    def _show(self, value: object) -> None:
+        self._line.setText("" if value is None else self._text_of(value))
+
+
+class PathField(Field):
+    """The path of a file: typed, chosen in a dialog, or dropped."""
+
+    def __init__(self, *, optional: bool, is_text: bool = False, placeholder: str = "") -> None:
+        super().__init__()
+        self._is_text = is_text
+        self._line = _PathLine(Qt.TextElideMode.ElideMiddle)
+        if is_text:
+            placeholder = tr("a text file")
+        elif not placeholder:
+            placeholder = tr("none: rank the weights themselves") if optional else tr("a file")
+        self._line.setPlaceholderText(placeholder)
+        self._line.setClearButtonEnabled(optional)
+        self._line.textChanged.connect(lambda text: self._edited(text.strip() or None))
+        self._button = QToolButton()
+        self._button.setIcon(icon("open"))
+        self._button.setToolTip(tr("Look for the file"))
+        self._button.setAccessibleName(tr("Browse for the file"))
+        self._button.clicked.connect(self._browse)
+        self._lay_out(self._line, self._button)
+        self._line.setAcceptDrops(True)
+
+    def _show(self, value: object) -> None:
+        self._line.setText(str(value) if value else "")
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() == QEvent.Type.PaletteChange:
+            self._button.setIcon(icon("open"))
+        super().changeEvent(event)
+
+    def _browse(self) -> None:
+        texts = tr("Text files (*.txt);;All files (*)")
+        names = texts if self._is_text else checkpoint_filter()
+        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", names)
+        if path:
+            self._line.setText(path)
+
+
+class _PathLine(ElidedLineEdit):
+    """A line edit whose text is replaced by the path of a dropped file."""
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        if _local_file_in(event):
+            event.acceptProposedAction()
+        else:
+            super().dragEnterEvent(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802
+        if _local_file_in(event):
+            event.acceptProposedAction()
+        else:
+            super().dragMoveEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        if path := _local_file_in(event):
+            self.setText(path)
+            event.acceptProposedAction()
+        else:
+            super().dropEvent(event)
+
+
+def _local_file_in(event: QDropEvent) -> str | None:
+    """Return the path of the first local file in a drag, if any."""
+    urls = event.mimeData().urls()
+    return next((url.toLocalFile() for url in urls if url.isLocalFile()), None)
+
+
+def latin(text: str) -> str:
+    """Return a text with Latin digits for those of any script, and "." for the Arabic point."""
+    return "".join(
+        str(unicodedata.decimal(char)) if char.isdecimal() else ARABIC_TO_LATIN.get(char, char)
+        for char in text
+    )
+
+
+def number_or_text(text: str) -> object:
+    """Return `text` as a number, with "." or the locale's decimal sign; else `text` unchanged."""
+    normalized = latin(text).replace(QLocale().decimalPoint(), ".")
+    for number_type in (int, float):
+        try:
+            return number_type(normalized)
+        except ValueError:
+            continue
+    return text
+
+
+def as_typed(value: object) -> str:
+    """Return the text that `number_or_text` parses to `value`."""
+    return format_number(value, "") if isinstance(value, float) else str(value)
+
+
+def _ranges(channels: object) -> str:
+    """Return channels as ranges, "3, 7, 12-15"; any other value as `str`."""
+    return format_ranges(channels) if isinstance(channels, tuple) else str(channels)
+
+
+def format_of(field_info: FieldInfo) -> object:
+    """Return the format in the JSON schema of a field, such as "path" or "share"; else None."""
+    extra = field_info.json_schema_extra
+    return extra.get("format") if isinstance(extra, dict) else None
+
+
+def plain_field(field_info: FieldInfo) -> Field:
+    """Return a new widget for a field of a method, except for amounts and shares."""
+    alternatives = _alternatives(field_info.annotation)
+    if format_of(field_info) in ("path", "text-path"):
+        is_text = format_of(field_info) == "text-path"
+        meaning = text_of(field_info).placeholder
+        return PathField(
+            optional=not field_info.is_required(),
+            is_text=is_text,
+            placeholder=tr(meaning) if meaning else "",
+        )
+    words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
+    if words and len(alternatives) == 1:
+        return ChoiceField(words, text_of(field_info).choices)
+    if alternatives == [int]:
+        return IntegerField()
+    if alternatives == [bool]:
+        return ChoiceField((True, False), YES_OR_NO)
+    if alternatives == [str]:
+        return TextField((), str)
+    if words:
+        return TextField(tuple(map(str, field_info.examples or words)), number_or_text)
+    if any(get_origin(kind) is tuple for kind in alternatives):
+        return LineField(str, _ranges)
+    return LineField(number_or_text, as_typed)
+
+
+def _alternatives(annotation: object) -> list[object]:
+    """Return the members of a union type, without None and without `Annotated` metadata."""
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        alternatives = [kind for part in get_args(annotation) for kind in _alternatives(part)]
+        return [kind for kind in alternatives if kind is not type(None)]
+    if hasattr(annotation, "__metadata__"):
+        return _alternatives(get_args(annotation)[0])
+    return [annotation]

@@ -1,0 +1,341 @@
+"""The box that chooses a method, and the form for its fields, made from its pydantic model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QIcon, QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QFormLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from prune_gui.errors import one_line
+from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
+from prune_gui.gui.draft.fields import Field, format_of, plain_field
+from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import bold, icon
+from prune_gui.language import tr, trn
+from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
+from prune_gui.pruning.methods.field_text import FieldText, text_of
+from prune_gui.pruning.methods.method_group import GROUPS
+from prune_gui.pruning.validation_messages import validation_message
+from prune_gui.resources import resource
+
+
+def summary(method: type[Method]) -> str:
+    """Return the translated summary of a method, in one sentence."""
+    return one_line(tr(summary_of(method)))
+
+
+def row_label(text: str, focus_input: QWidget) -> QLabel:
+    """Return the label of a row, with `focus_input` as its buddy.
+
+    All labels have the same minimum width, so that the fields are aligned.
+    """
+    label = QLabel(text)
+    label.setBuddy(focus_input)
+    width = label.fontMetrics().horizontalAdvance
+    fields = (field for method in METHODS.values() for field in method.model_fields.values())
+    labels = {tr(text_of(field).label).replace("&", "") for field in fields}
+    label.setMinimumWidth(max(width(f"{one} ") for one in labels))
+    return label
+
+
+class MethodForm(QWidget):
+    """A form with a row for each field, and a message below each invalid field.
+
+    Fields whose text says so are below *More*, which stays open or folded when the method changes.
+    """
+
+    changed = Signal()
+    fold_toggled = Signal(bool)  # (open) the user opened or folded *More*
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._method: type[Method] | None = None
+        self._fields: dict[str, Field] = {}
+        self._initial: dict[str, object] = {}
+        self._messages: dict[str, Message] = {}
+        self._rows = QWidget()
+        self.fold = Fold(QWidget(), self._rows)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._rows)
+
+    @property
+    def method_type(self) -> type[Method] | None:
+        return self._method
+
+    def use(self, method: type[Method]) -> None:
+        """Show the fields of another method. Changed values of fields with equal names are kept."""
+        changed = self._changed() if self._method else {}
+        self._method = method
+        self._make_rows(method)
+        for name, field_info in method.model_fields.items():
+            field = self._fields[name]
+            if not field_info.is_required():
+                field.set_value(field_info.default)
+            self._initial[name] = field.value()
+            kind, value = changed.get(name, (None, None))
+            if kind is type(field):
+                field.set_value(value)
+        self._show_messages({})
+        self._values_changed()
+
+    def reset(self, method: type[Method]) -> None:
+        """Show the fields of a method with their defaults."""
+        if method is not self._method:  # making the fields takes longer than a frame
+            self._method = None
+            self.use(method)
+            return
+        for name, value in self._initial.items():
+            self._fields[name].set_value(value)
+        self._show_messages({})
+        self._values_changed()
+
+    def show_method(self, method: Method) -> None:
+        self.use(type(method))
+        for name, field in self._fields.items():
+            field.set_value(getattr(method, name))
+        self._values_changed()
+
+    def method(self, folder: Path | None = None) -> Method | None:
+        """Return the method with the values of the fields; None, and show messages, if invalid."""
+        if self._method is None:
+            return None
+        used = {name: one for name, one in self._fields.items() if name not in self._unused()}
+        values = {name: field.value() for name, field in used.items()}
+        given = {name: value for name, value in values.items() if value is not None}
+        errors = {name: error for name, field in used.items() if (error := field.error())}
+        if errors:
+            self._show_messages(errors)
+            return None
+        try:
+            method = self._method.model_validate(given, context=folder)
+        except ValidationError as error:
+            self._show_messages(_messages(self._method, error))
+            return None
+        self._show_messages({})
+        return method
+
+    @property
+    def inputs(self) -> list[QWidget]:
+        """The input widgets of all fields and the button of the fold, from the top."""
+        inputs: tuple[list[QWidget], list[QWidget]] = [], [self.fold.button]
+        for field in self._fields.values():
+            inputs[self.fold.isAncestorOf(field)].extend(field.inputs)
+        return [*inputs[False], *inputs[True]]
+
+    def set_value(self, name: str, value: object) -> None:
+        """Change a field as if the user did, if the method has it."""
+        field = self._fields.get(name)
+        if field is not None:
+            field.set_value(value)
+            self._values_changed()
+            self.changed.emit()
+
+    def _changed(self) -> dict[str, tuple[type[Field], object]]:
+        """Return the widget class and the value of each field with a non-default value."""
+        assert self._method is not None
+        field_info = self._method.model_fields
+        return {
+            name: (type(field), field.value())
+            for name, field in self._fields.items()
+            if field.value() != field_info[name].default
+        }
+
+    def _make_rows(self, method: type[Method]) -> None:
+        """Make the rows of the main fields, and below *More* those of the others."""
+        content, folded = QWidget(), QWidget()
+        forms = _empty_form(), _empty_form(folded)
+        self._fields, self._initial, self._messages = {}, {}, {}
+        texts = {name: text_of(field_info) for name, field_info in method.model_fields.items()}
+        for name in sorted(texts, key=lambda name: _row_order(name, texts[name])):
+            field_info, text = method.model_fields[name], texts[name]
+            field = _field(name, field_info, method)
+            label_text = tr(text.label) or name.replace("_", " ").capitalize()
+            description = _description(field_info)
+            label = row_label(label_text, field.focus_input)
+            label.setToolTip(description)
+            field.describe(without_mnemonics(label_text), description)
+            field.changed.connect(self.changed)
+            field.changed.connect(self._values_changed)
+            message = Message()
+            forms[text.folded].addRow(label, field)
+            forms[text.folded].addRow("", message)
+            self._fields[name], self._messages[name] = field, message
+        was_open = self.fold.is_open
+        self.fold = Fold(folded, content)
+        self.fold.open(on=was_open)
+        self.fold.toggled.connect(self.fold_toggled)
+        self.fold.setVisible(any(text.folded for text in texts.values()))
+        layouts.column(forms[False], self.fold, of=content, margin=0)
+        layout = self.layout()
+        assert layout is not None
+        layout.replaceWidget(self._rows, content)
+        self._rows.hide()
+        self._rows.deleteLater()
+        self._rows = content
+
+    def _unused(self) -> Collection[str]:
+        """Return the names of the fields that have no effect."""
+        assert self._method is not None
+        values = {name: field.value() for name, field in self._fields.items()}
+        return self._method.unused_fields(values)
+
+    def _values_changed(self) -> None:
+        """Disable the fields that have no effect now, and count the changed ones below *More*."""
+        unused = self._unused()
+        for name, field in self._fields.items():
+            field.setEnabled(name not in unused)
+        self._count_folded()
+
+    def _count_folded(self) -> None:
+        """Show on the button of the fold how many fields below it were changed."""
+        method = self._method
+        assert method is not None
+        changed = [name for name in self._changed() if text_of(method.model_fields[name]).folded]
+        self.fold.button.setText(
+            trn("More ({count} changed)", "More ({count} changed)", len(changed))
+            if changed
+            else tr("More")
+        )
+
+    def _show_messages(self, messages: dict[str, str]) -> None:
+        for name, message in self._messages.items():
+            message.say(messages.get(name, ""))
+            if name in messages and self.fold.isAncestorOf(self._fields[name]):
+                self.fold.open()
+
+
+def _empty_form(parent: QWidget | None = None) -> QFormLayout:
+    form = QFormLayout(parent)
+    form.setContentsMargins(0, 0, 0, 0)
+    form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    return form
+
+
+def _row_order(name: str, text: FieldText) -> tuple[bool, bool]:
+    """Return a sort key: folded fields, and then those of `ScoredMethod`, come last."""
+    return text.folded, name in ScoredMethod.model_fields
+
+
+def _field(name: str, field_info: FieldInfo, method: type[Method]) -> Field:
+    """Return a new widget for a field of a method."""
+    if name == "amount":
+        return AmountField(method.unit)
+    if format_of(field_info) == "amounts":
+        return AmountsField(tr(text_of(field_info).placeholder))
+    return ShareField() if format_of(field_info) == "share" else plain_field(field_info)
+
+
+def _description(field: FieldInfo) -> str:
+    return one_line(tr(field.description)) if field.description else ""
+
+
+def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
+    """Return the problems of a validation as one sentence per field."""
+    messages: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False):
+        reason = validation_message(problem)
+        name = _field_of(method, problem["loc"], reason)
+        missing = problem["type"] == "missing"
+        text = tr("Required.") if missing else reason
+        messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
+    return {
+        # Several messages of one field are those of a union type: its description names the types.
+        name: texts[0] if len(texts) == 1 else _description(method.model_fields[name]) or texts[0]
+        for name, texts in messages.items()
+    }
+
+
+def _field_of(method: type[Method], where: tuple[int | str, ...], text: str) -> str:
+    """Return the field of a problem; if it concerns several, the last one that the text names."""
+    if where:
+        return str(where[0])
+    words = re.findall(r"\w+", text, re.ASCII)  # field names are not translated
+    named = [name for name in method.model_fields if name in words]
+    return (named or list(method.model_fields))[-1]
+
+
+class MethodBox(QComboBox):
+    """A combo box with the name of each method as data, below the titles of their groups."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("Method"))
+        self.list_methods()
+
+    def list_methods(self) -> None:
+        """List the current methods; the chosen one stays chosen if it still exists."""
+        chosen = self.currentData()
+        self.clear()
+        methods = list(METHODS.values())
+        for group, title in GROUPS.items():
+            members = [method for method in methods if method.method_group == group]
+            if members:
+                self._add_title(tr(title))
+            for method in members:
+                self.addItem(method_icon(method), one_line(tr(method.title)), method.name)
+                self.setItemData(self.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole)
+        self.choose(chosen if chosen in METHODS else methods[0].name)
+
+    def choose(self, name: str) -> None:
+        self.setCurrentIndex(self.findData(name))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() == QEvent.Type.PaletteChange:
+            for index in range(self.count()):
+                if (name := self.itemData(index)) is not None:
+                    self.setItemIcon(index, method_icon(METHODS[name]))
+        super().changeEvent(event)
+
+    def _add_title(self, title: str) -> None:
+        """Add the title of a group, which cannot be chosen."""
+        self.addItem(title)
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        item = model.item(self.count() - 1)
+        item.setEnabled(False)
+        item.setFont(bold(item.font()))
+
+
+def method_icon(method: type[Method]) -> QIcon:
+    """Return the icon of a method; that of plug-ins if there is none of its own."""
+    name = f"method-{method.name}"
+    own = method.method_group != "plugins" and resource("icons", f"{name}.svg").is_file()
+    return icon(name if own else "method-plugin")
+
+
+class Fold(QWidget):
+    """A button with an arrow, and a content below it that the button shows and hides."""
+
+    toggled = Signal(bool)  # (open) the user opened or closed the fold
+
+    def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.content = content
+        self.button = QToolButton()
+        self.button.setAutoRaise(True)
+        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.button.clicked.connect(self._toggle)
+        layouts.column(self.button, content, of=self, margin=0)
+        self.open(on=False)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.content.isHidden()
+
+    def open(self, *, on: bool = True) -> None:
+        """Show or hide the content. Does not signal."""
+        self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
+        self.content.setVisible(on)
+
+    def _toggle(self) -> None:
+        self.open(on=not self.is_open)
+        self.toggled.emit(self.is_open)

@@ -1,0 +1,381 @@
+"""The field for the targets of the draft: globs that follow the selection, or are typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import (
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QSize,
+    QStringListModel,
+    Qt,
+    Signal,
+)
+from PySide6.QtWidgets import (
+    QCompleter,
+    QLabel,
+    QLineEdit,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.checkpoint.tree import is_usually_pruned
+from prune_gui.errors import RecipeError
+from prune_gui.gui.draft.chips import Chips
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLineEdit
+from prune_gui.gui.widgets.message import keep_room
+from prune_gui.gui.widgets.theme import TIGHT_PX, icon
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
+from prune_gui.recipe import patterns_for, select
+from prune_gui.recipe.selector import Pattern, condition_examples, condition_words, patterns_in
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.monitor import Monitor
+
+
+MAX_LINE_CHARS = 1 << 20
+"""Limit of the line. Qt's default of 32,767 would cut off targets."""
+
+
+class TargetsField(QWidget):
+    """The globs as chips or, while they are typed, in a line edit; and the number of matches.
+
+    Attributes:
+        chips: the same globs as chips, shown while the line edit does not have the focus.
+        use_filtered: sets the matches of the filter of the tree as the targets.
+    """
+
+    changed = Signal(bool)  # (by_user) the globs changed
+    filtered_wanted = Signal()  # the user wants the matches of the filter as the targets
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._selection: frozenset[str] = frozenset()
+        self._pending: frozenset[str] | None = None
+        self._when_known: Callable[[], None] | None = None
+        self._every_kind = False
+        self.line = ElidedLineEdit()  # the line edit, which has all globs
+        self.line.setAccessibleName(tr("Targets: globs for parameter names"))
+        self.line.setPlaceholderText("encoder.*.weight, !*.bias")
+        self.line.setToolTip(
+            tr(
+                "Globs for parameter names, separated by commas; ! excludes.\n"
+                "{conditions}\nThey follow the selection in the tree until you type here.",
+                conditions=conditions_help(),
+            )
+        )
+        self.line.setMaxLength(MAX_LINE_CHARS)
+        self.line.setAcceptDrops(False)  # the window handles dropped files
+        ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
+        self.line.textEdited.connect(self._typed)
+        self.line.textChanged.connect(self._show_chips)
+        self.line.editingFinished.connect(self._end_typing)
+        self.chips = Chips()
+        self.chips.setAccessibleName(tr("Targets: globs for parameter names"))
+        self.chips.removed.connect(self._remove)
+        self.chips.edit_wanted.connect(self._edit)
+        self.chips.typed.connect(self._replace)
+        self._pages = QStackedLayout()
+        self._pages.addWidget(self.chips)
+        self._pages.addWidget(self.line)
+        self.use_filtered = QToolButton()
+        self.use_filtered.setIcon(icon("filter"))
+        self.use_filtered.clicked.connect(self.filtered_wanted)
+        self.following = QToolButton()  # whether the globs follow the selection in the tree
+        self.following.setCheckable(True)
+        self.following.setChecked(True)
+        self.following.setText(tr("Follow"))
+        self.following.setAccessibleName(tr("Follow the selection"))
+        self.following.setToolTip(tr("The targets follow the selection in the tree"))
+        self.following.setIcon(icon("link"))
+        self.following.toggled.connect(self._toggled)
+        self.count = QLabel()
+        self.count.setWordWrap(True)
+        keep_room(self.count, lines=2)
+        self.count.setAccessibleName(tr("Number of parameters that match the targets"))
+        buttons = QVBoxLayout()
+        buttons.setSpacing(TIGHT_PX)
+        for button in (self.following, self.use_filtered):
+            button.setIconSize(QSize(16, 16))
+            buttons.addWidget(button)
+        row = layouts.row(self._pages, buttons)
+        layouts.column(row, self.count, of=self, margin=0, gap=TIGHT_PX)
+        self.offer(0)
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the globs; () while they are invalid."""
+        try:
+            return _valid_patterns(self.line.text())
+        except RecipeError:
+            return ()
+
+    @property
+    def error(self) -> str:
+        """Why the globs are invalid; "" if they are valid."""
+        try:
+            _valid_patterns(self.line.text())
+        except RecipeError as error:
+            return str(error)
+        return ""
+
+    def take_every_kind(self, *, on: bool) -> None:
+        """Count tensors that are no weights, too, as a method takes them; see `select`."""
+        if on != self._every_kind:
+            self._every_kind = on
+            self._count()
+
+    def when_known(self, action: Callable[[], None]) -> None:
+        """Call `action` when no globs are being computed, at once or later.
+
+        It is not called if the targets are changed before.
+        """
+        if self._pending is None:
+            action()
+        else:
+            self._when_known = action
+
+    def show_patterns(self, patterns: Iterable[str]) -> None:
+        """Show globs, and stop following the selection. Does not signal."""
+        self._set_following(following=False)
+        self._show(patterns)
+
+    def follow(self, names: frozenset[str]) -> None:
+        """Set the selected parameters."""
+        self._selection = names
+        if self.following.isChecked():
+            self._write_selection()
+
+    def choose(self, names: frozenset[str]) -> None:
+        """Set some parameters as the targets in place of the selection, on behalf of the user."""
+        self._set_following(following=False)
+        self._write(names, by_user=True)
+
+    def offer(self, count: int) -> None:
+        """Offer the matches of the filter as targets; 0 without a filter."""
+        self.use_filtered.setEnabled(count > 0)
+        tip = (
+            trn(
+                "Use the {count:,} parameter of the filter as the target",
+                "Use the {count:,} parameters of the filter as targets",
+                count,
+            )
+            if count
+            else tr("Use what the filter of the tree shows as targets; there is no filter now")
+        )
+        self.use_filtered.setToolTip(tip)
+        self.use_filtered.setAccessibleName(tip)
+
+    def follow_again(self) -> None:
+        """Discard typed globs, and follow the selection again."""
+        self._set_following(following=True)
+        self._write_selection()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() == QEvent.Type.PaletteChange:
+            self.following.setIcon(icon("link"))
+            self.use_filtered.setIcon(icon("filter"))
+            self._show_chips()
+        super().changeEvent(event)
+
+    def _show_chips(self) -> None:
+        self.chips.show_texts(patterns_in(self.line.text()))
+
+    def _edit(self, index: int) -> None:
+        """Show the line edit, with a glob selected; with the cursor behind the last for -1."""
+        self._pages.setCurrentWidget(self.line)
+        self.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        text = self.line.text()
+        if index < 0:
+            if text.strip() and not text.rstrip().endswith(","):
+                self.line.setText(f"{text.rstrip()}, ")
+            self.line.setCursorPosition(len(self.line.text()))
+            return
+        patterns = patterns_in(text)
+        start = sum(map(len, patterns[:index]))  # at least; separators follow
+        self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
+
+    def _replace(self, character: str) -> None:
+        """Begin to type new globs in place of all."""
+        self._edit(-1)
+        self.line.selectAll()
+        self.line.insert(character)
+        self.line.textEdited.emit(self.line.text())
+
+    def _remove(self, index: int) -> None:
+        patterns = list(patterns_in(self.line.text()))
+        del patterns[index]
+        self.line.setText(", ".join(patterns))
+        self._typed("")
+
+    def _end_typing(self) -> None:
+        """Show the chips again, with the focus if it was kept."""
+        focused = self.line.hasFocus()
+        self.line.setText(", ".join(patterns_in(self.line.text())))
+        self._pages.setCurrentWidget(self.chips)
+        if focused:
+            self.chips.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _toggled(self, following: bool) -> None:
+        self._await(None)
+        if following:
+            self._write_selection()
+
+    def _typed(self, _: str) -> None:
+        self._set_following(following=False)
+        self._count()
+        self.changed.emit(True)
+
+    def _set_following(self, *, following: bool) -> None:
+        self.following.blockSignals(True)
+        self.following.setChecked(following)
+        self.following.blockSignals(False)
+        self._await(None)
+
+    def _await(self, names: frozenset[str] | None) -> None:
+        """Note the parameters whose globs are being computed; None if the line has all globs."""
+        self._pending, self._when_known = names, None
+
+    def _write_selection(self) -> None:
+        self._write(self._selection, by_user=False)
+
+    def _write(self, names: frozenset[str], *, by_user: bool) -> None:
+        """Set the globs for some parameters, computed on the engine's thread."""
+        session = self._workbench.session
+        if session is None:
+            return
+        tensors = session.checkpoint.tensors
+        self._await(names)
+
+        def work(monitor: Monitor) -> tuple[str, ...]:
+            monitor.advance()
+            return patterns_for(names, tensors.values())
+
+        def then(patterns: tuple[str, ...]) -> None:
+            if session is self._workbench.session and self._pending is names:
+                action = self._when_known
+                self._await(None)
+                self._show(patterns)
+                self.changed.emit(by_user)
+                if action is not None:
+                    action()
+
+        self._workbench.bridge.run_job("patterns", work, then)
+
+    def _show(self, patterns: Iterable[str]) -> None:
+        self.line.setText(", ".join(patterns))
+        self.line.setCursorPosition(0)
+        self._count()
+
+    def _count(self) -> None:
+        session, resolved = self._workbench.session, self._workbench.resolved
+        if session is None:
+            return
+        try:
+            patterns = _valid_patterns(self.line.text())
+        except RecipeError as error:
+            self.count.setText(str(error))
+            return
+        checkpoint, every_kind = session.checkpoint, self._every_kind
+        counts = resolved.resolution.counts if resolved else {}
+
+        def work(monitor: Monitor) -> tuple[int, int, bool]:
+            monitor.advance()
+            tensors, module_types = (
+                checkpoint.tensors.values(),
+                partial(getattr, checkpoint, "module_types"),
+            )
+            chosen = select(patterns, tensors, counts, module_types, every_kind=every_kind)
+            chosen = [tensor for tensor in chosen if patterns and not tensor.not_prunable]
+            return (
+                len(chosen),
+                sum(tensor.numel for tensor in chosen),
+                all(map(is_usually_pruned, chosen)),
+            )
+
+        def then(result: tuple[int, int, bool]) -> None:
+            number, elements, usual = result
+            self.count.setText(
+                tr(
+                    "{count:,} parameters, {entries:,} weights; no biases, norms or embeddings",
+                    count=number,
+                    entries=elements,
+                )
+                if usual and number > 1 and self.following.isChecked()
+                else trn(
+                    "{count:,} parameter, {entries:,} weights",
+                    "{count:,} parameters, {entries:,} weights",
+                    number,
+                    entries=elements,
+                )
+            )
+
+        self._workbench.bridge.run_job("targets", work, then)
+
+
+def _valid_patterns(text: str) -> tuple[str, ...]:
+    """Return the patterns in a line."""
+    patterns = patterns_in(text)
+    for pattern in patterns:
+        Pattern.parse(pattern)
+    return patterns
+
+
+NO_WORD: Final = "\0"
+"""A word that no condition begins with. An empty word would be completed to all conditions."""
+
+
+class ConditionCompleter(QCompleter):
+    """Completes the word before the cursor to a condition that some parameter satisfies."""
+
+    def __init__(self, line: QLineEdit, workbench: Workbench, parts: str) -> None:
+        super().__init__(line)
+        self._line, self._workbench, self._separators = line, workbench, parts
+        self._words_checkpoint: Checkpoint | None = None
+        self._words = QStringListModel(self)
+        self.setModel(self._words)
+        self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        line.setCompleter(self)
+        line.textEdited.connect(self._load_words)
+
+    def splitPath(self, path: str) -> list[str]:  # noqa: N802
+        """Return the word before the cursor, or `NO_WORD`, as the only part."""
+        typed = re.split(self._separators, path[: self._line.cursorPosition()])[-1]
+        return [typed or NO_WORD]
+
+    def pathFromIndex(self, index: QModelIndex | QPersistentModelIndex) -> str:  # noqa: N802
+        text, cursor = self._line.text(), self._line.cursorPosition()
+        typed = re.split(self._separators, text[:cursor])[-1]
+        return text[: cursor - len(typed)] + super().pathFromIndex(index) + text[cursor:]
+
+    def _load_words(self) -> None:
+        """Compute the conditions on the engine's thread, once per checkpoint."""
+        session = self._workbench.session
+        if session is None or session.checkpoint is self._words_checkpoint:
+            return
+        self._words_checkpoint = checkpoint = session.checkpoint
+        self._words.setStringList([])
+
+        def work(_: Monitor) -> list[str]:
+            return condition_words(checkpoint)
+
+        def then(conditions: list[str]) -> None:
+            if checkpoint is self._words_checkpoint:
+                self._words.setStringList(conditions)
+
+        self._workbench.bridge.run_job("terms", work, then)
+
+
+def conditions_help() -> str:
+    """Return a sentence with one condition of each field."""
+    return tr("Conditions narrow it down: {examples}.", examples=condition_examples())

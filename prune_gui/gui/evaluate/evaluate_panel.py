@@ -1,0 +1,280 @@
+"""The dock that evaluates: the row that chooses the evaluator, and a page for each question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QSizePolicy,
+    QStackedWidget,
+    QTabWidget,
+    QWidget,
+)
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.evaluate.evaluations import Evaluations
+from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import deferred, tr
+from prune_gui.session.changes import Changes
+from prune_gui.session.evaluations.choice import EvaluatorChoice, functions_in
+from prune_gui.session.start_folder import start_folder
+
+if TYPE_CHECKING:
+    from prune_gui.gui.export import Exporter
+
+
+NO_CHECKPOINT: Final = deferred("Open a checkpoint to evaluate it.")
+NO_EVALUATOR: Final = deferred(
+    "Choose an evaluator to see what the pruned model is worth by your own measure: a function in "
+    "a Python file, such as eval.py:evaluate, which gets a state dict or a path and returns a "
+    "number or numbers by name; or a command such as python eval.py {checkpoint}, which prints "
+    "them."
+)
+
+
+class EvaluatePanel(QWidget):
+    """Shows the values of states, curves, the sensitivity and a search; made when first shown.
+
+    Attributes:
+        evaluations: the evaluator and its run; None until the panel is shown, as all others.
+        pages: what is missing, or `tabs`.
+        tabs: the pages `states`, `sweep`, `sensitivity` and `search`.
+
+    Signals:
+        amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
+    """
+
+    draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
+    amount_wanted = Signal(int, object)
+
+    def __init__(self, workbench: Workbench, preferences: Preferences, exporter: Exporter) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._preferences = preferences
+        self._exporter = exporter
+        self.evaluations: Evaluations | None = None
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        if self.evaluations is None:
+            self._make()
+
+    def _make(self) -> None:
+        from prune_gui.gui.evaluate.search_tab import SearchTab  # made on demand
+        from prune_gui.gui.evaluate.sensitivity_tab import SensitivityTab  # made on demand
+        from prune_gui.gui.evaluate.states_tab import StatesTab  # made on demand
+        from prune_gui.gui.evaluate.sweep_tab import SweepTab  # made on demand
+
+        workbench, exporter = self._workbench, self._exporter
+        self.evaluations = evaluations = Evaluations(
+            workbench,
+            self._preferences,
+            lambda spec: questions.agree_to_evaluate(self.window(), spec),
+            self,
+        )
+        self.chooser = EvaluatorChooser(workbench, evaluations)
+        self.states = StatesTab(workbench, evaluations, exporter)
+        self.sweep = SweepTab(workbench, evaluations, exporter)
+        self.sensitivity = SensitivityTab(workbench, evaluations, exporter)
+        self.search = SearchTab(workbench, evaluations, exporter)
+        self.sweep.amount_wanted.connect(self.amount_wanted)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        for tab, title in (
+            (self.states, tr("States")),
+            (self.sweep, tr("Sweep")),
+            (self.sensitivity, tr("Sensitivity")),
+            (self.search, tr("Search")),
+        ):
+            tab.draft_wanted.connect(self.draft_wanted)
+            self.tabs.addTab(tab, title)
+        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
+        self._empty.setMargin(4 * GAP_PX)
+        self._empty.setForegroundRole(self._empty.palette().ColorRole.PlaceholderText)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self._empty)
+        self.pages.addWidget(self.tabs)
+        layouts.column(
+            self.chooser, (self.pages, 1), of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, GAP_PX)
+        )
+        evaluations.chosen.connect(self._show)
+        workbench.changed.connect(self._on_changed)
+        evaluations.begin()
+        self._show()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._show()
+
+    def _show(self) -> None:
+        """Show the pages, or what is missing for them."""
+        has_file = self._workbench.session is not None
+        has_evaluator = self.evaluations is not None and self.evaluations.choice is not None
+        self.chooser.setEnabled(has_file)
+        self._empty.setText(tr(NO_EVALUATOR if has_file else NO_CHECKPOINT))
+        self.pages.setCurrentIndex(int(has_file and has_evaluator))
+
+
+HINT: Final = deferred("eval.py:evaluate, or python eval.py {checkpoint}")
+USUAL_NAME: Final = "evaluate"
+"""The function that is chosen if a file has several."""
+MIN_CHARS: Final = 12
+"""Minimum width of the boxes, in characters."""
+
+
+class EvaluatorChooser(QWidget):
+    """Chooses the evaluator among recent ones, by typing, or with a file dialog."""
+
+    def __init__(self, workbench: Workbench, evaluations: Evaluations) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._evaluations = evaluations
+        self.box = QComboBox(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
+        line = ElidedLineEdit(Qt.TextElideMode.ElideLeft)
+        self.box.setLineEdit(line)
+        self.box.setCompleter(None)  # type: ignore[arg-type]  # Qt accepts None
+        line.setPlaceholderText(tr(HINT))
+        self.box.setAccessibleName(tr("Evaluator"))
+        self.box.setToolTip(
+            tr(
+                "A function in a Python file, which gets a path or a state dict and returns a "
+                "number or numbers by name; or a command with {checkpoint} in it, which prints "
+                "them."
+            )
+        )
+        self.box.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.box.setMinimumContentsLength(MIN_CHARS)
+        self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.box.activated.connect(self._use_recent)
+        line.editingFinished.connect(self._use_text)
+        self.browse = layouts.button(tr("Browse…"), self._browse)
+        self.options = layouts.button(tr("Options…"), self._edit_options)
+        self.metric_box = ElidedComboBox()
+        self.metric_box.setAccessibleName(tr("Metric"))
+        self.metric_box.setToolTip(tr("Which of the numbers that the evaluator returns counts"))
+        self.metric_box.activated.connect(
+            lambda index: evaluations.choose_metric(self.metric_box.itemText(index))
+        )
+        self._progress = QLabel()
+        self.cancel = layouts.button(
+            tr("Cancel"), evaluations.cancel, tr("End the evaluator; what it has found is kept")
+        )
+        self.problem = Message()
+        self._lay_out()
+        evaluations.chosen.connect(self._show)
+        evaluations.metric_changed.connect(self._show_metric)
+        evaluations.running_changed.connect(self._show_running)
+        evaluations.progressed.connect(self._progress.setText)
+        evaluations.failed.connect(self.problem.say)
+        workbench.changed.connect(lambda changes: self._show() if changes.file else None)
+        self._show()
+        self._show_metric()
+        self._show_running()
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        for widget, stretch in (
+            (QLabel(tr("Evaluator")), 0),
+            (self.box, 1),
+            (self.browse, 0),
+            (self.options, 0),
+            (QLabel(tr("Metric")), 0),
+            (self.metric_box, 0),
+            (self._progress, 0),
+            (self.cancel, 0),
+        ):
+            row.addWidget(widget, stretch)
+        layouts.column(row, self.problem, of=self, margin=0)
+
+    def _show(self) -> None:
+        choice = self._evaluations.choice
+        with QSignalBlocker(self.box):
+            self.box.clear()
+            self.box.addItems([recent.text for recent in self._evaluations.recent])
+            self.box.setCurrentIndex(self.box.findText(choice.text) if choice else -1)
+            self.box.setEditText(choice.text if choice else "")
+        self.options.setEnabled(choice is not None)
+
+    def _show_metric(self) -> None:
+        chosen = self._evaluations.metric.name
+        names = self._evaluations.metrics or ((chosen,) if chosen else ())
+        with QSignalBlocker(self.metric_box):
+            self.metric_box.clear()
+            self.metric_box.addItems(names)
+            self.metric_box.setCurrentIndex(max(self.metric_box.findText(chosen or ""), 0))
+        self.metric_box.setEnabled(len(names) > 1)
+
+    def _show_running(self) -> None:
+        is_running = self._evaluations.run is not None
+        self.cancel.setIcon(icon("cancel"))  # in the colours of the current theme
+        self.cancel.setVisible(is_running)
+        self._progress.setVisible(is_running)
+
+    def _use_recent(self, index: int) -> None:
+        self._use(self._evaluations.recent[index])
+
+    def _use_text(self) -> None:
+        text = self.box.currentText().strip()
+        if not text or (self._evaluations.choice and text == self._evaluations.choice.text):
+            return
+        known = [recent for recent in self._evaluations.recent if recent.text == text]
+        try:
+            self._use(known[0] if known else EvaluatorChoice(text=text))
+        except ValidationError:
+            self.problem.say(tr("The text is too long."))
+
+    def _use(self, choice: EvaluatorChoice) -> bool:
+        """Choose an evaluator if it can be made, else show why not."""
+        try:
+            choice.make()
+        except PruneGuiError as error:
+            self.problem.say(str(error))
+            return False
+        self.problem.say("")
+        self._evaluations.choose(choice)
+        return True
+
+    def _browse(self) -> None:
+        folder = start_folder(self._workbench.session)
+        path = questions.ask_file(self, questions.EVALUATOR, folder)
+        if path is None:
+            return
+        try:
+            names = functions_in(path)
+        except PruneGuiError as error:
+            self.problem.say(str(error))
+            return
+        name = names[0] if len(names) == 1 else USUAL_NAME
+        if name not in names:
+            name, agreed = QInputDialog.getItem(
+                self, tr("Choose an evaluator"), tr("Function"), names, editable=False
+            )
+            if not agreed:
+                return
+        self._use(EvaluatorChoice(text=f"{path}:{name}"))
+
+    def _edit_options(self) -> None:
+        choice = self._evaluations.choice
+        if choice is None:
+            return
+        dialog = OptionsDialog(choice, self)
+        if dialog.exec() and dialog.choice is not None:
+            self._use(dialog.choice)
+        dialog.deleteLater()

@@ -1,0 +1,247 @@
+"""The evaluator of a window, and what it is evaluating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import format_number, tr
+from prune_gui.number_formats import short_bytes
+from prune_gui.session.changes import Changes
+from prune_gui.session.evaluations.choice import DEMO, EvaluatorChoice, choice_for
+from prune_gui.session.evaluations.metric import Metric
+from prune_gui.worker import Dropped, Event, Failed, Finished, Job, Progressed, Reported
+from prune_gui.worker.evaluation_jobs import close_job, stored_job
+
+if TYPE_CHECKING:
+    from prune_gui.evaluation import Evaluation, Evaluator
+    from prune_gui.evaluation.spec import EvaluatorSpec
+    from prune_gui.recipe import Recipe
+    from prune_gui.session import Session
+    from prune_gui.session.evaluations.states import Outcome
+
+MakeJob = Callable[["Evaluator", Metric], Job]
+"""Returns the job of a run with the evaluator and the metric."""
+
+
+class EvaluationRun(QObject):
+    """A running job of the evaluator.
+
+    Signals:
+        ended: (error) the job has ended; the error is "" if it finished or was cancelled.
+    """
+
+    found = Signal(object)  # (found) the job has reported something
+    finished = Signal(object)  # (result) the job has ended without an error
+    ended = Signal(str)
+
+
+class Evaluations(QObject):
+    """Chooses the evaluator, asks for consent, and runs one job with it at a time."""
+
+    chosen = Signal()  # another evaluator was chosen, so that no result is valid any more
+    metric_changed = Signal()  # another metric was chosen, or `metrics` has changed
+    running_changed = Signal()  # `run` has changed
+    progressed = Signal(str)  # (text) how far the run is
+    failed = Signal(str)  # (message) the evaluator cannot be used
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        preferences: Preferences,
+        agree: Callable[[EvaluatorSpec], bool],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._preferences = preferences
+        self._agree = agree
+        self._evaluator: Evaluator | None = None
+        self._reader: Evaluator | None = None
+        self._made_from: tuple[EvaluatorChoice, str] | None = None
+        self._ticket: int | None = None
+        self._count, self._load = "", ""
+        self.choice: EvaluatorChoice | None = None  # the chosen evaluator; None if there is none
+        self.metrics: tuple[str, ...] = ()  # the names of the numbers that it has returned so far
+        self.run: EvaluationRun | None = None  # the job that runs; None if there is none
+        workbench.bridge.happened.connect(self._follow)
+        workbench.bridge.at_end(self._close)
+        workbench.changed.connect(self._on_changed)
+
+    @property
+    def metric(self) -> Metric:
+        """The number that counts."""
+        choice = self.choice
+        return Metric(choice.metric, choice.better, choice.name) if choice else Metric()
+
+    @property
+    def recent(self) -> tuple[EvaluatorChoice, ...]:
+        """The evaluators to offer, latest first."""
+        session, recent = self._workbench.session, self._preferences.now.evaluators
+        is_demo = session is not None and choice_for(session.checkpoint, ()) == DEMO
+        return (DEMO, *recent) if is_demo else recent
+
+    def begin(self) -> None:
+        """Choose the evaluator that suits the open checkpoint, unless the user has chosen one."""
+        session = self._workbench.session
+        if session is None:
+            return
+        first = choice_for(session.checkpoint, self._preferences.now.evaluators)
+        if self.choice is None or DEMO in (self.choice, first):
+            self.choose(first)
+
+    def choose(self, choice: EvaluatorChoice | None) -> None:
+        """Use another evaluator, and remember it."""
+        before, self.choice = self.choice, choice
+        if choice is not None and not choice.is_shipped:
+            now = self._preferences.now.with_evaluator(choice)
+            self._preferences.change("evaluators", now.evaluators)
+        if before == choice:
+            return
+        if _without_metric(before) == _without_metric(choice):
+            self.metric_changed.emit()
+            return
+        self.cancel()
+        self.metrics, self._reader = (), None
+        self.chosen.emit()
+        self.metric_changed.emit()
+
+    def choose_metric(self, name: str) -> None:
+        """Use another of the numbers that the evaluator returns."""
+        if self.choice is not None and name != self.choice.metric:
+            self.choose(self.choice.model_copy(update={"metric": name}))
+
+    def note(self, evaluation: Evaluation | None) -> None:
+        """Learn the names of the metrics from a result."""
+        if evaluation is not None and tuple(evaluation.metrics) != self.metrics:
+            self.metrics = tuple(evaluation.metrics)
+            self.metric_changed.emit()
+
+    def start(self, make_job: MakeJob) -> EvaluationRun | None:
+        """Run a job; None if the evaluator cannot be used, or the user does not consent."""
+        if self.choice is None or self.run is not None:
+            return None
+        try:
+            evaluator = self._current(self.choice)
+        except PruneGuiError as error:
+            self.failed.emit(str(error))
+            return None
+        digest = evaluator.spec.code_digest()
+        if not self.choice.is_shipped and not evaluator.database.has_consent(digest):
+            if not self._agree(evaluator.spec):
+                return None
+            evaluator.database.give_consent(digest)
+        self.failed.emit("")
+        self.run = run = EvaluationRun(self)
+        self._count, self._load = "", ""
+        self._ticket = self._workbench.bridge.run(
+            make_job(evaluator, self.metric), lambda _: None, lambda _: None
+        )
+        self._tell()
+        self.running_changed.emit()
+        return run
+
+    def look_up(
+        self, session: Session, recipes: Sequence[Recipe], then: Callable[[list[Outcome]], None]
+    ) -> None:
+        """Look for the stored results of recipes; `then` gets those that are found."""
+        choice = self.choice
+        if choice is None or not choice.use_stored:
+            return
+        try:
+            reader = self._reader or choice.make()
+        except PruneGuiError as error:
+            self.failed.emit(str(error))
+            return
+        self._reader = reader
+
+        def use(found: list[Outcome]) -> None:
+            if self._reader is reader and self._workbench.session is session:
+                for outcome in found:
+                    self.note(outcome.evaluation)
+                then(found)
+
+        self._workbench.bridge.run(stored_job(reader, session, recipes), use)
+
+    def cancel(self) -> None:
+        """Cancel the run; the processes of the evaluator are ended."""
+        if self._ticket is not None:
+            self._workbench.bridge.cancel(self._ticket)
+            self._end("")
+
+    def _current(self, choice: EvaluatorChoice) -> Evaluator:
+        """Return the evaluator; a new one if the choice or the files have changed."""
+        made = choice.make()
+        made_from = choice.model_copy(update={"metric": None}), made.spec.digest()
+        if self._evaluator is not None and self._made_from == made_from:
+            return self._evaluator
+        old = self._evaluator
+        self._evaluator, self._made_from, self._reader = made, made_from, None
+        if old is not None:
+            self._workbench.bridge.run(close_job(old), lambda _: None)
+            self.chosen.emit()  # it may have other files than before
+        return made
+
+    def _close(self) -> None:
+        """End the process of the evaluator, after the last job."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+    def _follow(self, event: Event) -> None:
+        if event.ticket != self._ticket or self.run is None:
+            return
+        if isinstance(event, Reported):
+            self._take(event.found)
+        elif isinstance(event, Progressed):
+            self._count = tr("{done:,} of {total:,}", done=event.done, total=event.total)
+            self._tell()
+        elif isinstance(event, Finished):
+            self.run.finished.emit(event.result)
+            self._end("")
+        elif isinstance(event, Failed):
+            is_expected = isinstance(event.error, PruneGuiError)
+            if not is_expected:
+                self._workbench.failed.emit(tr(event.job.title), event.error)
+            self._end(str(event.error) if is_expected else "")
+        elif isinstance(event, Dropped):
+            self._end("")
+
+    def _take(self, found: object) -> None:
+        from prune_gui.evaluation.process import Status  # loaded by the job that reports it
+
+        if isinstance(found, Status):
+            memory = short_bytes(found.memory)
+            self._load = tr(
+                "{seconds} s, {memory}", seconds=format_number(found.seconds, ".0f"), memory=memory
+            )
+            self._tell()
+            return
+        self.note(getattr(found, "evaluation", None))
+        if self.run is not None:
+            self.run.found.emit(found)
+
+    def _tell(self) -> None:
+        parts = (tr("Evaluating …"), self._count, self._load)
+        self.progressed.emit("  ".join(filter(None, parts)))
+
+    def _end(self, error: str) -> None:
+        run, self.run, self._ticket = self.run, None, None
+        if run is not None:
+            run.ended.emit(error)
+            run.deleteLater()
+        self.progressed.emit("")
+        self.running_changed.emit()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.cancel()
+            self.begin()
+
+
+def _without_metric(choice: EvaluatorChoice | None) -> EvaluatorChoice | None:
+    return choice and choice.model_copy(update={"metric": None})

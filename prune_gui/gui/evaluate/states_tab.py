@@ -1,0 +1,220 @@
+"""The page of the dock with the value of the file, of the stack and of each named state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QShowEvent
+from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
+
+from prune_gui import number_formats
+from prune_gui.gui.evaluate.evaluations import Evaluations
+from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.table_widgets import (
+    Index,
+    RecordModel,
+    ResultTable,
+    float_column,
+    text_column,
+)
+from prune_gui.gui.widgets.theme import colours
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import deferred, format_number, tr
+from prune_gui.number_formats import short_bytes
+from prune_gui.session.changes import Changes
+from prune_gui.session.evaluations.metric import share_of
+from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow
+from prune_gui.table import Column, record_column
+from prune_gui.worker.evaluation_jobs import Begun, states_job
+
+if TYPE_CHECKING:
+    from prune_gui.evaluation import Evaluation, Evaluator
+    from prune_gui.gui.export import Exporter
+    from prune_gui.session import Session
+    from prune_gui.session.evaluations.metric import Metric
+    from prune_gui.table import Table
+    from prune_gui.worker import Job
+
+EXPLANATION: Final = deferred(
+    "The value of the file, of the stack as it is now, and of each state that you name in the "
+    "panel History."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownState:
+    """A state with its value."""
+
+    row: StateRow
+    value: float  # the metric; NaN if it is not known
+    share: float  # of the value of the file; NaN if it is not known
+
+    @property
+    def name(self) -> str:
+        """How the state is called."""
+        if self.row.kind == "named":
+            return self.row.name
+        return tr(FILE) if self.row.kind == "file" else tr(STACK)
+
+    @property
+    def status(self) -> str:
+        """Whether the value is valid, or why there is none."""
+        outcome = self.row.outcome
+        if self.row.running:
+            return tr("Evaluating …")
+        if outcome is None:
+            return tr("Not evaluated")
+        if self.row.stale:
+            return tr("Out of date: the stack has changed")
+        if outcome.evaluation is None:
+            return tr("Failed: {error}", error=outcome.error)
+        return tr("Stored result") if outcome.evaluation.cached else tr("Evaluated")
+
+
+def _of_evaluation(state: ShownState) -> Evaluation | None:
+    return state.row.evaluation
+
+
+def _figure(state: ShownState, name: str) -> Any:  # noqa: ANN401 - of any type
+    evaluation = _of_evaluation(state)
+    return None if evaluation is None else getattr(evaluation, name)
+
+
+COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
+    text_column(deferred("State"), lambda each: each.name),
+    float_column(deferred("Value"), lambda each: each.value, value_text),
+    float_column(deferred("Of the file"), lambda each: each.share, share_text),
+    record_column(
+        deferred("Sparsity"),
+        lambda each: (
+            number_formats.sparsity(found.pruned, found.total)
+            if (found := _of_evaluation(each))
+            else ""
+        ),
+        lambda each: _figure(each, "sparsity"),
+    ),
+    record_column(
+        deferred("Time"),
+        lambda each: (
+            tr("{seconds} s", seconds=format_number(found.seconds, ".1f"))
+            if (found := _of_evaluation(each))
+            else ""
+        ),
+        lambda each: _figure(each, "seconds"),
+    ),
+    record_column(
+        deferred("Memory"),
+        lambda each: short_bytes(found.memory) if (found := _of_evaluation(each)) else "",
+        lambda each: _figure(each, "memory"),
+    ),
+    text_column(deferred("Status"), lambda each: each.status),
+)
+
+
+class StatesModel(RecordModel[ShownState]):
+    """The states; failed ones have the colour of warnings, and those out of date are faint."""
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
+        if role != Qt.ItemDataRole.ForegroundRole or not index.isValid():
+            return super().data(index, role)
+        row, palette = self.rows[index.row()].row, QApplication.palette()
+        if row.outcome is None or row.stale:
+            return palette.placeholderText()
+        return QColor(colours(palette).warning) if row.evaluation is None else None
+
+
+class StatesTab(EvaluationTab):
+    """Lists the states with their values, and evaluates those without one."""
+
+    def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
+        super().__init__(workbench, evaluations, exporter, tr("Evaluate"), with_picture=False)
+        self.setAccessibleName(tr("States"))
+        self._results = StateResults()
+        self.model = StatesModel(COLUMNS, self)
+        self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
+        self.list.setItemDelegate(QStyledItemDelegate(self.list))
+        explanation = layouts.remark(tr(EXPLANATION))
+        form = QFormLayout()
+        form.addRow(explanation)
+        self._lay_out(form, self.list)
+        self.refresh()
+
+    def clear(self) -> None:
+        """Remove the results, and look for stored ones."""
+        super().clear()
+        self._look_up()
+
+    def _forget(self) -> None:
+        self._results = StateResults()
+
+    def refresh(self) -> None:
+        session, metric = self._workbench.session, self._evaluations.metric
+        rows = self._results.rows(session) if session is not None else ()
+        dense = metric.value(rows[0].evaluation) if rows else math.nan
+        values = [metric.value(row.evaluation) for row in rows]
+        self.model.update(
+            [
+                ShownState(row, value, share_of(value, dense))
+                for row, value in zip(rows, values, strict=True)
+            ]
+        )
+        self._enable()
+
+    def _has_results(self) -> bool:
+        return bool(self.model.rows)
+
+    def _table(self, name: str) -> Table:
+        return self.model.table(f"{name} evaluation")
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Look for stored results, which a hidden page does not do."""
+        super().showEvent(event)
+        self._look_up()
+
+    def _look_up(self) -> None:
+        session = self._workbench.session
+        if session is None or not self.isVisible():
+            return
+        wanted = [row.recipe for row in self._results.rows(session)]
+        missing = [recipe for recipe in wanted if self._results.get(recipe) is None]
+        if missing:
+            self._evaluations.look_up(session, missing, self._use)
+
+    def _use(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            self._results.put(outcome)
+        self.refresh()
+
+    def _run(self, session: Session) -> None:
+        def make_job(evaluator: Evaluator, _: Metric) -> Job:
+            rows = self._results.rows(session)
+            open_rows = [row for row in rows if row.stale or row.evaluation is None]
+            recipes = [row.recipe for row in open_rows or rows]
+            distinct = [each for at, each in enumerate(recipes) if each not in recipes[:at]]
+            return states_job(evaluator, session, distinct)
+
+        self._start(make_job)
+
+    def _take(self, found: object) -> None:
+        if isinstance(found, Begun):
+            self._results.running = found.recipe
+        elif isinstance(found, Outcome):
+            self._results.running = None
+            self._results.put(found)
+        self.refresh()
+
+    def _end(self, error: str) -> None:
+        self._results.running = None
+        super()._end(error)
+        self.refresh()
+
+    def _on_changed(self, changes: Changes) -> None:
+        super()._on_changed(changes)
+        if changes.recipe and not changes.file:
+            self.refresh()
+            self._look_up()

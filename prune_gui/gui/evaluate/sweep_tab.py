@@ -1,0 +1,308 @@
+"""The page of the dock with the metric as a function of the sparsity, and its list of curves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor, QIcon, QPixmap
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui import number_formats
+from prune_gui.errors import one_line
+from prune_gui.gui import formatting
+from prune_gui.gui.evaluate.evaluations import Evaluations
+from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
+from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import text_column
+from prune_gui.gui.widgets.theme import TIGHT_PX, colours
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import deferred, tr
+from prune_gui.recipe.amounts import has_amount, parse_amounts
+from prune_gui.recipe.selector import patterns_in
+from prune_gui.session.changes import Changes
+from prune_gui.session.draft_request import StepRequest
+from prune_gui.session.evaluations.curves import (
+    CurvePoint,
+    SweptStep,
+    metric_curves,
+    of_step,
+    rankings,
+)
+from prune_gui.session.evaluations.metric import share_of
+from prune_gui.table import Column, record_column, table_of
+from prune_gui.worker.evaluation_jobs import metric_sweep_job
+
+if TYPE_CHECKING:
+    from prune_gui.gui.export import Exporter
+    from prune_gui.session import Session
+    from prune_gui.table import Table
+
+
+DEFAULT_AMOUNTS: Final = "50% to 90% by 10%"
+DEFAULT_TARGETS: Final = "!dims<2"
+CHECKED: Final = ("balanced, LAMP", "global L1", "uniform L1", "LAMP")
+"""The rankings that are compared unless the user chooses others."""
+COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
+    text_column(deferred("Curve"), lambda each: each.swept.label),
+    record_column(
+        deferred("Amount"), lambda each: amount_text(each.amount), lambda each: each.amount
+    ),
+    record_column(
+        deferred("Sparsity"),
+        lambda _: "",
+        lambda each: each.evaluation.sparsity if each.evaluation else None,
+    ),
+    record_column(
+        deferred("Problem"), lambda each: each.error, lambda each: each.error or None,
+        is_number=False,
+    ),
+)  # fmt: skip
+
+
+class SweepTab(EvaluationTab):
+    """Compares rankings, the draft and steps of the stack by the metric over the sparsity.
+
+    Signals:
+        amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
+    """
+
+    amount_wanted = Signal(int, object)
+
+    def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
+        super().__init__(workbench, evaluations, exporter, tr("Sweep"), with_picture=True)
+        self.setAccessibleName(tr("Metric by sparsity"))
+        self._found: list[CurvePoint]
+        self._failed = ""
+        self.curves = CurveList(CHECKED)
+        self.targets = QLineEdit(DEFAULT_TARGETS)
+        self.targets.setToolTip(tr("The parameters that the rankings prune: a glob, or conditions"))
+        self.amounts = QLineEdit(DEFAULT_AMOUNTS)
+        self.plot = MetricPlot()
+        self.plot.pointed.connect(self._describe)
+        self.plot.taken.connect(self._use)
+        self.point = ElidedLabel(tr("Point under the cursor"))
+        self.after_stack = QCheckBox(tr("After the stack"))
+        self.after_stack.setToolTip(
+            tr("Whether the rankings prune what the stack keeps, or the file by themselves")
+        )
+        settings = QHBoxLayout()
+        for label, line in ((tr("Targets"), self.targets), (tr("Amounts"), self.amounts)):
+            settings.addWidget(QLabel(label))
+            settings.addWidget(line, 1)
+        settings.addWidget(self.after_stack)
+        results = QWidget()
+        results.setFocusProxy(self.plot)
+        layouts.column(settings, (self.plot, 1), self.point, of=results, margin=0)
+        form = QFormLayout()
+        form.addRow(self.curves)
+        self._lay_out(form, results)
+        self._offer()
+        self.refresh()
+
+    def clear(self) -> None:
+        self._offer()
+        super().clear()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._failed = ""
+
+    def refresh(self) -> None:
+        metric, shades = self._evaluations.metric, colours(self.palette())
+        title = metric.title(self._dense) if self._dense is not None else tr("metric")
+        self.plot.show_curves(
+            metric_curves(self._found, metric), metric.value(self._dense), title, shades
+        )
+        self.curves.mark(self._shades())
+        self._describe(None)
+        self._enable()
+
+    def picture(self) -> QWidget | None:
+        return self.plot if self._found else None
+
+    def legend(self) -> str:
+        lines = [
+            f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
+            for label, shade in self._shades().items()
+        ]
+        return "<br>".join([*lines, tr("- - - the file")])
+
+    def _table(self, name: str) -> Table:
+        values = [_metric_column(metric) for metric in self._evaluations.metrics]
+        columns = (*COLUMNS[:-1], *values, COLUMNS[-1])
+        return table_of(f"{name} evaluated sweep", columns, self._found, heading=str)
+
+    def _run(self, session: Session) -> None:
+        amounts = parse_amounts(self.amounts.text())
+        offered, chosen = self._steps(patterns_in(self.targets.text())), self.curves.checked()
+        steps = [each for each in offered if each.label in chosen]
+        for each in steps:
+            each.recipe_at(amounts[0], session.recipe)  # reports invalid targets at once
+        if not steps:
+            raise ValueError(tr("Choose at least one curve."))
+        if self._start(lambda evaluator, _: metric_sweep_job(evaluator, session, steps, amounts)):
+            self._forget()
+            self.refresh()
+
+    def _take(self, found: object) -> None:
+        if isinstance(found, CurvePoint):
+            self._failed = self._failed or found.error
+        super()._take(found)
+
+    def _end(self, error: str) -> None:
+        super()._end(error or self._failed)
+
+    def _describe(self, point: CurvePoint | None) -> None:
+        if point is None or point.evaluation is None:
+            self.point.say(tr("Click a point to use it.") if self._found else "")
+            return
+        metric = self._evaluations.metric
+        value = metric.value(point.evaluation)
+        self.point.say(
+            tr(
+                "{curve} at {amount}: {metric} {value}, {share} of the file; sparsity {sparsity}",
+                curve=point.swept.label,
+                amount=amount_text(point.amount),
+                metric=metric.title(point.evaluation),
+                value=value_text(value) or tr("unknown"),
+                share=share_text(share_of(value, metric.value(self._dense))) or tr("unknown"),
+                sparsity=number_formats.sparsity(point.evaluation.pruned, point.evaluation.total),
+            )
+        )
+
+    def _use(self, point: CurvePoint) -> None:
+        """Make the step of a point the draft, unless the stack has changed.
+
+        A step that was tried by itself takes the place of a stack, which can be undone.
+        """
+        session, index = self._workbench.session, point.swept.replaces
+        if session is None or point.recipe is None:
+            return
+        steps = point.recipe.steps
+        if point.swept.alone and session.steps:
+            self._workbench.edit(lambda session: session.take_steps(steps))
+            self.note.say(tr("The step has replaced the stack. Undo restores it."), warning=False)
+            return
+        before = steps[: -1 if index is None else index]
+        if session.steps[: len(before)] != before:
+            self.note.say(tr("The stack has changed. Run the sweep again."))
+            return
+        self.note.say("")
+        if index is None:
+            self.draft_wanted.emit(StepRequest(steps[-1]))
+        else:
+            self.amount_wanted.emit(index, point.amount)
+
+    def _on_changed(self, changes: Changes) -> None:
+        super()._on_changed(changes)
+        if changes.recipe or changes.resolution:
+            self._offer()
+
+    @property
+    def _draft_label(self) -> str:
+        draft = self._workbench.draft.current
+        return tr("Draft ({method})", method=tr(draft.step.method.title)) if draft else ""
+
+    def _own_steps(self) -> Iterator[SweptStep]:
+        """Yield the draft and the steps of the stack, as far as they have an amount."""
+        draft = self._workbench.draft.current
+        if draft is not None and has_amount(draft.step.method):
+            yield of_step(self._draft_label, draft.step, draft.replaces)
+        for index, step in self._workbench.steps_with_amount:
+            title = formatting.title_without_amount(step)
+            label = tr("Step {number}: {step}", number=index + 1, step=title)
+            yield of_step(label, step, index)
+
+    def _steps(self, targets: Sequence[str]) -> list[SweptStep]:
+        """Return the steps that can be compared; the rankings prune some targets."""
+        alone = not self.after_stack.isChecked()
+        return [*rankings(targets, alone=alone), *self._own_steps()]
+
+    def _offer(self) -> None:
+        self.curves.show_labels([each.label for each in self._steps(())], [self._draft_label])
+        self.curves.mark(self._shades())
+
+    def _shades(self) -> dict[str, str]:
+        """Return the colour of each curve that is drawn, by its label."""
+        shades = colours(self.palette())
+        labels = dict.fromkeys(point.swept.label for point in self._found)
+        return {label: curve_colour(shades, at) for at, label in enumerate(labels)}
+
+
+def _metric_column(name: str) -> Column[Sequence[CurvePoint]]:
+    """Return the column of a metric; it is only in files."""
+
+    def value(point: CurvePoint) -> float | None:
+        return point.evaluation.metrics.get(name) if point.evaluation is not None else None
+
+    return Column(file_title=name, values=lambda points: [value(point) for point in points])
+
+
+SWATCH_PX: Final = 12
+MAX_LABEL_PX: Final = 170
+"""Width at which a label is elided."""
+
+
+class CurveList(QScrollArea):
+    """Lists curves by their labels. It remembers what the user chose for a label."""
+
+    def __init__(self, defaults: Collection[str]) -> None:
+        super().__init__()
+        self._defaults = frozenset(defaults)
+        self._choices: dict[str, bool] = {}
+        self.boxes: dict[str, QCheckBox] = {}
+        self.setAccessibleName(tr("Curves"))
+        self.setToolTip(
+            tr("Steps to compare: rankings that need no data, the draft, and those of the stack")
+        )
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its check boxes have it
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_labels(self, labels: Sequence[str], further_defaults: Collection[str]) -> None:
+        if labels == list(self.boxes):
+            return
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(TIGHT_PX)
+        self.boxes = {}
+        for label in labels:
+            text = one_line(label)
+            elided = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, MAX_LABEL_PX)
+            box = QCheckBox(elided.replace("&", "&&"))
+            box.setAccessibleName(text)
+            box.setToolTip(text)
+            is_default = label in self._defaults or label in further_defaults
+            box.setChecked(self._choices.get(label, is_default))
+            box.toggled.connect(lambda on, label=label: self._choices.update({label: on}))
+            column.addWidget(box)
+            self.boxes[label] = box
+        column.addStretch()
+        self.setWidget(content)  # deletes the one before
+
+    def checked(self) -> list[str]:
+        return [label for label, box in self.boxes.items() if box.isChecked()]
+
+    def mark(self, shades: Mapping[str, str]) -> None:
+        """Show squares in colours, by label; other labels get none."""
+        for label, box in self.boxes.items():
+            swatch = QPixmap(SWATCH_PX, SWATCH_PX)
+            swatch.fill(QColor(shades.get(label, "#00000000")))
+            box.setIcon(QIcon(swatch))

@@ -1,0 +1,200 @@
+"""What the pages of the dock share: a run, its messages, the texts of values, and the export."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtWidgets import QFormLayout, QMenu, QToolButton, QWidget
+
+from prune_gui import number_formats
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import format_number, tr
+from prune_gui.session.changes import Changes
+from prune_gui.worker.evaluation_jobs import Dense
+
+if TYPE_CHECKING:
+    from prune_gui.evaluation import Evaluation
+    from prune_gui.gui.export import Exporter
+    from prune_gui.recipe.amounts import Amount
+    from prune_gui.session import Session
+    from prune_gui.table import Table
+
+
+CONTROLS_PX: Final = 230
+"""Width of the column with the controls."""
+
+
+class EvaluationTab(QWidget):
+    """A page with controls at its left and results at its right.
+
+    Attributes:
+        ticket: None: there is no job that computes the picture; see `PictureSource`.
+    """
+
+    ticket: int | None = None
+    pictured = Signal()  # as of `PictureSource`; the picture needs no job, so it is never emitted
+    draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        evaluations: Evaluations,
+        exporter: Exporter,
+        title: str,
+        *,
+        with_picture: bool,
+    ) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._evaluations = evaluations
+        self._dense: Evaluation | None = None
+        self._found: list[Any] = []
+        self.run = layouts.button(title, self._on_run)
+        self.note = Message()
+        menu = QMenu(self)
+        self.save_picture = menu.addAction(tr("Save picture…"))
+        self.save_picture.triggered.connect(lambda: exporter.save_picture(self))
+        copy_picture = menu.addAction(tr("Copy picture"))
+        copy_picture.triggered.connect(lambda: exporter.copy_picture(self))
+        self.save_table = menu.addAction(tr("Save table as CSV…"))
+        self.save_table.triggered.connect(lambda: exporter.save_table(self))
+        copy_table = menu.addAction(tr("Copy table"))
+        copy_table.triggered.connect(lambda: exporter.copy_table(self))
+        for action in (self.save_picture, copy_picture):
+            action.setVisible(with_picture)
+        self.export = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.export.setText(tr("Export"))
+        self.export.setMenu(menu)
+        evaluations.chosen.connect(self.clear)
+        evaluations.metric_changed.connect(self.refresh)
+        evaluations.running_changed.connect(self._enable)
+        workbench.changed.connect(self._on_changed)
+
+    def clear(self) -> None:
+        self._forget()
+        self.refresh()
+
+    def _forget(self) -> None:
+        self._dense, self._found = None, []
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Show the results with the current metric, in the current colours."""
+
+    def _has_results(self) -> bool:
+        """Return whether there are results to export."""
+        return bool(self._found)
+
+    def picture(self) -> QWidget | None:
+        """Return the picture to export; None without results, or for tables."""
+        return None
+
+    @abstractmethod
+    def _table(self, name: str) -> Table:
+        """Return the table to export for a checkpoint of this name, if there are results."""
+
+    def table(self) -> Table | None:
+        """Return the table to export; None without results."""
+        session = self._workbench.session
+        if session is None or not self._has_results():
+            return None
+        return self._table(session.checkpoint.path.stem)
+
+    def _on_run(self) -> None:
+        """Start the run, or show why it cannot be started."""
+        if self._workbench.session is not None:
+            try:
+                self._run(self._workbench.session)
+            except (ValueError, PruneGuiError) as error:
+                self.note.say(str(error))
+
+    @abstractmethod
+    def _run(self, session: Session) -> None:
+        """Start the run; raise an error if the inputs are not valid."""
+
+    def _take(self, found: object) -> None:
+        """Show what the run has reported: the evaluation of the file, or one of the results."""
+        if isinstance(found, Dense):
+            self._dense = found.evaluation
+        else:
+            self._found.append(found)
+        self.refresh()
+
+    def caption(self) -> tuple[str, str]:
+        session, choice = self._workbench.session, self._evaluations.choice
+        name = session.checkpoint.path.name if session is not None else ""
+        return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
+
+    def legend(self) -> str:
+        """Return the legend as rich text; "" for none."""
+        return ""
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self.refresh()
+
+    def _lay_out(self, form: QFormLayout, results: QWidget, *more: QWidget) -> None:
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.setContentsMargins(0, 0, 0, 0)
+        buttons = layouts.row(self.run, *more, self.export, layouts.STRETCH)
+        controls = QWidget()
+        controls.setFixedWidth(CONTROLS_PX)
+        layouts.column((form, 1), self.note, buttons, of=controls, margin=0)
+        layouts.row(controls, (results, 1), of=self, margin=GAP_PX)
+        self._results_widget = results
+        self._enable()
+
+    def _start(self, make_job: MakeJob) -> bool:
+        """Start a run; return whether it has started."""
+        run = self._evaluations.start(make_job)
+        if run is None:
+            return False
+        self.note.say("")
+        self._results_widget.setFocus()  # else it would move to any input
+        run.found.connect(self._take)
+        run.finished.connect(self._finish)
+        run.ended.connect(self._end)
+        return True
+
+    def _finish(self, result: object) -> None:
+        """Use the result of a run that has finished."""
+
+    def _end(self, error: str) -> None:
+        if error:
+            self.note.say(error)
+        self._enable()
+
+    def _enable(self) -> None:
+        evaluations = self._evaluations
+        is_ready = self._workbench.session is not None and evaluations.choice is not None
+        self.run.setEnabled(is_ready and evaluations.run is None)
+        self.export.setEnabled(self._has_results())
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.clear()
+            self._enable()
+
+
+def value_text(value: float) -> str:
+    """Return a value with up to 6 significant digits; "" for NaN."""
+    return "" if math.isnan(value) else format_number(value, ".6g")
+
+
+def share_text(share: float) -> str:
+    """Return a share of the dense value in percent; "" for NaN."""
+    return "" if math.isnan(share) else tr("{percent:.1f} %", percent=100 * share)
+
+
+def amount_text(amount: Amount) -> str:
+    """Return the amount of a step: "50 %", or a number of units."""
+    return number_formats.percent(amount) if isinstance(amount, float) else format_number(amount)

@@ -1,1 +1,0 @@
-"""Export of pictures and tables, to a file or to the clipboard."""

@@ -1,0 +1,388 @@
+"""The panel of the module tree, with its filter."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QObject,
+    QPoint,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import (
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QToolButton,
+    QWidget,
+)
+
+from prune_gui.checkpoint.named_code import runs_programs
+from prune_gui.errors import RecipeError, one_line
+from prune_gui.gui.dialogs.questions import show_remarks
+from prune_gui.gui.draft.targets_field import ConditionCompleter, conditions_help
+from prune_gui.gui.formatting import wrapped
+from prune_gui.gui.modules.grouping import GroupBy, TreeGrouping
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_view import ModuleTree
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
+from prune_gui.recipe.selector import MAX_PATTERN_CHARS
+from prune_gui.session.changes import Changes
+
+if TYPE_CHECKING:
+    from prune_gui.pruning.coupling import CoupledGroup
+    from prune_gui.session.module_index import Outline
+    from prune_gui.table import Table
+
+INITIAL_ROWS_LIMIT: Final = 40
+"""Limit of the rows that are shown after opening a checkpoint."""
+FILTERED_ROWS_LIMIT: Final = 200
+"""Limit of the rows that are shown after filtering."""
+
+
+class TreePanel(QWidget):
+    """A filter above the module tree.
+
+    Signals:
+        selected: (names) the selected parameters changed; without a selection, these are the
+            parameters of the whole checkpoint.
+        found: (count) the filter changed; the number of targets that its matches stand for, 0
+            without a filter.
+    """
+
+    selected = Signal(object)
+    targeted = Signal(object)  # (names) the user wants these as the targets of the draft
+    found = Signal(int)
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._model = TreeModel(self)
+        self._grouping = TreeGrouping(workbench, self._model, self._arrange)
+        self._selected: list[int] = []  # numbers of nodes
+        self._selecting = False
+        self._open_before_filter: list[int] | None = None  # numbers of nodes
+
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
+        self.filter.setToolTip(
+            tr(
+                "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
+                "{conditions}\nEnter or Down goes to the first match.",
+                conditions=conditions_help(),
+            )
+        )
+        self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaxLength(MAX_PATTERN_CHARS)
+        self.filter.setAcceptDrops(False)  # the window handles dropped files
+        self._funnel = self.filter.addAction(
+            icon("filter"), QLineEdit.ActionPosition.LeadingPosition
+        )
+        self.filter.textChanged.connect(self._filter)
+        self.filter.returnPressed.connect(self._go_to_first_match)
+        self.filter.installEventFilter(self)
+        ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
+        self._found = QLabel()
+        self._found.setWordWrap(True)
+        self._found.setContentsMargins(TIGHT_PX, 0, TIGHT_PX, 0)
+        self._found.hide()
+        self._use_found = QToolButton()
+        self._use_found.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._use_found.setIcon(icon("add"))
+        self._use_found.setToolTip(
+            tr("Biases, norms and embeddings are left out, unless the filter matches only such")
+        )
+        self._use_found.clicked.connect(self.target_matches)
+        self._use_found.hide()
+        self.tree = ModuleTree(self._model)
+        self.tree.selection.selectionChanged.connect(self._select)
+        self.tree.customContextMenuRequested.connect(self._show_menu)
+        self._remarks = QToolButton()
+        self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._remarks.setAutoRaise(True)
+        self._remarks.clicked.connect(self._show_remarks)
+        self._remarks.hide()
+
+        found = layouts.row((self._found, 1), self._use_found)
+        layouts.column(self.filter, found, self.tree, self._remarks, of=self, margin=GAP_PX)
+        workbench.changed.connect(self._on_changed)
+
+    def offer(self, actions: Sequence[QAction]) -> None:
+        """Add actions to the context menu of the tree."""
+        self.tree.addActions(actions)
+
+    def group_by(self, by: GroupBy) -> None:
+        self._grouping.group_by(by)
+
+    def table(self) -> Table | None:
+        session = self._workbench.session
+        return (
+            self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
+            if session
+            else None
+        )
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() == QEvent.Type.PaletteChange:
+            self._funnel.setIcon(icon("filter"))
+            self._use_found.setIcon(icon("add"))
+            self._remarks.setIcon(icon("warning"))
+            self._model.repaint_icons()
+        super().changeEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        pressed = watched is self.filter and event.type() == QEvent.Type.KeyPress
+        if pressed and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Down:
+            self._go_to_first_match()
+            return True
+        return super().eventFilter(watched, event)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._opened()
+        if changes.recipe and self._workbench.session is not None:
+            self._model.protect(self._workbench.session.protected)
+        if changes.resolution and self._workbench.shown is not None:
+            self._model.count(self._workbench.shown.counts)
+        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
+            self._model.show_zeros(
+                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
+            )
+        if changes.selection:
+            self._model.emphasize(self._workbench.chosen)
+            if not self._selecting:
+                self._reveal(self._workbench.chosen)
+        self._grouping.follow(changes)
+
+    def _opened(self) -> None:
+        assert self._workbench.session is not None
+        self._selected = []
+        self._open_before_filter = None
+        self.filter.blockSignals(True)
+        self.filter.clear()
+        self.filter.blockSignals(False)
+        self._found.hide()
+        self._offer_matches(0)
+        checkpoint = self._workbench.session.checkpoint
+        self.tree.header().setToolTip(one_line(checkpoint.description))
+        remarks = self._workbench.session.remarks
+        number = len(remarks)
+        self._remarks.setToolTip("\n\n".join(map(wrapped, remarks)))
+        self._remarks.setText(
+            _opened_text(checkpoint.foreign, number - 1)
+            if checkpoint.foreign
+            else trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
+        )
+        self._remarks.setIcon(icon("warning"))
+        self._remarks.setVisible(number > 0)
+        self._model.show(self._workbench.session.module_index)
+        self._open_rows(INITIAL_ROWS_LIMIT)
+        wanted = self._model.selected_parameters([QModelIndex()])
+        most_targeted = self._workbench.session.most_targeted
+        self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
+        self.selected.emit(wanted)
+
+    def _choose_first(self, names: frozenset[str], group: CoupledGroup | None = None) -> None:
+        """Choose the first of some parameters in the order of the file."""
+        assert self._workbench.session is not None
+        tensors = self._workbench.session.checkpoint.tensors
+        self._workbench.choose(next((name for name in tensors if name in names), None), group)
+
+    def _reveal(self, name: str | None) -> None:
+        """Scroll to the parameter that the views show; the selection stays."""
+        if name is not None and self._model.node(self.tree.currentIndex()).path == name:
+            return  # the tree may have several rows of it
+        index = self._model.find(name) if name is not None else QModelIndex()
+        if index.isValid():
+            self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
+
+    def _show_remarks(self) -> None:
+        assert self._workbench.session is not None
+        session = self._workbench.session
+        show_remarks(self, session.checkpoint.path.name, session.remarks)
+
+    @property
+    def prunable_selection(self) -> frozenset[str]:
+        """The names of all prunable parameters at and below the selected rows."""
+        return self._model.prunable_below(self.tree.selection.rows())
+
+    def toggle_protection(self) -> None:
+        """Protect the selected parameters; if all of them are protected, remove the protection."""
+        session, names = self._workbench.session, self.prunable_selection
+        if session is not None and names:
+            on = not names <= session.protected
+            self._workbench.edit(lambda session: session.protect(names, on=on))
+
+    def _filter(self, text: str) -> None:
+        try:
+            if not self._model.module_index.is_quick(text):
+                self._filter_later(text)
+                return
+        except RecipeError as error:  # while a condition is being typed
+            self._found.setText(str(error))
+            self._found.show()
+            return
+        if self._open_before_filter is None:
+            self._open_before_filter = list(self._open_nodes())
+        selection = self.tree.selection
+        selection.blockSignals(True)  # parameters that are filtered out stay selected
+        shown, everything = self._model.filter(text)
+        if text.strip():
+            self._found.setText(
+                tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
+            )
+            self._open_rows(FILTERED_ROWS_LIMIT)
+        else:
+            for number in self._open_before_filter:
+                self.tree.expand(self._model.index_of(number))
+            self._open_before_filter = None
+        self._found.setVisible(bool(text.strip()))
+        self._offer_matches(self._model.count_matches() if text.strip() else 0)
+        self._select_rows(self._model.index_of(number) for number in self._selected)
+        selection.blockSignals(False)
+        self.tree.viewport().update()
+
+    def _select_rows(self, indexes: Iterable[QModelIndex]) -> None:
+        for index in indexes:
+            if index.isValid():
+                self.tree.selection.select(index, QItemSelectionModel.SelectionFlag.Select)
+
+    def _arrange(self, outline: Outline) -> None:
+        """Show the parameters below other nodes. Selected parameters stay selected."""
+        nodes = [self._model.outline[number].node for number in self._selected]
+        is_filtered = bool(self.filter.text().strip())
+        self.tree.selection.blockSignals(True)
+        self._model.arrange(outline)
+        self._open_before_filter = [] if is_filtered else None
+        self._open_rows(FILTERED_ROWS_LIMIT if is_filtered else INITIAL_ROWS_LIMIT)
+        self._select_rows(self._model.find(node.path) for node in nodes if node.tensor)
+        self._reveal(self._workbench.chosen)
+        self.tree.selection.blockSignals(False)
+        self._select()
+
+    def _filter_later(self, text: str) -> None:
+        """Filter after the engine has computed what the conditions need."""
+        module_index = self._model.module_index
+
+        def then(_: None) -> None:
+            if module_index is self._model.module_index:
+                self._filter(self.filter.text())
+
+        self._workbench.bridge.run_job(
+            "filter", lambda _: module_index.load_condition_values(text), then
+        )
+
+    def target_matches(self) -> None:
+        """Set the matches of the filter as the targets of the draft."""
+        self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
+
+    def _offer_matches(self, count: int) -> None:
+        self._use_found.setText(
+            trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
+        )
+        self._use_found.setVisible(count > 0)
+        self.found.emit(count)
+
+    def _go_to_first_match(self) -> None:
+        """Give the focus to the tree, at the first parameter that it shows."""
+        index = self._model.index(0, TreeColumn.NAME)
+        while self._model.hasChildren(index):
+            index = self._model.index(0, TreeColumn.NAME, index)
+        if index.isValid():
+            self.tree.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self.tree.setCurrentIndex(index)
+
+    def _select(self) -> None:
+        self._selecting = True
+        rows = self.tree.selection.rows()
+        nodes = [self._model.node(row) for row in rows]
+        self._selected = list(map(self._model.number, rows))
+        parameters = [node.tensor for node in nodes if node.tensor and not node.below]
+        group = self._grouping.group_of(self._model.number(self.tree.currentIndex()))
+        meant = self._parameters_of(rows)
+        if parameters:
+            current = self._model.node(self.tree.currentIndex()).tensor
+            shown = current if current in parameters else parameters[-1]
+            assert shown is not None
+            self._workbench.choose(shown.name, group)
+        elif rows and self._workbench.chosen in meant:
+            self._workbench.choose(self._workbench.chosen, group)
+        elif rows:
+            self._choose_first(meant, group)
+        self._selecting = False
+        self.selected.emit(meant)
+
+    def _parameters_of(self, rows: list[QModelIndex]) -> frozenset[str]:
+        """Return the parameters that selected rows stand for.
+
+        No rows, or exactly all top modules, stand for all that is shown. Embeddings count only if
+        they are selected alone.
+        """
+        tops = [row for row in rows if not row.parent().isValid() and self._model.node(row).below]
+        whole = len(rows) in (0, self._model.rowCount()) and len(tops) == len(rows)
+        return self._model.selected_parameters([QModelIndex()] if whole else rows)
+
+    def _open_rows(self, limit: int) -> None:
+        """Expand modules breadth-first while at most `limit` rows are shown."""
+        waiting, shown = deque([QModelIndex()]), 0
+        while waiting:
+            module = waiting.popleft()
+            rows = self._model.rowCount(module)
+            shown += rows
+            if module.isValid():
+                if shown > limit:
+                    break
+                self.tree.expand(module)
+            children = (self._model.index(row, TreeColumn.NAME, module) for row in range(rows))
+            waiting.extend(child for child in children if self._model.hasChildren(child))
+
+    def _open_nodes(self) -> Iterator[int]:
+        waiting = deque([QModelIndex()])
+        while waiting:
+            module = waiting.popleft()
+            for row in range(self._model.rowCount(module)):
+                child = self._model.index(row, TreeColumn.NAME, module)
+                if self.tree.isExpanded(child):
+                    yield self._model.number(child)
+                    waiting.append(child)
+
+    def _show_menu(self, at: QPoint) -> None:
+        menu = QMenu(self)
+        if rows := self.tree.selection.rows():
+            self._offer_selected(menu, rows)
+            menu.addSeparator()
+        menu.addActions(self.tree.actions())
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.tree.viewport().mapToGlobal(at))
+
+    def _offer_selected(self, menu: QMenu, rows: list[QModelIndex]) -> None:
+        names, meant = [self._model.node(row).path for row in rows], self._parameters_of(rows)
+        targets = menu.addAction(icon("add"), tr("Choose as &targets"))
+        targets.setEnabled(bool(meant))
+        targets.triggered.connect(lambda: self.targeted.emit(meant))
+        session, chosen = self._workbench.session, self.prunable_selection
+        protect = menu.addAction(icon("lock"), tr("&Protect from pruning"))
+        protect.setCheckable(True)
+        protect.setChecked(session is not None and bool(chosen) and chosen <= session.protected)
+        protect.setEnabled(bool(chosen))
+        protect.triggered.connect(self.toggle_protection)
+        copy = menu.addAction(trn("&Copy name", "&Copy names", len(names)))
+        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))
+
+
+def _opened_text(foreign: Sequence[str], more: int) -> str:
+    """Return the text for a file that names code, with the number of other remarks."""
+    runs = runs_programs(foreign)
+    text = tr("Names code that runs programs") if runs else tr("Opened without running its code")
+    return tr("{first} (and {more:,} more)", first=text, more=more) if more else text

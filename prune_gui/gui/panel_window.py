@@ -1,0 +1,118 @@
+"""A window with its panels, and the docks, dialogs and lists that its actions show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QMainWindow
+
+from prune_gui.gui.actions.keyboard import PaneNavigation
+from prune_gui.gui.commands import Commands
+from prune_gui.gui.dialogs import presets
+from prune_gui.gui.dialogs.recovery import Recovery
+from prune_gui.gui.docks import Docks
+from prune_gui.gui.draft.draft_panel import DraftPanel
+from prune_gui.gui.evaluate.evaluate_panel import EvaluatePanel
+from prune_gui.gui.export import Exporter
+from prune_gui.gui.modules.tree_panel import TreePanel
+from prune_gui.gui.panels.log_panel import LogPanel
+from prune_gui.gui.panels.status_bar import StatusBar
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.stack.history_panel import HistoryPanel
+from prune_gui.gui.stack.stack_panel import StackPanel
+from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.widgets.frames import deleted_on_close
+from prune_gui.gui.workbench import Workbench
+from prune_gui.session import Crash, Presets
+
+
+class PanelWindow(QMainWindow):
+    """What actions work on. `MainWindow` lays it out, and makes its menus.
+
+    Attributes:
+        last_crash: crash report of the previous run; None if it ended normally.
+
+    Signals:
+        another_wanted: (path or None) open another window, with this checkpoint if not None.
+    """
+
+    another_wanted = Signal(object)
+    quit_wanted = Signal()
+    palette_wanted = Signal()
+    shortcuts_wanted = Signal()
+    panes: PaneNavigation
+
+    def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
+        super().__init__()
+        self.workbench = workbench
+        self.last_crash: Crash | None = None
+        self.commands = Commands(self, workbench, preferences)
+        self.recovery = Recovery(workbench, preferences, self)
+        self.tree = TreePanel(workbench)
+        self.draft = DraftPanel(workbench)
+        self.stack = StackPanel(workbench)
+        self.views: ViewTabs = ViewTabs(workbench)
+        self.history = HistoryPanel(workbench)
+        self.log = LogPanel(log_file)
+        self.status = StatusBar(workbench)
+        self.exporter = Exporter(self, workbench, preferences)
+        self.evaluate = EvaluatePanel(workbench, preferences, self.exporter)
+        self.docks = Docks(self)
+
+    def show_evaluation(self) -> None:
+        self.docks.show("Evaluate")
+
+    def show_evaluated_sweep(self) -> None:
+        self.show_evaluation()
+        self.evaluate.tabs.setCurrentWidget(self.evaluate.sweep)
+
+    def show_settings(self) -> None:
+        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
+
+        dialog = deleted_on_close(SettingsDialog(self.commands.settings, self))
+        dialog.changed.connect(self.commands.preferences.change)
+        dialog.open()
+
+    def show_guide(self) -> None:
+        from prune_gui.gui.dialogs.help import HelpWindow  # rarely shown
+
+        deleted_on_close(HelpWindow(self)).show()
+
+    def show_last_crash(self) -> None:
+        from prune_gui.gui.dialogs.help import show_crash  # rarely shown
+
+        if self.last_crash is not None:
+            show_crash(self, self.last_crash)
+
+    def show_about(self) -> None:
+        from prune_gui.gui.dialogs.help import show_about  # rarely shown
+
+        show_about(self)
+
+    def show_sweep(self) -> None:
+        """Open the modeless dialog that tries several amounts of a step."""
+        from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
+
+        dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
+        dialog.amount_wanted.connect(self.draft.edit_with_amount)
+        dialog.evaluation_wanted.connect(self.show_evaluated_sweep)
+        deleted_on_close(dialog).show()
+
+    def show_report(self) -> None:
+        """Open the modeless dialog that writes a report on the stack."""
+        from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
+
+        deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()
+
+    def save_preset(self) -> None:
+        presets.save_stack(self.workbench, Presets(), self)
+
+    def show_presets(self) -> None:
+        deleted_on_close(presets.PresetDialog(self.workbench, Presets(), self)).open()
+
+    def show_batch(self) -> None:
+        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
+
+        dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)
+        deleted_on_close(dialog).show()

@@ -1,0 +1,214 @@
+"""Notices with a button that acts on them: zeros, a recording, a change on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtCore import QEvent, QFileSystemWatcher, QTimer, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+
+from prune_gui.errors import one_line
+from prune_gui.file_stamps import FileStamps
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
+from prune_gui.pruning.methods.correction import CorrectionMethod
+from prune_gui.session.changes import Changes
+from prune_gui.session.draft_request import StepRequest
+
+
+class Notice(QWidget):
+    """A message, a button that acts on it, and one that hides it; hidden at first."""
+
+    def __init__(self, action: str, tool_tip: str) -> None:
+        super().__init__()
+        self._is_closed = False
+        self._text = ""
+        self._label = ElidedLabel(tr("Notice"))
+        self.button = QPushButton(action)
+        self.button.setToolTip(tool_tip)
+        self._close = QToolButton(autoRaise=True)
+        self._close.setIcon(icon("cancel"))
+        self._close.setToolTip(tr("Hide this notice until the file is opened again"))
+        self._close.setAccessibleName(tr("Hide this notice"))
+        self._close.clicked.connect(self._hide_for_good)
+        layouts.row(
+            (self._label, 1),
+            self.button,
+            self._close,
+            of=self,
+            margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX),
+        )
+        self.hide()
+
+    @property
+    def text(self) -> str:
+        return "" if self.isHidden() else self._text
+
+    def say(self, text: str) -> None:
+        """Show a message, unless the user closed the notice; "" to hide it."""
+        self._text = text
+        self._label.say(text)
+        self._label.setToolTip(text)
+        self.setVisible(bool(text) and not self._is_closed)
+
+    def reopen(self) -> None:
+        """Show messages again: another file is open."""
+        self._is_closed = False
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() == QEvent.Type.PaletteChange:
+            self._close.setIcon(icon("cancel"))
+        super().changeEvent(event)
+
+    def _hide_for_good(self) -> None:
+        self._is_closed = True
+        self.hide()
+
+
+class ZeroNotice(Notice):
+    """Visible while many zeros do not count as pruned."""
+
+    def __init__(self, workbench: Workbench, treat_as_pruned: QAction) -> None:
+        super().__init__(tr("Treat as pruned"), treat_as_pruned.toolTip())
+        self._workbench = workbench
+        self.button.clicked.connect(treat_as_pruned.trigger)
+        workbench.changed.connect(self._on_changed)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.reopen()
+        if changes.file or changes.zeros or changes.recipe or changes.resolution:
+            self._show()
+
+    def _show(self) -> None:
+        session, zeros = self._workbench.session, self._workbench.unpruned_zeros
+        is_wanted = session is not None and session.recipe.start == "dense" and zeros > 0
+        self.say(session.file_zeros.summary() if session is not None and is_wanted else "")
+
+
+MAX_RECORDING_CHARS: Final = 40
+"""Limit of a shown file name."""
+
+
+class CorrectionNotice(Notice):
+    """Visible while the stack prunes, has no correction, and a recording for one is at hand."""
+
+    draft_wanted = Signal(object)  # (request) the user wants this `StepRequest` as the draft
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(
+            tr("Draft correction"),
+            tr("Draft a step that corrects the kept weights with the recorded inputs of layers"),
+        )
+        self._workbench = workbench
+        self.button.clicked.connect(self._draft)
+        workbench.changed.connect(self._on_changed)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.reopen()
+        if changes.file or changes.recipe or changes.resolution:
+            self.say(self._message())
+
+    def _message(self) -> str:
+        """Return what the notice says now; "" for nothing."""
+        session, resolved = self._workbench.session, self._workbench.resolved
+        if session is None or session.correction is None or resolved is None:
+            return ""
+        steps, drafted = session.steps, self._workbench.draft.current
+        planned = (*steps, drafted.step) if drafted is not None else steps
+        is_corrected = any(isinstance(step.method, CorrectionMethod) for step in planned)
+        if is_corrected or not resolved.resolution.total[0]:
+            return ""
+        method = session.correction.method
+        [path] = method.files.values()
+        return tr(
+            "{name} is a recording of this model: {method} can correct kept weights.",
+            name=one_line(Path(path).name, MAX_RECORDING_CHARS),
+            method=tr(method.title),
+        )
+
+    def _draft(self) -> None:
+        session = self._workbench.session
+        if session is not None and session.correction is not None:
+            self.draft_wanted.emit(StepRequest(session.correction))
+
+
+SETTLE_DELAY_MS: Final = 500
+"""Time without a change after which a file counts as completely written."""
+MAX_NAME_CHARS: Final = 60
+"""Limit of a shown file name."""
+
+
+class ReloadNotice(QWidget):
+    """Watches the files of the open checkpoint; visible from a change until the reload."""
+
+    def __init__(self, workbench: Workbench, reload: QAction) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._stamps = FileStamps()
+        self._watcher = QFileSystemWatcher(self)
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_DELAY_MS)
+        self._settle_timer.timeout.connect(self._look)
+        self._watcher.fileChanged.connect(self._settle_timer.start)
+        self._watcher.directoryChanged.connect(self._settle_timer.start)
+        self._text = Message()
+        self._text.setWordWrap(False)
+        button = QToolButton()
+        button.setText(tr("Reload"))
+        button.setToolTip(reload.toolTip())
+        button.clicked.connect(reload.trigger)
+        layouts.row(self._text, button, of=self, margin=0)
+        workbench.changed.connect(self._on_changed)
+        self.hide()
+
+    @property
+    def text(self) -> str:
+        return "" if self.isHidden() else self._text.text()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Watch the files of the open checkpoint, and their folders.
+
+        Qt stops watching a file that is replaced; the folder then reports the new file.
+        """
+        session = self._workbench.session
+        assert session is not None
+        self.hide()
+        self._settle_timer.stop()
+        if watched := self._watcher.files() + self._watcher.directories():
+            self._watcher.removePaths(watched)
+        self._stamps = session.stamps
+        files = [path.absolute() for path, state in session.stamps.states if state]
+        folders = dict.fromkeys(path.parent for path in files)
+        self._watcher.addPaths([str(path) for path in (*files, *folders)])
+        self._look()
+
+    def _look(self) -> None:
+        changed = self._stamps.changed()
+        if changed:
+            name = one_line(changed[0].name, MAX_NAME_CHARS)
+            more = len(changed) - 1
+            self._text.say(
+                trn(
+                    "{name} and {count:,} more file changed on disk",
+                    "{name} and {count:,} more files changed on disk",
+                    more,
+                    name=name,
+                )
+                if more
+                else tr("{name} changed on disk", name=name)
+            )
+        self.setVisible(bool(changed))
+        unwatched = {str(path.absolute()) for path in changed} - set(self._watcher.files())
+        if unwatched:
+            self._watcher.addPaths(sorted(unwatched))

@@ -1,0 +1,1 @@
+"""Saving the pruned checkpoint: the dialog, its parts, and the job."""

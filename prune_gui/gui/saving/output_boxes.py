@@ -1,0 +1,200 @@
+"""The paths that the save dialog suggests and replaces, and what it saves beside the weights."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QGroupBox,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QWidget,
+)
+
+from prune_gui.checkpoint.formats import stem_and_suffix
+from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
+from prune_gui.checkpoint.sharded.index import has_several_files
+from prune_gui.errors import one_line
+from prune_gui.gui.dialogs.questions import agree
+from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets import layouts
+from prune_gui.language import listed, tr, trn
+from prune_gui.location import Location, uploads_folder
+from prune_gui.resources import is_shipped
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.recipe import Form, OutputPath
+
+
+def pruned_path(checkpoint: Path) -> Path:
+    """Return the default output path for a checkpoint; for shards, a folder beside theirs.
+
+    For a remote checkpoint, and for the demo, it is in the home folder.
+    """
+    path = checkpoint.absolute()
+    in_home = is_shipped(path) or Location.at(path).url is not None
+    if has_several_files(path):
+        return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
+    stem, suffix = stem_and_suffix(path)
+    return (Path.home() if in_home else path.parent) / f"{stem}-pruned{suffix}"
+
+
+def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
+    """Return the suggested folder for a model, beside that of the input and named after it."""
+    folder = checkpoint.path.absolute().parent
+    around = Path.home() if checkpoint.url else folder.parent
+    return around / f"{folder.name}-{ending}"
+
+
+def free_space(path: Path) -> tuple[Path, int] | None:
+    """Return the nearest existing parent folder of a path, and its free bytes; None if unknown.
+
+    Of a remote path, it is the local folder where files are until they are uploaded.
+    """
+    if Location.at(path).url:
+        path = uploads_folder()
+    try:
+        folder = next(folder for folder in path.absolute().parents if folder.is_dir())
+        return folder, shutil.disk_usage(folder).free
+    except (OSError, StopIteration):
+        return None  # saving reports the error
+
+
+def is_occupied(path: Path) -> bool:
+    """Return whether a path is an existing file or a folder that is not empty."""
+    try:
+        return path.is_file() or (path.is_dir() and any(path.iterdir()))
+    except OSError:
+        return False  # saving reports the error
+
+
+def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | None = None) -> bool:
+    """Ask whether to replace files; warn if one of them is the open checkpoint."""
+    names = tr(" and ").join(one_line(path.name) for path in existing)
+    text = trn(
+        "{names} already exists. Replace it?",
+        "{names} already exist. Replace them?",
+        len(existing),
+        names=names,
+    )
+    details = one_line(str(existing[0].parent))
+    if opened is not None and opened.exists() and any(path.samefile(opened) for path in existing):
+        warning = tr("This file is the open checkpoint: its original weights will be lost.")
+        details = f"{details}\n\n{warning}"
+    return agree(parent, tr("Replace the file?"), text, tr("&Replace"), details=details)
+
+
+VISIBLE_LINES: Final = 4
+
+
+class LoaderBox(QGroupBox):
+    """Shows the loader script of a reparametrized checkpoint, with an absolute path to copy."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Also saved: a script that loads it into a model"), parent)
+        self._lines = QPlainTextEdit(readOnly=True)
+        self._lines.setAccessibleName(tr("Python code that loads the checkpoint"))
+        self._lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self._lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self._lines.setTabChangesFocus(True)
+        margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
+        self._lines.setFixedHeight(VISIBLE_LINES * self._lines.fontMetrics().height() + margins)
+        self._file = QLabel()
+        copy = QPushButton(tr("Cop&y"))
+        copy.setAutoDefault(False)
+        copy.setAccessibleDescription(tr("Copies the code to the clipboard"))
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._lines.toPlainText()))
+        row = layouts.row((self._file, 1), copy)
+        layouts.column(self._lines, row, of=self)
+
+    def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
+        from prune_gui.recipe.loader import loader_path, loader_text  # torch: slow to import
+
+        self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
+        self._file.setText(tr("Saved as {name}", name=one_line(loader_path(target).name)))
+
+
+MAX_NAMES: Final = 3
+"""Names that a check box shows; its tool tip has all."""
+
+
+class ModelFilesBox(QWidget):
+    """Asks which files beside the weights of the input are copied.
+
+    Only a folder gets them: if the output is a file, checking the box asks for a folder.
+
+    Signals:
+        folder_wanted: (path) the user checks the box for a file; the path is that of a folder.
+    """
+
+    folder_wanted = Signal(str)
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        is_remote = checkpoint.url is not None  # the files are fetched when they are copied
+        self._model = (
+            ModelFiles(checkpoint.path) if is_remote else find_model_files(checkpoint.path)
+        )
+        self._checkpoint = checkpoint
+        self._target: OutputPath | None = None
+        self._wanted = True
+        names = self._model.names
+        self._files = QCheckBox(tr("Also save {names}", names=_short(names)))
+        self._code = QCheckBox(tr("And the code of the model, if there is any"))
+        if is_remote:
+            self._files.setText(tr("Also save the config and tokenizer files"))
+        self._files.setToolTip("\n".join(map(one_line, names)))
+        self._files.clicked.connect(self._choose)
+        layouts.column(self._files, self._code, of=self, margin=0)
+        self._files.setVisible(is_remote or bool(names))
+        self._code.setVisible(is_remote or bool(self._model.code))
+
+    @property
+    def wants_files(self) -> bool:
+        """Whether config, tokenizer and similar files are copied."""
+        return self._files.isChecked()
+
+    @property
+    def wants_code(self) -> bool:
+        """Whether files that programs run are copied, too."""
+        return self._code.isEnabled() and self._code.isChecked()
+
+    def refresh(self, target: OutputPath | None, form: Form) -> None:
+        """Show what is copied into an output; masks are no model."""
+        self._target = target
+        is_folder = target is not None and target.is_folder
+        self._files.setEnabled(target is not None and form != "masks")
+        self._files.setChecked(self._wanted and is_folder and form != "masks")
+        self._code.setEnabled(self._files.isChecked())
+        if target is not None and self._model.code:
+            self._name_code(target)
+
+    def _name_code(self, target: OutputPath) -> None:
+        from prune_gui.recipe.extra_files import free_names  # torch: slow to import
+
+        names = free_names(self._model.code, target)
+        self._code.setVisible(bool(names))
+        self._code.setToolTip("\n".join(map(one_line, names)))
+        self._code.setText(
+            tr("And its code, without which it does not load: {names}", names=_short(names))
+            if self._model.needs_code
+            else tr("And its code: {names}", names=_short(names))
+        )
+
+    def _choose(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._code.setEnabled(wanted)
+        if wanted and self._target is not None and not self._target.is_folder:
+            self.folder_wanted.emit(str(model_folder(self._checkpoint, "pruned")))
+
+
+def _short(names: Sequence[str]) -> str:
+    return escape_mnemonics(listed(names, limit=MAX_NAMES))

@@ -1,0 +1,469 @@
+"""The dialog that saves a pruned checkpoint: form, shards, output path, and predicted sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPalette, QShowEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QCheckBox,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QGridLayout,
+    QGroupBox,
+    QLabel,
+    QLineEdit,
+    QRadioButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.checkpoint.formats import stem_and_suffix
+from prune_gui.checkpoint.named_code import code_statement, runs_programs
+from prune_gui.checkpoint.sharded.index import has_several_files
+from prune_gui.checkpoint.torch.format import TORCH
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.dialogs.questions import checkpoint_filter
+from prune_gui.gui.formatting import wrapped
+from prune_gui.gui.saving.output_boxes import (
+    LoaderBox,
+    ModelFilesBox,
+    free_space,
+    is_occupied,
+    model_folder,
+    sure_to_replace,
+)
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.message import Message, Messages
+from prune_gui.gui.widgets.theme import WIDE_PX
+from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.location import Location, is_url
+from prune_gui.number_formats import parse_bytes, short_bytes
+from prune_gui.recipe.output import Form, OutputOptions, OutputPath
+from prune_gui.worker.jobs import sizes_job
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Size
+    from prune_gui.recipe.sizes import Sizes
+
+FORMS: Final[dict[Form, tuple[str, str]]] = {
+    "finalized": (
+        deferred("&Finalized"),
+        deferred(
+            "Same names and types; pruned weights are exactly zero. For all programs that load the "
+            "original."
+        ),
+    ),
+    "reparametrized": (
+        deferred("&Reparametrized"),
+        deferred("X_orig and X_mask in place of each pruned X. For use with torch.nn.utils.prune."),
+    ),
+    "masks": (
+        deferred("&Masks"),
+        deferred(
+            "A boolean tensor for each pruned parameter. For pruning the same weights elsewhere."
+        ),
+    ),
+    "compact": (
+        deferred("C&ompact"),
+        deferred(
+            "Without the units that are pruned in all of their tensors: smaller and faster. A "
+            "folder also gets the config.json that fits."
+        ),
+    ),
+}
+"""The forms of a pruned checkpoint: name and explanation, to be translated."""
+ZEROS_NOTE: Final = deferred(
+    "Zeros take as much space as other numbers: a file with them is smaller only after compression."
+)
+COMPRESSED_NOTE: Final = deferred(
+    "Smaller. Loads with torch.load, but not with mmap=True, which transformers uses for its "
+    "model folders."
+)
+SHARD_SIZE: Final = "5 GB"
+"""The default of Hugging Face."""
+INDENT_PX: Final = 24
+"""Of an explanation below its button."""
+UNKNOWN: Final = deferred("computing…")
+
+
+class SaveDialog(QDialog):
+    """Asks for the form, the shard size and the path of the pruned checkpoint.
+
+    While the dialog is visible, the engine computes the size of each form.
+    """
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        suggested: Path,
+        form: Form = "finalized",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Save pruned checkpoint"))
+        self._workbench = workbench
+        assert workbench.session is not None
+        checkpoint = workbench.session.checkpoint
+        self._foreign = checkpoint.foreign
+        self._suggested = str(Location.at(suggested))
+        self._suffix = ""  # that was removed for a folder of shards
+        self._target: OutputPath | None = None
+        self._measured_target: OutputPath | None = None
+        self._ticket: int | None = None
+        self._sizes: Sizes = {}
+        self._replaces = False
+        self._forms = QButtonGroup(self)
+        self._figures: dict[Form, tuple[QLabel, QLabel]] = {}
+        forms = self._make_forms(form)
+        self._split = QCheckBox(tr("S&plit into shards of at most"))
+        self._shard_size = QLineEdit(SHARD_SIZE)
+        self._compressed_note = QLabel(tr(COMPRESSED_NOTE))
+        self._compressed = QCheckBox(tr("Compresse&d (deflate)"))
+        self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
+        self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
+        self._path = QLineEdit(self._suggested)
+        self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
+        self.model_files = ModelFilesBox(checkpoint)
+        path_row = self._make_path_row()
+        self._contents = Message()
+        self._draft = Message()
+        self._problem = Message()
+        self._room = Message()
+        self._failure = Message()
+        self._loader = LoaderBox()
+        standard = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(standard.Save | standard.Cancel)
+        buttons.accepted.connect(self._confirm)
+        buttons.rejected.connect(self.reject)
+        self._save = buttons.button(standard.Save)
+        layout = QVBoxLayout(self)
+        notes = Messages((self._failure, self._draft, self._problem, self._contents, self._room))
+        sections = (forms, self._loader, path_row, notes, buttons)
+        for section in sections:
+            layout.addWidget(section)
+        self._forms.idToggled.connect(self._suggest)
+        self._forms.idToggled.connect(self._refresh)
+        self._split.toggled.connect(self._change_files)
+        self._shard_size.textChanged.connect(self._refresh)
+        self._compressed.toggled.connect(self._refresh)
+        self._tensors_only.toggled.connect(self._refresh)
+        self.model_files.folder_wanted.connect(self._path.setText)
+        self._path.textChanged.connect(self._refresh)
+        self._refresh()
+        self._path.setFocus()
+
+    @property
+    def form(self) -> Form:
+        return list(FORMS)[self._forms.checkedId()]
+
+    @property
+    def path(self) -> Path:
+        """The chosen file or folder; for a URL, the local path that stands for it."""
+        return Location.of(self._path.text().strip()).path
+
+    @property
+    def options(self) -> OutputOptions:
+        """How the checkpoint is to be written.
+
+        Raises:
+            ValueError: the size of the shards is not valid.
+        """
+        wanted = self._shard_size.text().strip()
+        return OutputOptions(
+            form=self.form,
+            overwrite=self._replaces,
+            shard_size=parse_bytes(wanted) if self._split.isChecked() else None,
+            compressed=self._is_compressed,
+            zero_moments=self._moments.isEnabled() and self._moments.isChecked(),
+            tensors_only=self._tensors_only.isChecked() if self._foreign else None,
+            model_files=self.model_files.wants_files,
+            copy_code=self.model_files.wants_code,
+        )
+
+    @property
+    def _is_compressed(self) -> bool:
+        """Whether the values are compressed; False if the chosen kind of files cannot be."""
+        return self._compressed.isEnabled() and self._compressed.isChecked()
+
+    @property
+    def keeps_code(self) -> bool | None:
+        """Whether the code that the file names is copied; None if there is nothing to say of it."""
+        if not self._foreign or self._target is None or self.form != "finalized":
+            return None
+        is_torch = self._target.format.name == TORCH.name
+        return not self._tensors_only.isChecked() if is_torch else None
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        has_draft = self._workbench.draft.current is not None
+        note = tr("The previewed step is not saved: add or apply it first.")
+        self._draft.say(note if has_draft else "")
+        self._measure()
+
+    def explain(self, failure: str) -> None:
+        """Show why the last save failed, until the input changes."""
+        self._failure.say(failure)
+
+    def done(self, result: int) -> None:
+        if self._ticket is not None:
+            self._workbench.bridge.cancel(self._ticket)
+        self._measured_target = None
+        super().done(result)
+
+    def _make_forms(self, chosen: Form) -> QWidget:
+        group = QGroupBox(tr("Form"))
+        grid = QGridLayout(group)
+        grid.setColumnStretch(0, 1)
+        grid.setHorizontalSpacing(WIDE_PX)
+        for i, (form, (name, explanation)) in enumerate(FORMS.items()):
+            button = QRadioButton(tr(name))
+            button.setChecked(form == chosen)
+            self._forms.addButton(button, i)
+            label = QLabel(tr(explanation))
+            label.setIndent(INDENT_PX)
+            figures = QLabel(), QLabel()
+            self._figures[form] = figures
+            grid.addWidget(button, 2 * i, 0)
+            for column, figure in enumerate(figures, start=1):
+                grid.addWidget(figure, 2 * i, column, Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(label, 2 * i + 1, 0, 1, 3)
+        note = layouts.remark(tr(ZEROS_NOTE), wrapped=False)
+        grid.addWidget(note, 2 * len(FORMS), 0, 1, 3)
+        return group
+
+    def _make_path_row(self) -> QWidget:
+        row = QWidget()
+        grid = QGridLayout(row)
+        grid.setContentsMargins(0, 0, 0, 0)
+        label = QLabel(tr("F&ile"))
+        label.setBuddy(self._path)
+        self._path.setAccessibleName(tr("File or folder to save to"))
+        self._path.setToolTip(
+            tr("Also the URL of one in an object store, such as s3://bucket/name")
+        )
+        self._path.setMinimumWidth(460)
+        browse = layouts.button(tr("&Browse…"), self._browse)
+        self._shard_size.setAccessibleName(tr("Largest shard"))
+        self._shard_size.setEnabled(False)
+        self._shard_size.setMaximumWidth(100)
+        session = self._workbench.session
+        if session is not None and has_several_files(session.checkpoint.path):
+            self._split.setText(tr("S&plit into new shards of at most"))
+            self._split.setToolTip(tr("Otherwise the same shards as the input"))
+        self._compressed.setToolTip(tr("For a single file of torch: .pt, .pth, .bin or .ckpt"))
+        self._compressed.setAccessibleDescription(tr(COMPRESSED_NOTE))
+        self._compressed_note.setForegroundRole(QPalette.ColorRole.PlaceholderText)
+        self._compressed_note.setIndent(INDENT_PX)
+        shards = layouts.row(self._split, self._shard_size, layouts.STRETCH)
+        grid.addWidget(label, 0, 0)
+        grid.addWidget(self._path, 0, 1)
+        grid.addWidget(browse, 0, 2)
+        grid.addLayout(shards, 1, 1, 1, 2)
+        grid.addWidget(self._compressed, 2, 1, 1, 2)
+        grid.addWidget(self._compressed_note, 3, 1, 1, 2)
+        self._moments.setVisible(session is not None and session.checkpoint.has_moments())
+        self._moments.setToolTip(tr("For the finalized form in a file of torch"))
+        grid.addWidget(self._moments, 4, 1, 1, 2)
+        self._tensors_only.setVisible(bool(self._foreign))
+        self._tensors_only.setChecked(bool(runs_programs(self._foreign)))
+        self._tensors_only.setToolTip(wrapped(code_statement(self._foreign)))
+        grid.addWidget(self._tensors_only, 5, 1, 1, 2)
+        self._replace.setToolTip(tr("Remote folders are never replaced"))
+        grid.addWidget(self._replace, 6, 1, 1, 2)
+        grid.addWidget(self.model_files, 7, 1, 1, 2)
+        return row
+
+    def _suggest(self) -> None:
+        """Suggest a folder for the compact form of a model folder, unless the path was edited."""
+        session = self._workbench.session
+        checkpoint = session.checkpoint if session is not None else None
+        if checkpoint is not None and (checkpoint.model_types or checkpoint.hf_config):
+            paths = self._suggested, str(model_folder(checkpoint, "compact"))
+            wanted = paths[self.form == "compact"]
+            if self._path.text() in paths and not self._split.isChecked():
+                self._path.setText(wanted)
+
+    def _change_files(self, split: bool) -> None:
+        """Remove the suffix from the path, which becomes a folder, or restore it."""
+        path = self._path.text().strip()
+        self._shard_size.setEnabled(split)
+        was_folder = self._target is not None and self._target.is_folder
+        if split and self._target is not None and not was_folder:
+            self._suffix = stem_and_suffix(Path(path))[1]
+            path = path.removesuffix(self._suffix)
+        elif not split and was_folder:
+            path += self._suffix
+        self._path.setText(path)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Update problem, sizes, loader script and free space for the current input."""
+        self._failure.say("")
+        self._target, problem = self._read()
+        self._problem.say(problem)
+        self._save.setEnabled(self._target is not None)
+        is_remote = self._target is not None and self._target.url is not None
+        self._replace.setVisible(is_remote)
+        self._replace.setEnabled(self._target is not None and not self._target.is_folder)
+        is_torch_file = self._target is not None and self._target.is_compressible
+        self._compressed.setEnabled(is_torch_file)
+        self._tensors_only.setEnabled(bool(self._target and self._target.format.name == TORCH.name))
+        keeps_states = self.form == "finalized" and not self._tensors_only.isChecked()
+        self._moments.setEnabled(is_torch_file and keeps_states)
+        self.model_files.refresh(self._target, self.form)
+        self._measure()
+        self._show_sizes()
+        self._show_loader()
+        self._show_room()
+
+    def _read(self) -> tuple[OutputPath | None, str]:
+        """Return the chosen output path and "", or None and the problem."""
+        session = self._workbench.session
+        if session is None or not self._path.text().strip():
+            return None, tr("Enter a file name.")
+        try:
+            return OutputPath.of(session.checkpoint, self.path, self.options), ""
+        except (ValueError, PruneGuiError) as error:
+            return None, str(error)
+
+    def _measure(self) -> None:
+        """Start to compute the sizes, unless they are known or pending for this kind of files."""
+        target, session = self._target, self._workbench.session
+        if target is None or session is None or not self.isVisible():
+            return
+        measured = self._measured_target
+        if measured and replace(measured, location=target.location, main=target.main) == target:
+            return
+        self._measured_target = target
+        self._sizes = {}
+        self._show_sizes()
+        self._ticket = self._workbench.bridge.run(
+            sizes_job(session, target),
+            partial(self._set_sizes, target),
+            partial(self._fail, target),
+        )
+
+    def _set_sizes(self, target: OutputPath, sizes: Sizes) -> None:
+        if target is self._measured_target:  # otherwise the sizes are those of an earlier input
+            self._sizes = sizes
+            self._show_sizes()
+            self._show_room()
+
+    def _fail(self, target: OutputPath, error: BaseException) -> None:
+        if target is self._measured_target:
+            self._measured_target = None  # the next change of the input tries again
+            self._problem.say(str(error))
+            for figures in self._figures.values():
+                figures[0].setText(tr("unknown"))
+
+    def _show_sizes(self) -> None:
+        for button, form in zip(self._forms.buttons(), FORMS, strict=True):
+            size = self._sizes.get(form)
+            texts = (
+                (tr("cannot be saved"), "")
+                if isinstance(size, PruneGuiError)
+                else _size_texts(size, compressed=self._is_compressed)
+            )
+            for label, text in zip(self._figures[form], texts, strict=True):
+                label.setText(text)
+            button.setToolTip(str(size) if isinstance(size, PruneGuiError) else "")
+            spoken = join_clauses(texts)
+            button.setAccessibleDescription(
+                tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=spoken)
+            )
+
+    def _show_loader(self) -> None:
+        session = self._workbench.session
+        shown = self.form == "reparametrized"
+        changed = shown == self._loader.isHidden()
+        self._loader.setVisible(shown)
+        if shown and session is not None and self._target is not None:
+            self._loader.show_for(session.checkpoint, self._target)
+        if changed:
+            self.adjustSize()
+
+    def _show_room(self) -> None:
+        """Show the free space on disk, or why the chosen form cannot be saved."""
+        size = self._sizes.get(self.form)
+        note = "" if size is None or isinstance(size, PruneGuiError) else size.note
+        self._contents.say(note, warning=False)
+        if isinstance(size, PruneGuiError):
+            self._room.say(str(size))
+        elif self._target is None or (room := free_space(self._target.path)) is None:
+            self._room.say("")
+        elif self._target.url is not None:
+            folder, free = room
+            self._room.say(
+                tr(
+                    "{size} free in {folder}, where files are until they are uploaded",
+                    size=short_bytes(free),
+                    folder=folder,
+                ),
+                warning=False,
+            )
+        else:
+            folder, free = room
+            needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
+            too_small = needed > free
+            space = short_bytes(free)
+            text = (
+                tr("Not enough disk space: {size} free in {folder}", size=space, folder=folder)
+                if too_small
+                else tr("{size} free in {folder}", size=space, folder=folder)
+            )
+            self._room.say(text, warning=too_small)
+
+    def _browse(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            self,
+            tr("Save pruned checkpoint"),
+            "" if is_url(self._path.text().strip()) else self._path.text(),
+            checkpoint_filter(),
+            options=QFileDialog.Option.DontConfirmOverwrite,
+        )
+        if path:
+            self._path.setText(path)
+
+    def _confirm(self) -> None:
+        """Accept the dialog, after the user has confirmed to replace existing files."""
+        if self._target is None:
+            return
+        if self._target.url is not None:
+            self._replaces = self._replace.isEnabled() and self._replace.isChecked()
+            self.accept()
+            return
+        existing = [path for path in self._outputs(self._target) if is_occupied(path)]
+        session = self._workbench.session
+        opened = session.checkpoint.path if session is not None else None
+        if not existing or sure_to_replace(self, existing, opened):
+            self._replaces = bool(existing)
+            self.accept()
+
+    def _outputs(self, target: OutputPath) -> list[Path]:
+        if self.form not in ("reparametrized", "compact") or target.is_folder:
+            return [target.path]
+        from prune_gui.recipe import loader_path  # torch: slow to import
+
+        return [target.path, loader_path(target)]
+
+
+def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
+    """Return texts for the size of a form, and for what compression changes."""
+    if size is None:
+        return tr(UNKNOWN), ""
+    share, estimate = 100 * size.share, short_bytes(size.compressed)
+    whole = trn("{count:,} byte", "{count:,} bytes", size.nbytes)
+    if compressed:
+        return (
+            tr("about {size}", size=estimate),
+            tr("{share:.0f} % of {size}", share=share, size=whole),
+        )
+    return whole, tr("about {share:.0f} % with zip ({size})", share=share, size=estimate)

@@ -1,0 +1,156 @@
+"""Widgets that elide a text that is too long for them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtGui import QHelpEvent, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QSizePolicy,
+    QStyle,
+    QStyleOptionComboBox,
+    QStyleOptionFrame,
+    QStylePainter,
+    QToolButton,
+    QToolTip,
+    QWidget,
+)
+
+from prune_gui.gui.formatting import wrapped
+
+MARGIN_PX = 2
+"""Margin of Qt on either side of the text, in every style."""
+
+
+class ElidedLineEdit(QLineEdit):
+    """A line edit that elides a long text without the focus. Its tool tip shows the full text."""
+
+    def __init__(
+        self,
+        elided: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._elide_mode = elided
+
+    def shown(self) -> str:
+        """Return the text, elided to the width of the line."""
+        metrics = self.fontMetrics()
+        return metrics.elidedText(self.text(), self._elide_mode, self._text_rect().width())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Draw the elided text; Qt would cut the text off."""
+        if self.hasFocus() or self.shown() == self.text():
+            super().paintEvent(event)
+            return
+        option = QStyleOptionFrame()
+        self.initStyleOption(option)
+        painter = QStylePainter(self)
+        painter.drawPrimitive(QStyle.PrimitiveElement.PE_PanelLineEdit, option)
+        painter.setPen(self.palette().color(QPalette.ColorRole.Text))
+        painter.drawText(self._text_rect(), Qt.AlignmentFlag.AlignVCenter, self.shown())
+        painter.end()
+
+    def event(self, event: QEvent) -> bool:
+        """Add the full text before the tool tip if it does not fit."""
+        shows_tip = event.type() == QEvent.Type.ToolTip and self.shown() != self.text()
+        if shows_tip and isinstance(event, QHelpEvent):
+            parts = filter(None, (wrapped(self.text()), self.toolTip()))
+            QToolTip.showText(event.globalPos(), "\n\n".join(parts), self)
+            return True
+        return super().event(event)
+
+    def _text_rect(self) -> QRect:
+        """Return the rectangle of the text, without the visible buttons in the line."""
+        option = QStyleOptionFrame()
+        self.initStyleOption(option)
+        contents = QStyle.SubElement.SE_LineEditContents
+        rect = self.style().subElementRect(contents, option, self)
+        rect.adjust(MARGIN_PX, 0, -MARGIN_PX, 0)
+        for button in self.findChildren(QToolButton):
+            if button.isVisible():
+                rect.setRight(min(rect.right(), button.x() - MARGIN_PX))
+        return rect
+
+
+MIN_WIDTH_PX: Final = 84
+"""Minimum width of the box in pixels."""
+
+
+class ElidedComboBox(QComboBox):
+    """A combo box that may be narrower than its texts, and then shows an ellipsis."""
+
+    def __init__(
+        self,
+        parent: QWidget | None = None,
+        *,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        super().__init__(parent)
+        self._elide = elide
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.setMinimumWidth(MIN_WIDTH_PX)
+
+    def shown(self) -> str:
+        """Return the current text, elided to the width of the box."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        field = QStyle.SubControl.SC_ComboBoxEditField
+        control = QStyle.ComplexControl.CC_ComboBox
+        rect = self.style().subControlRect(control, option, field, self)
+        width = rect.width() - 2  # Fusion's margins
+        return self.fontMetrics().elidedText(self.currentText(), self._elide, width)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Draw the box as Qt does, with the elided text; Fusion would cut the text off."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        option.currentText = self.shown()
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+        painter.end()
+
+
+class ElidedLabel(QLabel):
+    """A label with selectable text that never makes the window grow.
+
+    A text that is too long is wrapped or elided.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        wrapped: bool = False,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        super().__init__(
+            textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse, wordWrap=wrapped
+        )
+        self._full_text = ""
+        self._elide = elide
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def say(self, text: str) -> None:
+        """Show a text, elided to the width unless the label wraps."""
+        self._full_text = text
+        self.setAccessibleDescription(text)
+        self._fit()
+
+    def _fit(self) -> None:
+        width = self.contentsRect().width()
+        line = self.fontMetrics().elidedText(self._full_text, self._elide, width)
+        self.setText(self._full_text if self.wordWrap() else line)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._fit()
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        return QSize(1, self.fontMetrics().height())

@@ -1,0 +1,77 @@
+"""Layouts of widgets in one call, and the buttons and remarks that are the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+STRETCH: Final = None
+"""Stands for empty space between parts of a layout."""
+Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
+"""A widget or a layout, with its stretch factor if that is not 0; or `STRETCH`."""
+Margin = int | tuple[int, int, int, int]
+"""Pixels around a layout, on all sides or on the left, top, right and bottom."""
+Box = TypeVar("Box", bound=QBoxLayout)
+
+
+def column(
+    *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
+) -> QVBoxLayout:
+    """Return a layout with parts from top to bottom, as the layout `of` a widget if given.
+
+    Without `margin` and `gap`, both are those of the style.
+    """
+    return _filled(QVBoxLayout(), parts, of, margin, gap)
+
+
+def row(
+    *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
+) -> QHBoxLayout:
+    """Return a layout with parts from left to right; see `column`."""
+    return _filled(QHBoxLayout(), parts, of, margin, gap)
+
+
+def _filled(
+    layout: Box, parts: tuple[Part, ...], of: QWidget | None, margin: Margin | None, gap: int | None
+) -> Box:
+    if of is not None:
+        of.setLayout(layout)
+    if margin is not None:
+        layout.setContentsMargins(*((margin,) * 4 if isinstance(margin, int) else margin))
+    if gap is not None:
+        layout.setSpacing(gap)
+    for part in parts:
+        content, stretch = part if isinstance(part, tuple) else (part, 0)
+        if content is None:
+            layout.addStretch()
+        elif isinstance(content, QWidget):
+            layout.addWidget(content, stretch)
+        else:
+            layout.addLayout(content, stretch)
+    return layout
+
+
+def button(text: str, act: Callable[..., object], tip: str = "") -> QPushButton:
+    """Return a button that Enter does not press unless it has the focus."""
+    made = QPushButton(text, autoDefault=False)
+    made.setToolTip(tip)
+    made.clicked.connect(act)
+    return made
+
+
+def remark(text: str = "", *, wrapped: bool = True) -> QLabel:
+    """Return a label with a text that explains other widgets, in a faint colour."""
+    label = QLabel(text, wordWrap=wrapped)
+    label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
+    return label

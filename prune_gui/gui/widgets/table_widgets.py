@@ -1,0 +1,318 @@
+"""The tables of the program: Qt models whose columns are `Column` records, and their views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QMetaMethod,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+)
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
+
+from prune_gui.errors import one_line
+from prune_gui.language import tr
+from prune_gui.table import Column, Rows, Table, Values, record_column, sorted_rows, table_of
+
+Row = TypeVar("Row")
+Index = QModelIndex | QPersistentModelIndex
+Role = Qt.ItemDataRole
+ROOT: Final = QModelIndex()
+LEFT: Final = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+def text_column(title: str, text: Callable[[Row], str]) -> Column[Sequence[Row]]:
+    """Return a column of words, which are the same on the screen and in files."""
+    return record_column(title, text, text, is_number=False)
+
+
+def float_column(
+    title: str, number: Callable[[Row], float], text: Callable[[float], str]
+) -> Column[Sequence[Row]]:
+    """Return a column of numbers; the cells of those that are NaN are empty in files."""
+    return record_column(
+        title,
+        lambda row: text(number(row)),
+        lambda row: None if math.isnan(number(row)) else number(row),
+    )
+
+
+class TableModel(QAbstractTableModel, Generic[Rows]):
+    """Shows a collection of rows, in its order.
+
+    Attributes:
+        columns: the columns on the screen, from the left.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.rows = rows
+        self._use_columns(columns)
+
+    def row_at(self, position: int) -> int:
+        """Return the row at a position on the screen."""
+        return position
+
+    def table(self, title: str) -> Table:
+        """Return the rows for export, with headings in English."""
+        return table_of(title, self._all_columns, self.rows, heading=str)
+
+    def cell(self, index: Index) -> tuple[str, bool]:
+        """Return the text of a cell, and whether it is a number."""
+        column = self.columns[index.column()]
+        return one_line(column.text(self.rows, self.row_at(index.row()))), column.is_number
+
+    def _use_columns(self, columns: Sequence[Column[Rows]]) -> None:
+        self._all_columns = tuple(columns)
+        self.columns = tuple(column for column in columns if column.title)
+
+    # The interface of `QAbstractTableModel`.
+
+    def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
+        return 0 if parent.isValid() else len(self.columns)
+
+    def headerData(  # noqa: N802
+        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
+    ) -> Any:  # noqa: ANN401 - as Qt has it
+        if orientation == Qt.Orientation.Vertical:
+            return section + 1 if role == Role.DisplayRole else None
+        if not 0 <= section < len(self.columns):
+            return None
+        column = self.columns[section]
+        if role == Role.DisplayRole:
+            return tr(column.title)
+        if role == Role.ToolTipRole:
+            return tr(column.tip) or None
+        if role == Role.TextAlignmentRole:
+            return RIGHT if column.is_number else LEFT
+        if role == Role.InitialSortOrderRole and column.descending_first:
+            return Qt.SortOrder.DescendingOrder
+        return None
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
+        if not index.isValid():
+            return None
+        if role == Role.DisplayRole:
+            return self.cell(index)[0]
+        column = self.columns[index.column()]
+        if role == Role.ToolTipRole:
+            if column.cell_tip is None:
+                return self.cell(index)[0]
+            return column.cell_tip(self.rows, self.row_at(index.row()))
+        if role == Role.TextAlignmentRole:
+            return RIGHT if column.is_number else LEFT
+        return None
+
+
+class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
+    """Shows records in the order in which they were added."""
+
+    def __init__(
+        self, columns: Sequence[Column[Sequence[Row]]], parent: QObject | None = None
+    ) -> None:
+        super().__init__(columns, (), parent)
+
+    def show(self, records: Iterable[Row]) -> None:
+        self.beginResetModel()
+        self.rows = tuple(records)
+        self.endResetModel()
+
+    def add(self, records: Sequence[Row]) -> None:
+        if records:
+            first = len(self.rows)
+            self.beginInsertRows(ROOT, first, first + len(records) - 1)
+            self.rows = (*self.rows, *records)
+            self.endInsertRows()
+
+    def update(self, records: Sequence[Row]) -> None:
+        """Show other records, but change only those that differ, so that a selection stays."""
+        for row, (old, new) in enumerate(zip(self.rows, records, strict=False)):
+            if old != new:
+                self.put(row, new)
+        surplus = len(self.rows) - len(records)
+        if surplus > 0:
+            self.remove(len(records), surplus)
+        self.add(records[len(self.rows) :])
+
+    def put(self, row: int, record: Row) -> None:
+        self.rows = (*self.rows[:row], record, *self.rows[row + 1 :])
+        self.dataChanged.emit(self.index(row, 0), self.index(row, len(self.columns) - 1))
+
+    def remove(self, first: int, count: int = 1) -> None:
+        """Remove `count` records, at least one, from `first` on."""
+        self.beginRemoveRows(ROOT, first, first + count - 1)
+        self.rows = (*self.rows[:first], *self.rows[first + count :])
+        self.endRemoveRows()
+
+
+class SortableModel(TableModel[Rows]):
+    """Shows rows sorted by a column, or in their original order."""
+
+    def __init__(
+        self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
+    ) -> None:
+        super().__init__(columns, rows, parent)
+        self.order = np.arange(len(rows))  # the row at each position
+        self._sorted_by: tuple[int, bool] | None = None
+        self._keys: Values = ()
+
+    def show(self, rows: Rows, columns: Sequence[Column[Rows]] | None = None) -> None:
+        """Show rows in the current sort order. The same row names and titles cause no reset."""
+        if columns is None:
+            columns = self._all_columns
+        if _titles(columns) == _titles(self.columns) and (
+            _names(columns, rows) == _names(self._all_columns, self.rows)
+        ):
+            self._update(rows, columns)
+            return
+        self.beginResetModel()
+        self.rows = rows
+        self._use_columns(columns)
+        if self._sorted_by is not None and self._sorted_by[0] >= len(self.columns):
+            self._sorted_by = None
+        self.order = self._row_order()
+        self.endResetModel()
+
+    def _update(self, rows: Rows, columns: Sequence[Column[Rows]]) -> None:
+        self.rows = rows
+        self._use_columns(columns)
+        if self._current_keys() is not self._keys:
+            self._sort()
+        if len(rows):
+            last = self.index(len(rows) - 1, len(self.columns) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
+
+    def row_at(self, position: int) -> int:
+        """Return the row at a position on the screen."""
+        return int(self.order[position])
+
+    def position_of(self, row: int) -> int:
+        return int(np.flatnonzero(self.order == row)[0])
+
+    def table(self, title: str) -> Table:
+        """Return the rows for export, in the order on the screen."""
+        return table_of(title, self._all_columns, self.rows, self.order)
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sort by a column; -1 restores the original order."""
+        descending = order == Qt.SortOrder.DescendingOrder
+        self._sorted_by = (column, descending) if 0 <= column < len(self.columns) else None
+        self._sort()
+
+    def _current_keys(self) -> Values:
+        return self.columns[self._sorted_by[0]].values(self.rows) if self._sorted_by else ()
+
+    def _row_order(self) -> NDArray[np.intp]:
+        self._keys = self._current_keys()
+        if self._sorted_by is None:
+            return np.arange(len(self.rows))
+        return sorted_rows(self._keys, descending=self._sorted_by[1])
+
+    def _sort(self) -> None:
+        order = self._row_order()
+        if np.array_equal(order, self.order):
+            return
+        self.layoutAboutToBeChanged.emit()
+        positions = np.empty_like(order)
+        positions[order] = np.arange(len(order))
+        before = self.persistentIndexList()
+        after = [self.index(int(positions[self.order[i.row()]]), i.column()) for i in before]
+        self.order = order
+        self.changePersistentIndexList(before, after)
+        self.layoutChanged.emit()
+
+
+def _titles(columns: Sequence[Column[Rows]]) -> list[str]:
+    return [column.title for column in columns if column.title]
+
+
+def _names(columns: Sequence[Column[Rows]], rows: Rows) -> Values:
+    return columns[0].values(rows) if columns else ()
+
+
+ROW_MARGIN_PX = 6
+
+
+class TableView(QTableView):
+    """A table view of a `TableModel`."""
+
+    def __init__(self, model: TableModel[Any], name: str) -> None:
+        super().__init__()
+        self.setModel(model)
+        self.setItemDelegate(CellDelegate(model))
+        self.setAccessibleName(name)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setAlternatingRowColors(True)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + ROW_MARGIN_PX)
+        self.horizontalHeader().setHighlightSections(False)
+
+
+class CellDelegate(QStyledItemDelegate):
+    """Paints a cell with one call to the model; one call per role takes several times as long."""
+
+    def __init__(self, model: TableModel[Any]) -> None:
+        super().__init__(model)
+        self._model = model
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
+        option.text, is_number = self._model.cell(index)
+        option.features |= QStyleOptionViewItem.ViewItemFeature.HasDisplay
+        option.displayAlignment = RIGHT if is_number else LEFT
+
+
+MIN_COLUMN_WIDTH_PX = 72
+
+
+class ResultTable(TableView):
+    """A table view of results, with columns as wide as their texts.
+
+    Args:
+        wide: the index of the column that takes the remaining width.
+    """
+
+    def __init__(self, model: RecordModel[Any], name: str, wide: int) -> None:
+        super().__init__(model, name)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self._wide = wide
+        self._fit()
+        header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
+        for changed in (model.rowsInserted, model.dataChanged):
+            changed.connect(self._fit)
+
+    def _fit(self) -> None:
+        """Make Qt measure the columns; after a change of rows, it does not do so by itself."""
+        self.horizontalHeader().setSectionResizeMode(self._wide, QHeaderView.ResizeMode.Stretch)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Accept Enter on a row if `activated` is connected, so that no default button gets it."""
+        super().keyPressEvent(event)
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        used = self.isSignalConnected(QMetaMethod.fromSignal(self.activated))
+        if enter and used and self.currentIndex().isValid():
+            event.accept()

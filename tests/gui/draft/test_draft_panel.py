@@ -1,0 +1,404 @@
+"""The panel of the draft, and the stack."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import pytest
+import torch
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSlider
+from safetensors.torch import save_file
+from waiting import change
+
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe.selector import patterns_in
+from prune_gui.session.draft_request import (
+    ChannelRequest,
+)
+
+
+@pytest.fixture
+def draft(demo_window, qtbot):
+    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
+    return demo_window.draft
+
+
+def outcome(draft):
+    return draft._outcome.text()
+
+
+def slide(draft, percent):
+    draft.form._fields["amount"].findChild(QSlider).setValue(percent * 10)
+
+
+def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
+    assert workbench.draft.current is None
+    slide(draft, 25)
+    assert draft.preview.isChecked()
+    settle()
+    assert workbench.draft_number == 1
+    assert outcome(draft) == "Zeroes 22,340 of 89,360 (25.0 %)."
+
+
+def test_adding_a_step_ends_the_draft(draft, workbench, settle):
+    slide(draft, 40)
+    settle()
+    draft.add()
+    assert workbench.draft.current is None
+    assert not draft.preview.isChecked()
+    settle()
+    assert [step.method.amount for step in workbench.session.steps] == [0.4]
+    assert workbench.shown.total[0] == 35_744
+
+
+def test_a_valid_step_can_be_added_without_a_preview(draft, workbench, qtbot):
+    qtbot.mouseClick(draft.commit, Qt.MouseButton.LeftButton)
+    [step] = workbench.session.steps
+    assert (step.method.amount, step.targets) == (0.5, draft.targets.patterns())
+
+
+def test_a_step_added_right_after_selecting_is_for_the_selected_parameters(
+    draft, workbench, demo_window, qtbot
+):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+    draft.add()
+    assert workbench.session.steps == ()  # the globs are not known yet
+    qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
+    assert workbench.session.steps[0].targets == ("classifier.output.weight",)
+
+
+def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_typed(
+    draft, workbench, demo_window, settle
+):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+    draft.add()
+    draft.targets.line.setText("features.*")
+    draft.targets.line.textEdited.emit("")
+    settle()
+    assert workbench.session.steps == ()
+    assert draft.targets.patterns() == ("features.*",)
+
+
+def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
+    assert "Add this step" in draft.commit.toolTip()
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "size>")
+    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
+    assert "write a number after size" in draft.commit.toolTip()
+    qtbot.keyClicks(draft.targets.line, "1k")
+    qtbot.waitUntil(draft.commit.isEnabled)
+    draft.method.setCurrentIndex(draft.method.findData("threshold"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
+    assert draft.commit.toolTip() == "Correct the highlighted settings first."
+    assert workbench.session.steps == ()
+
+
+def changed(draft, settle):
+    """Change the draft to a step that is not the initial one."""
+    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.set_value("n", 1)
+    settle()
+
+
+def is_initial(draft):
+    return (
+        draft.form.method() == METHODS["l1_unstructured"]() and draft.targets.following.isChecked()
+    )
+
+
+def test_opening_a_file_resets_the_draft(draft, workbench, open_file, demo_checkpoint, settle):
+    changed(draft, settle)
+    open_file(demo_checkpoint)
+    assert is_initial(draft)
+    assert workbench.draft.current is None
+
+
+def test_ending_the_editing_resets_the_draft(draft, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step("ln_structured", "*.conv1.weight")))
+    for end in (draft.stop_editing, draft.add):
+        draft.edit(0)
+        assert not is_initial(draft)
+        end()
+        assert is_initial(draft)
+
+
+@pytest.mark.parametrize("lose", ["follow", "add", "protect"])
+def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
+    draft, workbench, demo_window, settle, qtbot, lose
+):
+    workbench.choose("features.conv2.weight")
+    draft.change(ChannelRequest(0, frozenset([1, 5])))
+    settle()
+    assert draft.form.method() == METHODS["channels"](channels=(1, 5), dim=0)
+    if lose == "follow":
+        tree = demo_window.tree
+        tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+        draft.targets.following.click()
+    elif lose == "add":
+        draft.add()
+    else:
+        draft.change(ChannelRequest(0, frozenset([1, 5]), protect=True))
+    qtbot.waitUntil(lambda: is_initial(draft))
+
+
+def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(
+    draft, workbench, settle, qtbot
+):
+    draft.form.set_value("amount_of", "reach")
+    draft.form.set_value("max_sparsity", 0.3)
+    settle()
+    messages = (draft._outcome, draft._limits)
+    said = [message.text() for message in messages]
+    assert all(said)
+    gate = threading.Event()
+    workbench.bridge.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
+    slide(draft, 80)
+    qtbot.waitUntil(lambda: all(message._faded for message in messages))
+    assert [message.text() for message in messages] == said
+    gate.set()
+    settle()
+    assert draft._limits.text() != said[1]
+    assert not any(message._faded or message._fading.isActive() for message in messages)
+
+
+def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window, draft, qtbot):
+    tree, targets = demo_window.tree, draft.targets
+    positions, texts = set(), set()
+    for name in ("classifier.output", "features", "classifier.hidden.bias"):
+        before = targets.count.text()
+        tree.tree.setCurrentIndex(tree._model.find(name))
+        qtbot.waitUntil(lambda before=before: targets.count.text() != before)
+        draft.grab()  # updates the layout
+        texts.add(targets.count.text().count(";"))
+        positions.add((targets.height(), draft._outcome.y(), draft.preview.y()))
+    assert texts == {0, 1}
+    assert len(positions) == 1
+
+
+def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench, settle):
+    draft.targets.line.clear()
+    draft.targets.line.insert("features.bn1.weight")
+    draft.targets.line.textEdited.emit("")
+    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
+    draft.method.activated.emit(1)
+    settle()
+    assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
+    assert not draft.commit.isEnabled()
+
+
+def test_the_outcome_includes_the_sparsity_with_other_steps(draft, workbench, settle):
+    slide(draft, 40)
+    settle()
+    draft.add()
+    draft.preview.setChecked(True)
+    settle()
+    assert outcome(draft).endswith("With the other steps, 64.0 % of the targets are pruned.")
+
+
+def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("classifier.output"))
+    qtbot.waitUntil(lambda: draft.targets.patterns() == ("classifier.output.weight",))
+    qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 weights")
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "*.bias")
+    assert not draft.targets.following.isChecked()
+    qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 weights")
+    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    assert draft.targets.patterns() == ("*.bias",)
+    draft.targets.following.click()
+    qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+
+
+def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    chips, line = draft.targets.chips, draft.targets.line
+    chips.setFocus()
+    qtbot.keyClicks(chips, "*")
+    qtbot.waitUntil(line.hasFocus)
+    qtbot.keyClicks(line, ".weight, !*conv1*")
+    qtbot.keyClick(line, Qt.Key.Key_Return)
+    assert chips.hasFocus()
+    assert chips.shown() == ["*.weight", "!*conv1*"]
+    qtbot.mouseClick(chips._chips[0].remove, Qt.MouseButton.LeftButton)
+    assert draft.targets.patterns() == ("!*conv1*",)
+    qtbot.keyClick(chips, Qt.Key.Key_Delete)
+    assert (chips.shown(), draft.targets.patterns()) == ([], ())
+    assert not draft.targets.following.isChecked()
+
+
+def test_a_clicked_chip_is_selected_for_editing(demo_window, draft, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    draft.targets.show_patterns(("a.b", "b", "!b"))
+    qtbot.mouseClick(draft.targets.chips._chips[1], Qt.MouseButton.LeftButton)
+    qtbot.keyClicks(draft.targets.line, "new")
+    assert draft.targets.patterns() == ("a.b", "new", "!b")
+
+
+def test_globs_that_do_not_fit_are_counted(draft):
+    globs = tuple(f"encoder.layer.{number}.attention.weight" for number in range(50))
+    draft.targets.show_patterns(globs)
+    chips = draft.targets.chips
+    assert 1 <= len(chips.shown()) < 50
+    assert chips._add.text() == f"+{50 - len(chips.shown())}"
+    assert chips._add.geometry().right() < chips.width()
+    assert all(glob in chips.toolTip() for glob in globs)
+
+
+def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+    assert workbench.chosen == "features.conv1.weight"
+    assert workbench.draft.current is None
+
+
+def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("features.conv2"))
+    assert workbench.chosen == "features.conv2.weight"
+    tree.tree.setCurrentIndex(tree._model.find("features"))
+    assert workbench.chosen == "features.conv2.weight"
+
+
+def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench, qtbot, settle):
+    gate = threading.Event()
+    workbench.bridge.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
+    slide(draft, 30)
+    with change(qtbot, workbench, "stopped"):
+        workbench.bridge.cancel(workbench.resolve_ticket)
+    assert "F5" in outcome(draft)
+    gate.set()
+    workbench.resolve()
+    settle()
+    assert outcome(draft).startswith("Zeroes")
+
+
+def test_there_is_no_draft_without_targets(draft, workbench):
+    slide(draft, 10)
+    draft.targets.line.clear()
+    draft.targets.line.textEdited.emit("")
+    assert workbench.draft.current is None
+    assert outcome(draft) == "Choose parameters, or type globs."
+
+
+def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench, settle, make_step):
+    first, second = make_step(amount=0.5), make_step(amount=0.25)
+    workbench.edit(lambda session: session.add(first))
+    workbench.edit(lambda session: session.add(second))
+    draft.edit(0)
+    assert draft.commit.text() == "Appl&y"
+    slide(draft, 20)
+    settle()
+    assert workbench.draft_number == 1
+    assert len(workbench.shown.recipe.steps) == 2
+    draft.add()
+    assert [step.method.amount for step in workbench.session.steps] == [0.2, 0.25]
+    assert workbench.session.history.undo_label == "Edit step 1: 50 % → 20 %"
+    assert not draft.editing
+
+
+def test_editing_a_step_makes_the_focus_in_the_form_visible(
+    demo_window, draft, workbench, make_step, qtbot
+):
+    workbench.edit(lambda session: session.add(make_step()))
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    demo_window.stack.list.setFocus()
+    demo_window.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange, False)
+    draft.edit(0)
+    assert draft.method.hasFocus()
+    assert demo_window.testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
+
+
+def test_escape_ends_editing_without_a_change(draft, workbench, make_step, qtbot):
+    workbench.edit(lambda session: session.add(make_step()))
+    before = workbench.session.steps
+    draft.edit(0)
+    draft.form.set_value("amount", 0.9)
+    qtbot.keyClick(draft.method, Qt.Key.Key_Escape)
+    assert not draft.editing
+    assert workbench.draft.current is None
+    assert workbench.session.steps == before
+
+
+def test_editing_ends_when_the_step_is_changed_elsewhere(draft, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step()))
+    draft.edit(0)
+    workbench.edit(lambda session: session.remove(0))
+    assert not draft.editing
+    assert workbench.draft.current is None
+
+
+def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle, make_step):
+    for _ in range(2):
+        workbench.edit(lambda s: s.add(make_step("ln_structured", "*.conv1.weight", dim=9)))
+    draft.edit(0)
+    draft.form._fields["dim"]._box.setEditText("0")
+    settle()
+    assert draft.commit.isEnabled()
+    assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()
+    draft.add()
+    settle()
+    assert workbench.resolved.error.step == 2
+
+
+def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path):
+    scores = torch.arange(144.0).reshape(16, 1, 3, 3)
+    save_file({"features.conv1.weight": scores}, tmp_path / "scores.safetensors")
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "features.conv1.weight")
+    draft.form._fields["importance"]._line.setText(str(tmp_path / "scores.safetensors"))
+    settle()
+    kept = workbench.shown.mask("features.conv1.weight").flatten()
+    assert kept.tolist() == [False] * 72 + [True] * 72
+
+
+@pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
+def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
+    draft.method.setCurrentIndex(draft.method.findData(method))
+    draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.fold.open()
+    qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
+    draft.targets.chips.setFocus()
+    tops = []
+    while draft.focusWidget() is not draft.preview:
+        at = draft.focusWidget()
+        tops.append(at.mapTo(draft, at.rect().topLeft()).y())
+        assert draft.focusNextChild()
+    same_row = draft.fontMetrics().height() // 2
+    assert all(lower > upper - same_row for upper, lower in pairwise(tops))
+    assert len(tops) > len(draft.form._fields)
+
+
+def test_commas_in_brackets_do_not_separate_globs():
+    assert patterns_in(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
+    assert patterns_in("a.*  !*.bias !x[ !]y") == ("a.*", "!*.bias", "!x[ !]y")
+
+
+def test_targets_accept_conditions_and_incomplete_ones_show_what_is_missing(draft, qtbot):
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
+    assert "write a number after size" in draft.targets.count.text()
+    assert draft.targets.patterns() == ()
+    qtbot.keyClicks(draft.targets.line, "1k")
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
+
+
+def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
+    line = draft.targets.line
+    line.setText("*.weight , !*conv1*")
+    line.setCursorPosition(len("*.weight "))
+    qtbot.keyClicks(line, "t")
+    words = line.completer()
+    qtbot.waitUntil(lambda: words.model().rowCount() > 0)
+    qtbot.keyClicks(line, "ype:con")
+    assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"

@@ -1,0 +1,241 @@
+"""The pages with curves, with the sensitivity and with a search."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtTest import QAbstractItemModelTester
+
+from prune_gui.gui.dialogs import questions
+
+TARGETS = "features.conv2.weight"
+
+
+@pytest.fixture
+def sweep(panel, choose):
+    """Return the page of curves, with two of the rankings chosen."""
+    choose()
+    for label, box in panel.sweep.curves.boxes.items():
+        box.setChecked(label in ("global L1", "LAMP"))
+    panel.sweep.targets.setText(TARGETS)
+    panel.sweep.amounts.setText("50%, 75%")
+    return panel.sweep
+
+
+def labels_of(sweep):
+    return list(sweep.curves.boxes)
+
+
+def place(sweep, curve, point):
+    """Return the position of a point in the plot."""
+    drawn = sweep.plot.curves[curve]
+    scene = sweep.plot.view.mapViewToScene(QPointF(drawn.sparsity[point], drawn.values[point]))
+    return sweep.plot.mapFromScene(scene)
+
+
+@pytest.mark.slow
+def test_each_chosen_ranking_is_a_curve_of_the_metric(sweep, run):
+    assert sweep.picture() is None
+    run(sweep)
+    curves = sweep.plot.curves
+    assert [curve.label for curve in curves] == ["global L1", "LAMP"]
+    assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
+    assert sweep.plot.dense == 1.0
+    assert sweep.legend().count("■") == 2
+
+
+@pytest.mark.slow
+def test_a_point_names_itself_and_becomes_the_draft_at_a_click(
+    sweep, run, qtbot, workbench, settle
+):
+    run(sweep)
+    viewport = sweep.plot.viewport()
+    qtbot.mouseMove(viewport, place(sweep, 0, 1))
+    qtbot.waitUntil(lambda: "at 75 %: kept 0.25, 25.0 % of the file" in sweep.point.text())
+    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=place(sweep, 0, 1))
+    qtbot.waitUntil(lambda: workbench.draft.current is not None)
+    step = workbench.draft.current.step
+    assert (step.method.amount, step.targets) == (0.75, (TARGETS,))
+    settle()
+
+
+@pytest.mark.slow
+def test_keys_move_between_points_and_curves(sweep, run, qtbot, workbench):
+    run(sweep)
+    taken = []
+    sweep.plot.taken.connect(lambda point: taken.append((point.swept.label, point.amount)))
+    for key in ("Right", "Right", "Right", "Down", "Return", "Left", "Up", "Enter"):
+        qtbot.keyClick(sweep.plot, getattr(Qt.Key, f"Key_{key}"))
+    assert taken == [("LAMP", 0.75), ("global L1", 0.5)]
+
+
+def test_the_draft_and_steps_of_the_stack_are_curves_whose_points_edit_them(
+    sweep, run, workbench, make_step, settle
+):
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGETS, amount=0.1)))
+    workbench.draft.set(make_step("random_unstructured", TARGETS, amount=0.1))
+    settle()
+    own = labels_of(sweep)[-2:]
+    assert own == ["Draft (Random unstructured)", "Step 1: L1 unstructured, local"]
+    assert sweep.curves.boxes[own[0]].isChecked()
+    for label, box in sweep.curves.boxes.items():
+        box.setChecked(label == own[1])
+    run(sweep)
+    assert sweep.plot.curves[0].values.tolist() == [0.5, 0.25]
+    sweep.plot.taken.emit(sweep.plot.curves[0].points[1])
+    draft = workbench.draft.current
+    assert (draft.replaces, draft.step.method.amount) == (0, 0.75)
+
+
+@pytest.mark.slow
+def test_a_ranking_alone_replaces_the_stack_which_undo_restores(sweep, run, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.bias", amount=0.1)))
+    before = workbench.session.steps
+    run(sweep)
+    sweep.plot.taken.emit(sweep.plot.curves[0].points[0])
+    [step] = workbench.session.steps
+    assert step.targets == (TARGETS,)
+    workbench.edit(lambda session: session.undo())
+    assert workbench.session.steps == before
+    sweep.after_stack.setChecked(True)
+    run(sweep)
+    point = sweep.plot.curves[0].points[0]
+    assert point.recipe.steps[:-1] == before
+    workbench.edit(lambda session: session.clear())
+    sweep.plot.taken.emit(point)
+    assert "has changed" in sweep.note.text()
+
+
+@pytest.mark.slow
+def test_a_failed_point_is_left_out_and_explained(sweep, run):
+    sweep.amounts.setText("50%, 99%")
+    run(sweep)
+    assert [len(curve.points) for curve in sweep.plot.curves] == [1, 1]
+    assert "exit code 3" in sweep.note.text()
+
+
+@pytest.mark.parametrize(("amounts", "targets"), [("some", TARGETS), ("50%", "dims>x")])
+def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
+    sweep.amounts.setText(amounts)
+    sweep.targets.setText(targets)
+    sweep.run.click()
+    assert sweep.note.text()
+    assert sweep.plot.curves == []
+
+
+def test_curves_are_exported_with_their_legend_and_all_metrics(sweep, run, monkeypatch, tmp_path):
+    run(sweep)
+    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
+    sweep.save_picture.trigger()
+    sweep.save_table.trigger()
+    picture = (tmp_path / "curve.svg").read_text()
+    assert "global L1" in picture
+    assert "kept" in picture
+    head, first, *_ = (tmp_path / "curve.csv").read_bytes().decode().split("\r\n")
+    assert head == "Curve,Amount,Sparsity,kept,loss,Problem"
+    assert first.startswith("global L1,0.5,")
+    assert first.endswith(",0.5,2.5,")
+
+
+def test_a_scan_is_a_heat_map_whose_rows_choose_their_parameter(
+    panel, choose, run, workbench, monkeypatch, tmp_path
+):
+    choose()
+    tab = panel.sensitivity
+    QAbstractItemModelTester(
+        tab.model, QAbstractItemModelTester.FailureReportingMode.Fatal, tab.model
+    )
+    tab.targets.setText("features.conv*.weight")
+    tab.amounts.setText("50%")
+    run(tab)
+    assert [(row.label, row.values) for row in tab.model.rows] == [
+        ("features.conv1.weight", (1.0,)),
+        ("features.conv2.weight", (0.5,)),
+        ("features.conv3.weight", (1.0,)),
+    ]
+    cells = [tab.model.index(row, 1).data(Qt.ItemDataRole.BackgroundRole) for row in range(3)]
+    assert cells[0] == cells[2] != cells[1]
+    tab.heat.clicked.emit(tab.model.index(2, 1))
+    assert workbench.chosen == "features.conv3.weight"
+    assert "kept without pruning: 1" in tab.legend()
+    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "heat.svg", 1))
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "heat.csv")
+    tab.save_picture.trigger()
+    tab.save_table.trigger()
+    assert "features.conv2.weight" in (tmp_path / "heat.svg").read_text()
+    rows = (tmp_path / "heat.csv").read_bytes().decode().split("\r\n")
+    assert rows[:3] == [
+        "Pruned,50 %", "features.conv1.weight,1.0", "features.conv2.weight,0.5",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_parameters_are_scanned_in_groups(panel, choose, run, workbench):
+    choose()
+    tab = panel.sensitivity
+    tab.group_depth.setValue(1)
+    tab.amounts.setText("50%")
+    run(tab)
+    assert [row.label for row in tab.model.rows] == ["classifier", "features"]
+    tab.heat.clicked.emit(tab.model.index(0, 0))
+    assert workbench.chosen.startswith("classifier.")
+
+
+def test_a_search_marks_the_best_trial_and_its_recipe_is_added(
+    panel, choose, run, workbench, make_step
+):
+    choose()
+    tab = panel.search
+    QAbstractItemModelTester(
+        tab.model, QAbstractItemModelTester.FailureReportingMode.Fatal, tab.model
+    )
+    tab.targets.setText(TARGETS)
+    tab.share.setText("50 %")
+    assert not tab.take.isEnabled()
+    run(tab)
+    assert [row.status for row in tab.model.rows].count("Best") == 1
+    tab.list.clicked.emit(tab.model.index(1, 0))
+    assert (workbench.draft.current.step,) == tab.model.rows[1].trial.steps
+    tab.take.click()
+    assert [step.targets for step in workbench.session.steps] == [(TARGETS,)]
+    tab.take.click()
+    assert "has changed" in tab.note.text()
+    assert len(workbench.session.steps) == 1
+
+
+@pytest.mark.slow
+def test_trials_of_optuna_follow_and_the_selected_one_is_taken(panel, choose, run, workbench):
+    choose()
+    tab = panel.search
+    tab.targets.setText("*.weight")
+    tab.share.setText("50 %")
+    tab.tuning.setValue(2)
+    run(tab)
+    assert tab.note.text() == ""
+    trials = [row.trial for row in tab.model.rows]
+    assert [trial.label.partition(", trial ")[2] for trial in trials[-2:]] == ["1", "2"]
+    assert len(trials[-1].steps) > 1
+    draft = workbench.draft.current
+    tab.list.clicked.emit(tab.model.index(len(trials) - 1, 0))
+    assert workbench.draft.current == draft
+    assert "steps" in tab.note.text()
+    tab.list.selectRow(len(trials) - 1)
+    tab.take.click()
+    assert workbench.session.steps == trials[-1].steps
+
+
+@pytest.mark.slow
+def test_a_search_for_the_most_sparsity_keeps_the_share(panel, choose, run):
+    choose()
+    tab = panel.search
+    tab.targets.setText(TARGETS)
+    tab.goal.setCurrentIndex(1)
+    assert tab.share.text() == "98 %"
+    tab.share.setText("60 %")
+    run(tab)
+    [best] = [row for row in tab.model.rows if row.best]
+    assert best.trial.amount == 0.4
+    tab.share.setText("no")
+    tab.run.click()
+    assert "share" in tab.note.text()

@@ -1,0 +1,160 @@
+"""The list of steps in the window."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtWidgets import QComboBox, QStyleOptionViewItem
+
+from prune_gui.gui.draft.amount_fields import NumberBox
+from prune_gui.gui.stack.stack_model import StepRole
+
+
+class TestStack:
+    @pytest.fixture
+    def stack(self, demo_window, workbench, make_step):
+        for amount in (0.1, 0.2, 0.3):
+            workbench.edit(lambda session, a=amount: session.add(make_step(amount=a)))
+        return demo_window.stack
+
+    @staticmethod
+    def amounts(workbench):
+        return [step.method.amount for step in workbench.session.steps]
+
+    def test_a_new_step_is_the_current_one(self, stack):
+        assert stack.current == 2
+
+    @pytest.mark.parametrize(
+        ("name", "left", "label", "current"),
+        [
+            ("move_up", [0.2, 0.1, 0.3], "Move step 2 to position 1", 0),
+            ("move_down", [0.1, 0.3, 0.2], "Move step 2 to position 3", 2),
+            ("duplicate", [0.1, 0.2, 0.2, 0.3], "Duplicate step 2", 2),
+            ("remove", [0.1, 0.3], "Remove step 2", 1),
+            ("switch_step", [0.1, 0.2, 0.3], "Switch off step 2", 1),
+            ("clear_stack", [], "Remove all steps", None),
+        ],
+    )
+    def test_each_action_is_one_undo_entry(
+        self, stack, demo_window, workbench, name, left, label, current
+    ):
+        stack.list.setCurrentIndex(stack._model.index(1))
+        demo_window.menu_actions[name].trigger()
+        assert self.amounts(workbench) == left
+        assert demo_window.menu_actions["undo"].text() == f"&Undo: {label}"
+        assert stack.current == current
+        demo_window.menu_actions["undo"].trigger()
+        assert self.amounts(workbench) == [0.1, 0.2, 0.3]
+        assert demo_window.menu_actions["redo"].text() == f"&Redo: {label}"
+
+    def test_the_first_step_cannot_move_up_nor_the_last_down(self, stack, demo_window):
+        stack.list.setCurrentIndex(stack._model.index(0))
+        assert not demo_window.menu_actions["move_up"].isEnabled()
+        stack.list.setCurrentIndex(stack._model.index(2))
+        assert not demo_window.menu_actions["move_down"].isEnabled()
+
+    def test_space_disables_and_enables_a_step(self, stack, workbench, qtbot):
+        stack.list.setFocus()
+        stack.list.setCurrentIndex(stack._model.index(1))
+        qtbot.keyClick(stack.list, Qt.Key.Key_Space)
+        assert [step.enabled for step in workbench.session.steps] == [True, False, True]
+        assert workbench.session.history.undo_label == "Switch off step 2"
+        qtbot.keyClick(stack.list, Qt.Key.Key_Space)
+        assert [step.enabled for step in workbench.session.steps] == [True, True, True]
+
+    @pytest.mark.parametrize(
+        ("row", "before", "left"), [(0, 3, [0.2, 0.3, 0.1]), (2, 0, [0.3, 0.1, 0.2])]
+    )
+    def test_a_dragged_step_is_moved(self, stack, workbench, row, before, left):
+        assert stack._model.moveRow(QModelIndex(), row, QModelIndex(), before)
+        assert self.amounts(workbench) == left
+        shown = [stack._model.index(i).data() for i in range(3)]
+        assert shown == [f"L1 unstructured, local, {amount * 100:.0f} %" for amount in left]
+
+    def test_each_step_shows_its_outcome(self, stack, settle):
+        settle()
+        outcomes = [line.rpartition("\n")[2] for line in self.accessible_texts(stack)]
+        assert outcomes[0] == "zeroes 2,318 of 23,184 (10.0 %)"
+        assert outcomes[2].startswith("zeroes 5,0")
+
+    def test_a_failed_step_shows_the_reason_and_later_steps_wait(
+        self, stack, workbench, settle, make_step
+    ):
+        workbench.edit(lambda session: session.replace(1, make_step("identity", "nothing")))
+        settle()
+        outcomes = [line.rpartition("\n")[2] for line in self.accessible_texts(stack)]
+        assert outcomes[1] == "no parameter matches nothing. Change the targets of the step."
+        assert outcomes[2] == "waits for step 2"
+        workbench.edit(lambda session: session.switch(2, enabled=False))
+        settle()
+        assert self.accessible_texts(stack)[2].rpartition("\n")[2] == "switched off"
+
+    @staticmethod
+    def accessible_texts(stack):
+        role = Qt.ItemDataRole.AccessibleTextRole
+        return [stack._model.index(i).data(role) for i in range(3)]
+
+    def test_removing_a_step_removes_only_its_row(self, stack, workbench, qtmodeltester):
+        qtmodeltester.check(stack._model)
+        removed = []
+        stack._model.rowsRemoved.connect(lambda _, first, last: removed.append((first, last)))
+        workbench.edit(lambda session: session.remove(1))
+        assert removed == [(1, 1)]
+
+    @pytest.mark.parametrize("begin", ["double click", "F2"])
+    def test_an_amount_is_edited_in_its_card_as_one_undo_entry(
+        self, stack, workbench, demo_window, settle, qtbot, begin
+    ):
+        settle()
+        index = stack._model.index(1)
+        stack.list.setCurrentIndex(index)
+        if begin == "F2":
+            demo_window.menu_actions["edit_amount"].trigger()
+        else:
+            option = QStyleOptionViewItem()
+            stack.list.initViewItemOption(option)
+            option.rect = stack.list.visualRect(index)
+            at = stack.list._delegate.amount_rect(option, index).center()
+            qtbot.mouseDClick(stack.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
+        assert not demo_window.draft.editing
+        [editor] = stack.list.findChildren(NumberBox)
+        assert editor.text() == "20 %"
+        qtbot.keyClicks(editor, "0.7")
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+        qtbot.waitUntil(lambda: self.amounts(workbench) == [0.1, 0.7, 0.3])  # committed queued
+        assert workbench.session.history.undo_label == "Edit step 2: 20 % → 70 %"
+        workbench.edit(lambda session: session.undo())
+        assert self.amounts(workbench) == [0.1, 0.2, 0.3]
+
+    def test_an_amount_above_100_percent_is_refused_in_its_card(self, stack, workbench):
+        failed = []
+        workbench.failed.connect(lambda _, error: failed.append(str(error)))
+        index = stack._model.index(1)
+        assert not stack._model.setData(index, 1.5, Qt.ItemDataRole.EditRole)
+        assert failed == ["150 % is too much: a share is at most 100 %."]
+        assert self.amounts(workbench) == [0.1, 0.2, 0.3]
+
+    def test_a_step_without_an_amount_has_none_to_edit(self, stack, workbench, make_step):
+        workbench.edit(lambda session: session.add(make_step("n_m")))
+        assert stack.current == 3
+        assert not stack.has_amount
+
+    def test_double_click_loads_a_step_into_the_form(self, stack, demo_window):
+        stack.list.activated.emit(stack._model.index(1))
+        assert demo_window.draft.editing
+        kind = demo_window.draft.form._fields["amount"].findChild(QComboBox)
+        assert kind.currentText() == "share"
+        assert demo_window.draft.form.method().amount == 0.2
+
+    def test_notes_of_a_step_are_shown_in_additional_lines(
+        self, stack, workbench, make_step, settle
+    ):
+        step = make_step(amount=0.8, scope="global", max_sparsity=0.6, amount_of="reach")
+        workbench.edit(lambda session: session.add(step))
+        settle()
+        rows = [stack._model.index(row) for row in range(4)]
+        assert [index.data(StepRole.LIMITS) for index in rows[:3]] == [[], [], []]
+        assert rows[3].data(StepRole.LIMITS)[0].startswith("limited to 60 % by max sparsity")
+        stack.list.executeDelayedItemsLayout()
+        plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
+        assert noted > plain + stack.list.fontMetrics().height()

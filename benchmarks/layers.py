@@ -21,7 +21,7 @@ from window import PauseMeter, is_resolved
 
 from prune_gui.gui import app as application
 from prune_gui.gui.runtime.gc_timer import GcTimer
-from prune_gui.gui.views.layers.layers_view import LayersView
+from prune_gui.gui.views.layers.view import LayersView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
@@ -42,7 +42,7 @@ class Complete(QObject):
         view.pictured.connect(self._on_picture)
 
     def _on_picture(self) -> None:
-        found = self._view._found
+        found = self._view._data
         self.updates += 1
         if found is not None and self._view.picture() is not None and found.statistics.is_complete:
             self.happened.emit()

@@ -187,7 +187,7 @@ def pauses(window: MainWindow, path: Path) -> Iterator[Figure]:
 def dragging(view: MapView) -> Iterator[Act]:
     """Zoom into a picture and drag it in a figure of eight."""
     for _ in range(4):
-        view.zoom(1 / 1.3)
+        view.canvas.zoom(1 / 1.3)
     canvas, middle = canvas_of(view)
     send(canvas, QEvent.Type.MouseButtonPress, middle, LEFT)
 

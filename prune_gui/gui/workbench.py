@@ -32,14 +32,13 @@ from prune_gui.worker.jobs import (
 )
 
 if TYPE_CHECKING:
-    from prune_gui.audit.view_data.model_subject import ModelSubject
-    from prune_gui.audit.view_data.subject import Subject
     from prune_gui.errors import PluginError
     from prune_gui.gui.cluster import Cluster
     from prune_gui.pruning.layouts import CoupledGroup
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session
+    from prune_gui.session.subjects import ModelSubject, Subject
     from prune_gui.statistics.file_zeros import Counts, FileZeros
 
 

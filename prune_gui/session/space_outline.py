@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.architecture.groups import coupled_groups, spaces
-from prune_gui.audit.view_data.group_text import unit_name
 from prune_gui.checkpoint import Checkpoint, ModuleNode
 from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.language import deferred, tr
@@ -223,3 +222,26 @@ class SpaceOutline:
 def _shared_path(names: Sequence[str]) -> str:
     """Return the components that all names begin with; "" for one name alone."""
     return names[0].removesuffix(without_shared_start(names)[names[0]]).rstrip(".")
+
+
+def unit_name(group: CoupledGroup, unit: int) -> str:
+    """Return what a unit is, with its number: "KV head 3 (query heads 12-15)", "expert 5"."""
+    kind = group.space.rpartition("_")[2]
+    if kind == "groups":
+        widths = [one.width for one in group.members if one.role == "produces"]
+        number = max(widths) // min(widths) if widths else 1
+        if number > 1:
+            return tr(
+                "KV head {unit:,} (query heads {first:,}-{last:,})",
+                unit=unit,
+                first=unit * number,
+                last=(unit + 1) * number - 1,
+            )
+        return tr("head {unit:,}", unit=unit)
+    if kind == "heads":
+        return tr("head {unit:,}", unit=unit)
+    if kind == "experts":
+        return tr("expert {unit:,}", unit=unit)
+    if kind == "layers":
+        return tr("layer {unit:,}", unit=unit)
+    return tr("unit {unit:,}", unit=unit)

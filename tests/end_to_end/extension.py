@@ -171,10 +171,10 @@ def add_to_window() -> list[str]:
     """Add a view, a column of Layers, and an action; return the list that the action fills."""
     from PySide6.QtWidgets import QLabel
 
-    from prune_gui.audit.view_data import layer_columns
     from prune_gui.gui.actions import menus
     from prune_gui.gui.actions.action_spec import ActionSpec
     from prune_gui.gui.views import registry, tabs
+    from prune_gui.gui.views.layers import columns
     from prune_gui.gui.views.view import View
     from prune_gui.table import Column
 
@@ -182,7 +182,7 @@ def add_to_window() -> list[str]:
         lane = "name"
 
         def __init__(self, workbench):
-            super().__init__(workbench, lambda: workbench.subject)
+            super().__init__(workbench, lambda: workbench.subject, "Name")
             self.label = QLabel()
             self._lay_out([], self.label, [])
 
@@ -201,7 +201,7 @@ def add_to_window() -> list[str]:
         values=lambda rows: [len(name) for name in rows.names],
         text=lambda rows, row: str(len(rows.names[row])),
     )
-    layer_columns.LAYER_COLUMNS = (*layer_columns.LAYER_COLUMNS, length)
+    columns.LAYER_COLUMNS = (*columns.LAYER_COLUMNS, length)
     action = ActionSpec("greet", "Greet", "Greet", lambda _: greetings.append("Good day."))
     menus.TABLE = (*menus.TABLE, action)
     menus.MENUS["&Help"] = (*menus.MENUS["&Help"], action)

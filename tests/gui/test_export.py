@@ -158,7 +158,7 @@ def saved_table(window, tmp_path, monkeypatch, action="save_table"):
 
 def test_the_bins_are_saved_exactly(pruned, look_at, tmp_path, monkeypatch):
     view = look_at(pruned.views.view("distribution"))
-    found = view._picture_shown
+    found = view._data
     lines = saved_table(pruned, tmp_path, monkeypatch)
     assert [float(line["from"]) for line in lines] == found.edges[:-1].tolist()
     assert [float(line["to"]) for line in lines] == found.edges[1:].tolist()

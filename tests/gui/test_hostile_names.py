@@ -21,13 +21,13 @@ from PySide6.QtWidgets import (
 from safetensors.torch import save_file
 from shown import texts_in
 
-from prune_gui.audit.view_data.legend_text import unbroken
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
 from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.export import Page, image_of, svg_of
 from prune_gui.gui.saving import output_boxes
+from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.raster.colours import LIGHT

@@ -156,13 +156,13 @@ def test_all_is_fetched_on_demand_and_then_zeros_are_counted(
 
 
 def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, monkeypatch):
-    monkeypatch.setattr("prune_gui.audit.rendering.weights_picture.UNASKED_FETCH_BYTES", 4_000_000)
+    monkeypatch.setattr("prune_gui.gui.views.weights.data.UNASKED_FETCH_BYTES", 4_000_000)
     mask, weights = (remote.views.view(name) for name in ("mask", "weights"))
 
     def show(view, first_row=None):
         remote.views.bring_forward(view.lane)
         if first_row is not None:
-            view._plot.setRange(QRectF(100, first_row, 20, 20), padding=0)
+            view.canvas.setRange(QRectF(100, first_row, 20, 20), padding=0)
         qtbot.wait(BACKGROUND_DELAY_MS + 50)
         qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
         assert view._pipeline.is_current
@@ -177,7 +177,7 @@ def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, 
     assert before <= 6_000_000
     show(weights, 700)
     assert 0 < server.fetched() - before <= 256 * 1000 * 4 + 2 * BLOCK_BYTES
-    weights.fit()
+    weights.canvas.fit()
     qtbot.waitUntil(lambda: weights._pipeline.shown.tile_grid.is_whole, timeout=20_000)
     assert workbench.session.checkpoint.missing_nbytes(["a.weight"]) == 0
 

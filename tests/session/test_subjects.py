@@ -20,6 +20,7 @@ from prune_gui.session.subjects import (
     OtherCheckpoint,
     Present,
     Stack,
+    Subject,
     model_subject_of,
     subject_of,
     text_of,
@@ -104,3 +105,24 @@ def test_each_side_has_a_name(side, text):
 def test_the_present_is_named_after_what_it_contains():
     assert text_of(Present(), STEPS, drafted=False) == "The stack"
     assert text_of(Present(), STEPS, drafted=True) == "The stack and the draft"
+
+
+def test_counts_separate_steps_and_draft(resolved):
+    weight = torch.arange(1.0, 49).view(8, 6)
+    steps = [
+        {"method": "l1_unstructured", "amount": 12},
+        {"method": "l1_unstructured", "amount": 1, "enabled": False},
+        {"method": "l1_unstructured", "amount": 6},
+    ]
+    resolution = resolved(*steps, fc=weight)
+    subject = Subject(resolution, resolution.checkpoint.tensors["fc"], 3)
+    assert subject.counts() == {KEPT: 30, 1: 12, 3: 6}
+    assert subject.title(1) == "step 1: L1 unstructured"
+    assert subject.title(3) == "the draft: L1 unstructured"
+
+
+def test_zeros_in_the_file_are_counted_separately(resolved):
+    resolution = resolved(start="zeros", bias=torch.arange(8.0) - 3)
+    subject = Subject(resolution, resolution.checkpoint.tensors["bias"], None)
+    assert subject.counts() == {KEPT: 7, IN_FILE: 1}
+    assert subject.title(IN_FILE) == "pruned in the file"

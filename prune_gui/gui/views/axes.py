@@ -14,9 +14,9 @@ from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.raster.parameter_layouts import KernelLayout
 
 if TYPE_CHECKING:
-    from prune_gui.audit.view_data.subject import Subject
     from prune_gui.gui.workbench import Workbench
     from prune_gui.raster.parameter_layouts import ParameterLayout
+    from prune_gui.session.subjects import Subject
 
 
 LABEL_OVERHANG_PX: Final = 8

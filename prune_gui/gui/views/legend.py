@@ -8,10 +8,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
-from prune_gui.audit.view_data.legend_text import HasCounts, legend
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
-from prune_gui.raster.colours import Colours
 
 MAX_VISIBLE_LINES: Final = 5
 """Maximum number of lines that are visible at once; more are scrolled."""
@@ -112,9 +110,3 @@ class Legend(QScrollArea):
         self.setVerticalScrollBarPolicy(
             policy.ScrollBarAlwaysOn if overflows else policy.ScrollBarAlwaysOff
         )
-
-    def show_subject(
-        self, subject: HasCounts, colours: Colours, *, plain: bool = False, marks: int = 0
-    ) -> None:
-        """Show the legend of a subject."""
-        self.setText(legend(subject, colours, plain=plain, marks=marks))

@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtGui import QAction, QShowEvent
+from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from prune_gui.audit.view_data.subject import Subject, bare_facts
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.keyboard import order_tabs
 from prune_gui.gui.runtime.startup import make_classes
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
+from prune_gui.session.subjects import Subject, bare_facts
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -54,18 +55,15 @@ class ViewTabs(QWidget):
             widget.setAccessibleName(tr("Views of the parameter"))
         for spec in VIEWS:
             self._tabs.addTab(QWidget(), tr(spec.title))
-        self._name, self._facts = QLabel(), ElidedLabel(tr("Shape, type and sparsity"))
-        self._zeros = ElidedLabel(tr("Zeros in the file"))
-        self._name.setAccessibleName(tr("Chosen parameter"))
+        # Both ends of a long name distinguish it from others.
+        self._name = ElidedLabel(tr("Chosen parameter"), elide=Qt.TextElideMode.ElideMiddle)
         self._name.setFont(bold(self._name.font()))
-        self._name.setMinimumWidth(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        for label in (self._name, self._facts, self._zeros):
+        self._facts = ElidedLabel(tr("Shape, type and sparsity"))
+        self._zeros = ElidedLabel(tr("Zeros in the file"))
+        labels = (self._name, self._facts, self._zeros)
+        for label in labels:
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-            layout.addWidget(label)
-        layout.addWidget(self._tabs, 1)
+        fill(QVBoxLayout(self), *labels, self._tabs, growing=[self._tabs])
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
@@ -192,26 +190,12 @@ class ViewTabs(QWidget):
             facts, zeros = subject_or_message.pruned_facts(), subject_or_message.zero_facts()
         else:
             facts, zeros = bare_facts(info) if info else "", ""
-        for label, text in ((self._facts, facts), (self._zeros, zeros)):
+        texts = (one_line(name or ""), facts, zeros)
+        for label, text in zip((self._name, self._facts, self._zeros), texts, strict=True):
             label.say(text)
             label.setToolTip(text)
         # The line stays for parameters without zeros, so that the views do not move.
         self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
-        self._name.setToolTip(one_line(name or ""))
-        self._elide()
-
-    def _elide(self) -> None:
-        """Elide a long name in the middle, because both of its ends distinguish it from others."""
-        margins = self._name.contentsMargins()
-        available_width = self.width() - margins.left() - margins.right()
-        name = one_line(self._workbench.chosen or "")
-        metrics = self._name.fontMetrics()
-        self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, available_width))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Elide the name to the new width."""
-        super().resizeEvent(event)
-        self._elide()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Create the view in front."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -13,11 +13,13 @@ from shiboken6 import isValid
 
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours
+from prune_gui.session.subjects import ModelSubject, Subject
 
 if TYPE_CHECKING:
     from prune_gui.engine import Job
@@ -28,22 +30,8 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
-class AnySubject(Protocol):
-    """What a view can show, as a snapshot."""
-
-    @property
-    def name(self) -> str:
-        """Name of the subject."""
-
-    def same_parameter(self, other: object, /) -> bool:
-        """Return whether both are about the same thing, regardless of what is pruned of it."""
-
-    def facts(self) -> str:
-        """Return a summary of the subject, and of how much of it is pruned."""
-
-
 Result = TypeVar("Result")
-SubjectT = TypeVar("SubjectT", bound=AnySubject)
+SubjectT = TypeVar("SubjectT", Subject, ModelSubject)
 
 SETTLE_MS = 25
 """Interval in which changes of the visible region are merged into one update."""
@@ -61,12 +49,12 @@ class View(QWidget, Generic[SubjectT]):
     computed.
 
     Attributes:
-        lane: of the jobs that compute the picture; the name of the lane.
+        lane: name of the lane of the jobs that compute the picture.
         busy_text: message while the picture is computed, with a field for the name of the subject.
         spreads: whether jobs may use the cluster of the settings; see `Job`.
         has_table: whether `table` returns a table while there is a picture.
-        subject: what the view shows or is about to show; None if there is nothing.
-        ticket: of the last job that computes the picture; None before the first.
+        subject: what the view shows or is about to show.
+        ticket: of the last job that computes the picture.
 
     Signals:
         pictured: there is a new picture, or there is none any more.
@@ -83,13 +71,11 @@ class View(QWidget, Generic[SubjectT]):
     view_wanted = Signal(str)
 
     def __init__(
-        self,
-        workbench: Workbench,
-        current_subject: Callable[[], SubjectT | str],
-        parent: QWidget | None = None,
+        self, workbench: Workbench, current_subject: Callable[[], SubjectT | str], name: str
     ) -> None:
-        super().__init__(parent)
-        self._current_subject = current_subject
+        super().__init__()
+        self.setAccessibleName(name)
+        self._current_subject: Callable[[], SubjectT | str] = current_subject
         self.subject: SubjectT | None = None
         self._complete = False
         self._workbench = workbench
@@ -105,8 +91,9 @@ class View(QWidget, Generic[SubjectT]):
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._message)
         self._pages.addWidget(self._picture_page)
-        self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
-        self._stale_timer.timeout.connect(self._show_busy)
+        self._timers: list[QTimer] = []
+        self._settle_timer = self._timer(SETTLE_MS, self.refresh)
+        self._stale_timer = self._timer(STALE_TIMEOUT_MS, self._show_busy)
         self._busy_timer = QTimer(self, interval=BUSY_INTERVAL_MS)
         self._busy_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
@@ -140,23 +127,26 @@ class View(QWidget, Generic[SubjectT]):
     ) -> None:
         """Lay out controls above the picture; below it the notes in a row, then the legend."""
         above, below = QHBoxLayout(), QHBoxLayout()
-        above.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        above.setSpacing(GAP_PX)
-        below.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-        for control in controls:
-            above.addWidget(control)
+        fill(above, *controls, margins=(GAP_PX, GAP_PX, GAP_PX, GAP_PX), spacing=GAP_PX)
         above.addStretch()
-        for note in notes:
-            below.addWidget(note, 1 if note is notes[0] else 0)
-        layout = QVBoxLayout(self._picture_page)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(above)
-        layout.addWidget(picture, 1)
-        layout.addLayout(below)
-        layout.addWidget(self._legend)
+        margins = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
+        fill(below, *notes, margins=margins, spacing=None, growing=notes[:1])
+        page = QVBoxLayout(self._picture_page)
+        fill(page, above, picture, below, self._legend, growing=[picture])
         self._shown = picture
         self._complete = True
+
+    def _timer(self, interval_ms: int, action: Callable[[], None]) -> QTimer:
+        """Return a timer that acts once after an interval, unless the view is hidden before."""
+        timer = QTimer(self, singleShot=True, interval=interval_ms)
+        timer.timeout.connect(action)
+        self._timers.append(timer)
+        return timer
+
+    def _settle(self) -> None:
+        """Update soon; further calls until then cause no further update."""
+        if not self._settle_timer.isActive():
+            self._settle_timer.start()
 
     def colours(self) -> Colours:
         """Return the colours of the current theme."""
@@ -330,6 +320,8 @@ class View(QWidget, Generic[SubjectT]):
         """Stop the timers."""
         super().hideEvent(event)
         self._stop_timers()
+        for timer in self._timers:
+            timer.stop()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """React to a new theme."""

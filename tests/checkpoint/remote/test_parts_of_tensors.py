@@ -10,15 +10,15 @@ import torch
 from safetensors.torch import save_file
 
 import prune_gui
-from prune_gui.audit.rendering.mask_painter import MaskPainter
-from prune_gui.audit.rendering.tiles import TileRegion
-from prune_gui.audit.rendering.weights_picture import ReachCache, WeightsPainter
-from prune_gui.audit.view_data.subject import Subject
 from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
+from prune_gui.gui.views.maps.tiles import TileRegion
+from prune_gui.gui.views.mask.data import MaskPainter
+from prune_gui.gui.views.weights.data import ReachCache, WeightsPainter
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT
 from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+from prune_gui.session.subjects import Subject
 from prune_gui.statistics.element_values import element_at
 
 ROWS, COLUMNS = 2500, 1000
@@ -29,7 +29,7 @@ SAMPLED_NBYTES = 8 * 2 * BLOCK_BYTES
 @pytest.fixture
 def large(folder, monkeypatch):
     """Return a file with a parameter of 10 MB."""
-    monkeypatch.setattr("prune_gui.audit.rendering.weights_picture.UNASKED_FETCH_BYTES", 4_000_000)
+    monkeypatch.setattr("prune_gui.gui.views.weights.data.UNASKED_FETCH_BYTES", 4_000_000)
     path = folder / "large.safetensors"
     save_file({"w": torch.randn(ROWS, COLUMNS), "b": torch.randn(7)}, path)
     return path

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
+from prune_gui.gui.modules.model import TreeModel
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from safetensors.torch import save_file
 from small_bert import EMBEDDINGS, write_bert
 from waiting import change
 
-from prune_gui.audit.view_data.group_data import measure_group
-from prune_gui.audit.view_data.group_text import group_title
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.modules.tree_model import TreeModel
+from prune_gui.gui.views.groups.data import measure_group
+from prune_gui.gui.views.groups.text import group_title
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Step
 from prune_gui.resources import resource

@@ -13,13 +13,18 @@ from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
 from pytestqt.qtbot import QtBot
 from safetensors.torch import save_file
 
-from prune_gui.audit.view_data.subject import Subject
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.mask.view import MaskView
 from prune_gui.gui.workbench import Workbench
-from prune_gui.recipe import Step
+from prune_gui.recipe import Recipe, Step, resolve
+from prune_gui.session.subjects import Subject
 
 LONG_NAME = "encoder.layer.11." * 8 + "LayerNorm.bias"
 LEFT, NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
 MOVE = QEvent.Type.MouseMove
+Modifiers = Qt.KeyboardModifier
+PLAIN = Modifiers.NoModifier
 
 
 class Bench(Workbench):
@@ -81,13 +86,20 @@ class Hand:
         """Move the cursor to a viewport position."""
         self._send(plot, MOVE, at, NONE, NONE)
 
-    def drag(self, plot: QGraphicsView, start: QPointF, stop: QPointF) -> None:
+    def click(self, plot: QGraphicsView, at: QPointF, modifiers: Modifiers = PLAIN) -> None:
+        """Click with the left button."""
+        self._send(plot, QEvent.Type.MouseButtonPress, at, LEFT, LEFT, modifiers)
+        self._send(plot, QEvent.Type.MouseButtonRelease, at, LEFT, NONE, modifiers)
+
+    def drag(
+        self, plot: QGraphicsView, start: QPointF, stop: QPointF, modifiers: Modifiers = PLAIN
+    ) -> None:
         """Drag with the left button, in three moves."""
         self.hover(plot, start)
-        self._send(plot, QEvent.Type.MouseButtonPress, start, LEFT, LEFT)
+        self._send(plot, QEvent.Type.MouseButtonPress, start, LEFT, LEFT, modifiers)
         for part in (0.2, 0.6, 1.0):
-            self._send(plot, MOVE, start + (stop - start) * part, NONE, LEFT)
-        self._send(plot, QEvent.Type.MouseButtonRelease, stop, LEFT, NONE)
+            self._send(plot, MOVE, start + (stop - start) * part, NONE, LEFT, modifiers)
+        self._send(plot, QEvent.Type.MouseButtonRelease, stop, LEFT, NONE, modifiers)
 
     def _send(
         self,
@@ -96,10 +108,10 @@ class Hand:
         at: QPointF,
         button: Qt.MouseButton,
         buttons: Qt.MouseButton,
+        modifiers: Modifiers = PLAIN,
     ) -> None:
         viewport = plot.viewport()
-        everywhere = viewport.mapToGlobal(at)
-        event = QMouseEvent(kind, at, everywhere, button, buttons, Qt.KeyboardModifier.NoModifier)
+        event = QMouseEvent(kind, at, viewport.mapToGlobal(at), button, buttons, modifiers)
         QApplication.sendEvent(viewport, event)
         self._qtbot.wait(15)
 
@@ -159,3 +171,38 @@ def share_of() -> Callable[[QWidget, str], float]:
         return float((pixels == QColor(colour).rgb() - (1 << 32)).double().mean())
 
     return measure
+
+
+@pytest.fixture
+def mask(bench, checkpoint, shown):
+    view = shown(MaskView(bench, Viewport()))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return view
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A parameter that is larger than its picture."""
+    path = tmp_path / "large.safetensors"
+    weights = torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0))
+    save_file({"fc.weight": weights}, path)
+    return path
+
+
+@pytest.fixture
+def subject_after(tmp_path: Path) -> Iterator[Callable[..., Subject]]:
+    """Return a function of steps and keyword fields of the recipe; `draft` numbers the draft."""
+    generator = torch.Generator().manual_seed(0)
+    path = tmp_path / "small.safetensors"
+    tensors = {
+        "fc.weight": torch.randn(8, 6, generator=generator),
+        "fc.bias": torch.arange(8.0) - 3,
+    }
+    save_file(tensors, path)
+    with open_checkpoint(path) as checkpoint:
+
+        def subject(*steps, name="fc.weight", draft=None, **fields):
+            recipe = Recipe(steps=[{"targets": ["fc.weight"], **step} for step in steps], **fields)
+            return Subject(resolve(recipe, checkpoint), checkpoint.tensors[name], draft)
+
+        yield subject

@@ -1,17 +1,17 @@
 """Channels selected in the Norms view, and the resulting draft."""
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
+from prune_gui.gui.draft.panel import DraftPanel
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtWidgets import QToolButton
+from view_page import button
 
-from prune_gui.audit.view_data.channel_data import ScoreOf
-from prune_gui.gui.draft.draft_panel import DraftPanel
-from prune_gui.gui.views.norms.norms_view import NormsView
+from prune_gui.gui.views.bars.data import ScoreOf
+from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
-PLAIN, LEFT = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
+PLAIN = Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
@@ -30,34 +30,23 @@ def draft(bench, norms, qtbot):
     return widget
 
 
-def _mouse(norms, kind, at, modifiers, buttons=LEFT):
-    viewport = norms._plot.viewport()
-    everywhere = viewport.mapToGlobal(at)
-    QApplication.sendEvent(viewport, QMouseEvent(kind, at, everywhere, LEFT, buttons, modifiers))
-
-
 def _at(norms, x):
     height = norms._row.measured.highest / 100
     return QPointF(norms._plot.mapFromScene(norms._plot.view.mapViewToScene(QPointF(x, height))))
 
 
-def click(norms, x, modifiers=PLAIN):
-    _mouse(norms, QEvent.Type.MouseButtonPress, _at(norms, x), modifiers)
-    _mouse(norms, QEvent.Type.MouseButtonRelease, _at(norms, x), modifiers, Qt.MouseButton.NoButton)
-
-
 def drag(norms, hand, first, last, modifiers=PLAIN):
-    start, stop = _at(norms, first), _at(norms, last)
-    hand.hover(norms._plot, start)
-    _mouse(norms, QEvent.Type.MouseButtonPress, start, modifiers)
-    for part in (0.3, 0.7, 1.0):
-        _mouse(norms, QEvent.Type.MouseMove, start + (stop - start) * part, modifiers)
-        QApplication.processEvents()
-    _mouse(norms, QEvent.Type.MouseButtonRelease, stop, modifiers, Qt.MouseButton.NoButton)
+    hand.drag(norms._plot, _at(norms, first), _at(norms, last), modifiers)
 
 
-def button(norms, text):
-    return next(b for b in norms.findChildren(QPushButton) if b.text().startswith(text))
+@pytest.fixture
+def click(norms, hand):
+    """Return a function that clicks at a position of the bars."""
+
+    def at(x, modifiers=PLAIN):
+        hand.click(norms._plot, _at(norms, x), modifiers)
+
+    return at
 
 
 def drafted(bench):
@@ -65,15 +54,15 @@ def drafted(bench):
     return method.name, getattr(method, "channels", None), bench.draft.current.step.targets
 
 
-def test_a_click_selects_a_channel_and_a_control_click_adds_one(norms):
-    click(norms, 3)
+def test_a_click_selects_a_channel_and_a_control_click_adds_one(click, norms):
+    click(3)
     assert norms._chosen.channels == {3}
-    click(norms, 5, CONTROL)
+    click(5, CONTROL)
     assert norms._chosen.channels == {3, 5}
-    click(norms, 5, CONTROL)
-    click(norms, 2)
+    click(5, CONTROL)
+    click(2)
     assert norms._chosen.channels == {2}
-    click(norms, 2)
+    click(2)
     assert norms._chosen.channels == frozenset()
 
 
@@ -99,15 +88,15 @@ def test_in_sorted_order_a_range_selects_the_smallest_norms(norms, bench, hand):
     assert norms._chosen.channels == set(norms._row.measured.norms.argsort()[:3].tolist())
 
 
-def test_selected_channels_become_a_step_and_more_can_be_added(norms, draft, bench):
+def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, draft, bench):
     assert not button(norms, "Prune").isEnabled()
-    click(norms, 3)
-    click(norms, 5, CONTROL)
+    click(3)
+    click(5, CONTROL)
     assert button(norms, "Prune").text() == "Prune 2"
     button(norms, "Prune").click()
     assert drafted(bench) == ("channels", (3, 5), ("fc.weight",))
     assert norms._chosen.channels == frozenset()
-    click(norms, 0)
+    click(0)
     button(norms, "Prune").click()
     bench.until_idle()
     assert drafted(bench) == ("channels", (0, 3, 5), ("fc.weight",))
@@ -117,29 +106,31 @@ def test_selected_channels_become_a_step_and_more_can_be_added(norms, draft, ben
     assert bench.session.steps[0].method.channels == (0, 3, 5)
 
 
-def test_channels_of_another_dimension_become_a_new_step(norms, draft, bench):
-    click(norms, 3)
+def test_channels_of_another_dimension_become_a_new_step(click, norms, draft, bench):
+    click(3)
     button(norms, "Prune").click()
     bench.until_idle()
     norms._dim_box.setCurrentIndex(1)
     bench.until_idle()
-    click(norms, 4)
+    click(4)
     button(norms, "Prune").click()
     assert drafted(bench) == ("channels", (4,), ("fc.weight",))
     assert bench.draft.current.step.method.dim == 1
 
 
-def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(norms, draft, bench):
-    click(norms, 1)
-    click(norms, 2, CONTROL)
+def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(
+    click, norms, draft, bench
+):
+    click(1)
+    click(2, CONTROL)
     assert not button(norms, "Protect").isEnabled()
     button(norms, "Prune").click()
     bench.until_idle()
-    click(norms, 2)
+    click(2)
     button(norms, "Protect").click()
     assert drafted(bench)[1] == (1,)
     bench.until_idle()
-    click(norms, 1)
+    click(1)
     button(norms, "Protect").click()
     assert bench.draft.current is None
     assert not draft.preview.isChecked()
@@ -152,17 +143,19 @@ def draft_l2(draft, bench, **parameters):
     bench.until_idle()
 
 
-def test_protecting_turns_a_structured_draft_into_a_list_of_the_other_channels(norms, draft, bench):
+def test_protecting_turns_a_structured_draft_into_a_list_of_the_other_channels(
+    click, norms, draft, bench
+):
     draft_l2(draft, bench)
     smallest = norms._row.measured.norms.argsort()[:4].tolist()
-    click(norms, smallest[0])
+    click(smallest[0])
     button(norms, "Protect").click()
     assert drafted(bench) == ("channels", tuple(sorted(smallest[1:])), ("fc.weight",))
 
 
-def test_channels_of_a_draft_of_several_parameters_cannot_be_protected(norms, draft, bench):
+def test_channels_of_a_draft_of_several_parameters_cannot_be_protected(click, norms, draft, bench):
     draft_l2(draft, bench, targets=["fc.weight", "other.weight"])
-    click(norms, 0)
+    click(0)
     assert not button(norms, "Protect").isEnabled()
     assert "of this parameter only" in button(norms, "Protect").toolTip()
 
@@ -171,7 +164,7 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     plot = norms._plot
     qtbot.keyClick(plot, Qt.Key.Key_Right)
     qtbot.keyClick(plot, Qt.Key.Key_Right)
-    assert norms._channel.text().startswith("channel 1:")
+    assert norms._pointed.text().startswith("channel 1:")
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_End)
     qtbot.keyClick(plot, Qt.Key.Key_Left, SHIFT)

@@ -3,9 +3,11 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
 from small_bert import write_bert
 
-from prune_gui.audit.rendering.compare_picture import Shades
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.compare.data import Shades
+from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.raster.colours import LIGHT
 
 
@@ -51,7 +53,7 @@ def test_no_parameter_makes_the_views_wider_than_480_pixels(bench, checkpoint, s
     for index in range(bar.count()):
         bar.setCurrentIndex(index)
         bench.until_idle()
-    tabs.view("weights").content.compare_with(other)
+    tabs.view("weights").compare_with(other)
     for name in bench.session.checkpoint.tensors:
         bench.choose(name)
         for index in range(bar.count()):
@@ -161,3 +163,21 @@ def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
     assert tabs.view("weights").actions() == [action]
     assert tabs.view("weights").picture() is not None
     assert tabs.view("weights").cached_bytes == 0
+
+
+@pytest.mark.parametrize("spec", VIEWS, ids=lambda spec: spec.key)
+def test_a_long_text_under_a_picture_is_elided(spec, bench, shown, tmp_path):
+    view = shown(spec.create(bench, Viewport()))
+    bench.open_and_choose(write_bert(tmp_path), "encoder.layer.0.output.dense.weight")
+    lines = [line for line in view.findChildren(ElidedLabel) if line.isVisible()]
+    assert lines
+    before, whole = view.minimumSizeHint(), "[3, 17] 0.0125 kept " * 40
+    for line in lines:
+        line.say(whole)
+        room = line.contentsRect().width()
+        assert "…" in line.text()
+        assert line.fontMetrics().horizontalAdvance(line.text()) <= room
+        assert line.accessibleDescription() == whole
+        line.say("[3, 17]")
+        assert line.text() == "[3, 17]"
+    assert view.minimumSizeHint() == before

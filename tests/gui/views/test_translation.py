@@ -7,16 +7,16 @@ from PySide6.QtGui import QPainter, QTextDocument, QTextOption
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
 from shown import names_in, texts_in
 
-from prune_gui.audit.view_data.legend_text import unbroken
 from prune_gui.errors import RecipeError
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.compare import compare_view
-from prune_gui.gui.views.compare.modes import MODES
+from prune_gui.gui.views.compare import view as compare_view
+from prune_gui.gui.views.compare.picture_pair import MODES
 from prune_gui.gui.views.layers import treemap_picture
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
-from prune_gui.gui.views.maps import weights_view
+from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.views.weights import view as weights_view
 from prune_gui.language import tr
 from prune_gui.statistics import element_values
 
@@ -56,7 +56,7 @@ def point(tabs, hand):
         if treemap.isVisible() and treemap._cell_rects:
             treemap.pointed.emit(treemap._cell_rects[0][1].node)
     if isinstance(tabs.current, MapView):
-        tabs.current._plot.clicked.emit((0, 0))
+        tabs.current.canvas.clicked.emit((0, 0))
 
 
 def texts_of_all_choices(tabs, bench, hand):

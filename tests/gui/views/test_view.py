@@ -1,43 +1,40 @@
 import threading
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu, QTableView
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QMenu, QTableView
 from shiboken6 import delete
+from view_page import visible_texts
 
 from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
-from prune_gui.gui.views.distribution.distribution_view import DistributionView
-from prune_gui.gui.views.maps import mask_view as mask_module
-from prune_gui.gui.views.maps import weights_view as weights_module
+from prune_gui.gui.views.distribution.view import DistributionView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.norms.norms_view import NormsView
+from prune_gui.gui.views.mask import view as mask_module
+from prune_gui.gui.views.norms.view import NormsView
+from prune_gui.gui.views.weights import view as weights_module
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import DARK, LIGHT
 
 
 def mask_view(bench):
-    return mask_module.mask_view(bench, Viewport())
+    return mask_module.MaskView(bench, Viewport())
 
 
 def weights_view(bench):
-    return weights_module.weights_view(bench, Viewport())
+    return weights_module.WeightsView(bench, Viewport())
 
 
 VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])
 VIEWS = pytest.mark.parametrize("kind", [mask_view, weights_view, DistributionView, NormsView])
 
 
-def _text(widget):
-    return [label.text() for label in widget.findChildren(QLabel) if label.isVisible()]
-
-
 @VIEWS
 def test_a_view_shows_why_there_is_no_picture(kind, bench, checkpoint, shown):
     view = shown(kind(bench))
-    assert any("Nothing is open" in text for text in _text(view))
+    assert any("Nothing is open" in text for text in visible_texts(view))
     bench.open_and_choose(checkpoint, "steps")
-    assert any("cannot be pruned: integer" in text for text in _text(view))
+    assert any("cannot be pruned: integer" in text for text in visible_texts(view))
 
 
 @VIEWS_OF_STEPS
@@ -137,7 +134,7 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
     )
     bench.choose("fc.bias")
     bench.until_idle()
-    assert "The file is gone." in _text(view)
+    assert "The file is gone." in visible_texts(view)
 
 
 @VIEWS
@@ -147,7 +144,7 @@ def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtb
     monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
-    qtbot.waitUntil(lambda: any("conv.weight…" in text for text in _text(view)))
+    qtbot.waitUntil(lambda: any("conv.weight…" in text for text in visible_texts(view)))
 
 
 @VIEWS
@@ -162,12 +159,12 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
         view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
-            qtbot.waitUntil(lambda: any("conv.weight…" in text for text in _text(view)))
+            qtbot.waitUntil(lambda: any("conv.weight…" in text for text in visible_texts(view)))
     view._stale_timer.setInterval(10_000 if hurried else 1)
     bench.choose("fc.weight")
     assert not hurried or not view._stale_timer.isActive()
     bench.until_idle()
-    assert not any("…" in text for text in _text(view))
+    assert not any("…" in text for text in visible_texts(view))
     assert view.picture() is not None
 
 
@@ -262,10 +259,10 @@ def test_a_view_without_a_picture_says_which_job_it_waits_for(
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     waiting = "Waiting for another job: Reading a slow disk…"
-    qtbot.waitUntil(lambda: waiting in _text(view), timeout=60_000)
+    qtbot.waitUntil(lambda: waiting in visible_texts(view), timeout=60_000)
     gate.set()
     bench.until_idle()
-    assert waiting not in _text(view)
+    assert waiting not in visible_texts(view)
     assert view.picture() is not None
 
 
@@ -280,7 +277,7 @@ def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
     COMPILATIONS.add(1)
     bench.choose("fc.weight")
     compiling = "Compiling the kernels (first run only)…"
-    qtbot.waitUntil(lambda: compiling in _text(view), timeout=60_000)
+    qtbot.waitUntil(lambda: compiling in visible_texts(view), timeout=60_000)
     COMPILATIONS.add(-1)
     gate.set()
     bench.until_idle()
@@ -296,7 +293,7 @@ def test_a_cancelled_picture_is_not_announced_for_ever(kind, bench, checkpoint, 
     bench.choose("conv.weight")
     bench.bridge.cancel(view.ticket)
     cancelled = "The picture was cancelled. Prune > Recompute draws it."
-    qtbot.waitUntil(lambda: cancelled in _text(view), timeout=60_000)
+    qtbot.waitUntil(lambda: cancelled in visible_texts(view), timeout=60_000)
     gate.set()
     bench.resolve()
     bench.until_idle()

@@ -1,34 +1,161 @@
-"""Two linked pictures: side by side, one after the other, or only one."""
+"""Two linked pictures of a comparison, the ways to arrange them, and the switch of its modes."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-from PySide6.QtCore import QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QHideEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QLabel, QWidget
 
-from prune_gui.gui.views.compare.linked_plot import LinkedPlot
-from prune_gui.gui.views.compare.swipe_divider import WIDTH_PX, SwipeDivider
+from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView
+from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.language import tr
+from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
+from prune_gui.language import deferred, tr
+from prune_gui.raster.parameter_layouts import ParameterLayout
 
 Arrangement = Literal["sides", "swipe", "blink", "single"]
 MESSAGE_MARGIN_PX: Final = 24
+WIDTH_PX: Final = 17
+GRIP_PX: Final = 28
+"""Height of the grip."""
+ARROWS: Final = "\N{LEFT RIGHT ARROW}"
+KEY_STEP: Final = 0.02
+"""Step of the arrow keys, as a share of the picture's width."""
+KEYS: Final = {Qt.Key.Key_Left: -KEY_STEP, Qt.Key.Key_Right: KEY_STEP}
+ENDS: Final = {Qt.Key.Key_Home: 0.0, Qt.Key.Key_End: 1.0}
+Mode = Literal["sides", "swipe", "blink", "difference", "film"]
+ARRANGEMENTS: Final[dict[Mode, Arrangement]] = {
+    "sides": "sides",
+    "swipe": "swipe",
+    "blink": "blink",
+    "difference": "single",
+    "film": "single",
+}
+MODES: Final[dict[Mode, tuple[str, str]]] = {
+    "sides": (deferred("Side by side"), deferred("Both sides beside each other")),
+    "swipe": (deferred("Swipe"), deferred("One side on each side of a divider")),
+    "blink": (deferred("Blink"), deferred("Both sides in turn")),
+    "difference": (deferred("Difference"), deferred("What only one side prunes, in one picture")),
+    "film": (deferred("Film"), deferred("The mask after each step")),
+}
+"""Text and tool tip of each mode."""
+
+
+class LinkedPlot(MapCanvas):
+    """Shows pixels over a layout. The wheel zooms, and dragging and the arrow keys pan."""
+
+    def __init__(self, viewport: Viewport) -> None:
+        super().__init__(viewport)
+        self._labels = "", ""
+        self.view.sigResized.connect(self._label_axes)
+        add_pan_shortcuts(self)
+
+    def show_layout(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
+        """Show another layout; the visible region stays if the layout has the same size."""
+        self.whole.hide()
+        self.take(layout)
+        self.plotItem.getAxis("left").end = layout.rows
+        self.plotItem.getAxis("bottom").end = layout.columns
+        self._labels = labels
+        self._label_axes()
+
+    def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
+        """Show one of the pictures of rendered tiles, as RGBA pixels."""
+        tile_grid = rendered.tile_grid
+        self.whole.setVisible(has_overview)
+        if tile_grid.is_whole and rendered.is_complete:
+            self.show_whole(pixels)
+            self.part.hide()
+        else:
+            self.show_part(pixels, tile_grid.rows, tile_grid.columns)
+        self.show_undrawn(on=not (rendered.is_complete or has_overview))
+        self.show_marks(rendered.painted.marks)
+
+    def _label_axes(self) -> None:
+        """Label both axes, elided to the length of each axis."""
+        size, metrics = self.view.rect(), self.fontMetrics()
+        for side, text, available in zip(
+            ("left", "bottom"), self._labels, (size.height(), size.width()), strict=True
+        ):
+            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(available)))
+
+
+class SwipeDivider(QWidget):
+    """A vertical line that is dragged, or moved with the left and right arrow keys, Home and End.
+
+    Signals:
+        moved: the user changed `share`, the position in the width that the parent lays out.
+        dragged: (x) the user dragged the line to this position in the parent, in pixels.
+    """
+
+    moved = Signal()
+    dragged = Signal(int)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.share = 0.5
+        self.setFixedWidth(WIDTH_PX)
+        self.setCursor(Qt.CursorShape.SplitHCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(tr("Divider between the left and the right side"))
+        self.setToolTip(tr("Drag it, or press the left and right arrow keys"))
+
+    def move_to(self, share: float) -> None:
+        """Move the line as the user does; the share is limited to [0, 1]."""
+        self.share = min(1.0, max(0.0, share))
+        self.moved.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Move the line."""
+        key = Qt.Key(event.key())
+        if key in KEYS:
+            self.move_to(self.share + KEYS[key])
+        elif key in ENDS:
+            self.move_to(ENDS[key])
+        else:
+            super().keyPressEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Start to drag."""
+        event.accept()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Drag the line."""
+        self.dragged.emit(self.mapToParent(event.position().toPoint()).x())
+
+    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
+        """Draw the line and its grip; with the focus, in the highlight colour."""
+        roles, painter = QPalette.ColorRole, QPainter(self)
+        colour = self.palette().color(roles.Highlight if self.hasFocus() else roles.WindowText)
+        middle, centre = WIDTH_PX // 2, self.height() // 2
+        painter.fillRect(middle - 1, 0, 3, self.height(), self.palette().color(roles.Base))
+        painter.fillRect(middle, 0, 1, self.height(), colour)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(colour)
+        painter.setBrush(self.palette().color(roles.Base))
+        grip = QRectF(0.5, centre - GRIP_PX / 2, WIDTH_PX - 1, GRIP_PX)
+        painter.drawRoundedRect(grip, WIDTH_PX / 2, WIDTH_PX / 2)
+        painter.drawText(grip, Qt.AlignmentFlag.AlignCenter, ARROWS)
 
 
 class PicturePair(QWidget):
-    """Arranges two pictures of the same region.
+    """Arranges two pictures of the same region; the left one alone for "single" and "swipe".
 
     Swiping shows one picture, which the owner joins from the left one up to a divider and the right
     one beyond it. Blinking shows both in turn. A message may replace a picture; then the pictures
     are side by side.
-
-    Attributes:
-        left: the left picture; the only one of the arrangements "single" and "swipe".
-        right: the right picture.
-        divider: between the pictures while swiping.
-        right_in_front: whether blinking shows the right picture at present.
 
     Signals:
         blinked: the other picture is in front.
@@ -179,3 +306,10 @@ class PicturePair(QWidget):
         """Stop the timer."""
         super().hideEvent(event)
         self._timer.stop()
+
+
+def mode_switch() -> SegmentedSwitch[Mode]:
+    """Return the switch."""
+    texts = {mode: tr(text) for mode, (text, _) in MODES.items()}
+    tips = {mode: tr(tip) for mode, (_, tip) in MODES.items()}
+    return SegmentedSwitch(tr("Kind of comparison"), texts, tips)

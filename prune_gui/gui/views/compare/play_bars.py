@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.views.controls import fill
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
@@ -109,11 +110,7 @@ class FilmBar(QWidget):
         row = QWidget()
         _lay_out(row, self.button, self.slider, self._number)
         self._title.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
-        rows = QVBoxLayout(self)
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setSpacing(0)
-        rows.addWidget(self._title)
-        rows.addWidget(row)
+        fill(QVBoxLayout(self), self._title, row)
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._advance)
         self.button.toggled.connect(self._play)
@@ -175,7 +172,6 @@ def _bold_label(name: str) -> ElidedLabel:
 
 
 def _lay_out(bar: QWidget, *widgets: QWidget) -> None:
-    layout = QHBoxLayout(bar)
-    layout.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-    for widget in widgets:
-        layout.addWidget(widget, 1 if isinstance(widget, ElidedLabel | QSlider) else 0)
+    growing = [widget for widget in widgets if isinstance(widget, ElidedLabel | QSlider)]
+    margins = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
+    fill(QHBoxLayout(bar), *widgets, margins=margins, spacing=None, growing=growing)

@@ -4,30 +4,104 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.compare.side_picker import SidePicker
-from prune_gui.gui.views.compare.summary_table import SummaryTable
+from prune_gui.errors import one_line
+from prune_gui.gui.views.compare.tables import SummaryTable
+from prune_gui.gui.views.controls import fill
+from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
-from prune_gui.language import tr
-from prune_gui.session.subjects import Which
+from prune_gui.language import deferred, tr
+from prune_gui.session import Settings
+from prune_gui.session.session import start_folder
+from prune_gui.session.subjects import OtherCheckpoint, Side, Which, file_text
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
 
-ARROWS: Final = "\N{LEFT RIGHT ARROW}"
+
+SWAP_ARROWS: Final = "\N{LEFT RIGHT ARROW}"
+MAX_RECENT: Final = 5
+"""Maximum number of recent files in the list."""
+LIST_MARGIN_PX: Final = 32
+"""Space beside the longest text of the list, for a scroll bar."""
+ASK: Final[Literal["ask"]] = "ask"
+NAMES: Final[dict[Which, str]] = {"left": deferred("Left side"), "right": deferred("Right side")}
+
+SideChoice = Side | Path | Literal["ask"]
+"""A side, a recent file to open, or "ask" to choose another checkpoint in a dialog."""
+
+
+class SidePicker(ElidedComboBox):
+    """Offers the file, the stack after each step, the draft, named states and other checkpoints."""
+
+    def __init__(
+        self, workbench: Workbench, which: Which, ask: Callable[[QWidget, Path], Path | None]
+    ) -> None:
+        super().__init__(elide=Qt.TextElideMode.ElideMiddle)
+        self._workbench = workbench
+        self._which: Which = which
+        self._ask = ask
+        self._offered: list[tuple[str, SideChoice]] = []
+        self._recent: list[Path] = []
+        self.setAccessibleName(tr(NAMES[which]))
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.activated.connect(self._choose)
+
+    def offer(self) -> None:
+        """Update the choices, and select the chosen side."""
+        comparison = self._workbench.comparison
+        offered: list[tuple[str, SideChoice]] = [(comparison.text(s), s) for s in comparison.sides]
+        offered += [(file_text(path), path) for path in self._recent]
+        offered.append((tr("Another checkpoint…"), ASK))
+        if offered != self._offered:
+            self._offered = offered
+            self.clear()
+            for text, _ in offered:
+                self.addItem(text)
+            for row, (_, choice) in enumerate(offered):
+                path = choice.path if isinstance(choice, OtherCheckpoint) else choice
+                if isinstance(path, Path):
+                    self.setItemData(row, one_line(str(path)), Qt.ItemDataRole.ToolTipRole)
+        self._select()
+
+    def _select(self) -> None:
+        choices = [choice for _, choice in self._offered]
+        self.setCurrentIndex(choices.index(self._workbench.comparison.chosen[self._which]))
+        path = self.currentData(Qt.ItemDataRole.ToolTipRole)
+        self.setToolTip("\n".join((self.accessibleName(), path or self.currentText())))
+
+    def _choose(self, row: int) -> None:
+        choice, comparison = self._offered[row][1], self._workbench.comparison
+        self._select()  # until the choice is opened or resolved
+        if choice == ASK:
+            path = self._ask(self, start_folder(self._workbench.session))
+            if path is not None:
+                comparison.open(path, self._which)
+        elif isinstance(choice, Path):
+            comparison.open(choice, self._which)
+        else:
+            comparison.choose(self._which, choice)
+
+    def showPopup(self) -> None:  # noqa: N802
+        """Open the list, with the recent files, wide enough for its texts."""
+        session = self._workbench.session
+        opened = session and session.checkpoint.path.absolute()
+        recent = (Path(path) for path in Settings.load().recent)
+        self._recent = [path for path in recent if path != opened][:MAX_RECENT]
+        self.offer()
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + LIST_MARGIN_PX)
+        super().showPopup()
 
 
 class SidesBar(QWidget):
-    """Chooses and exchanges the sides, and shows the summary.
-
-    Attributes:
-        pickers: the box of each side.
-        summary: the table.
-    """
+    """Chooses and exchanges the sides, and shows the summary."""
 
     def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
         super().__init__()
@@ -37,24 +111,17 @@ class SidesBar(QWidget):
             "right": SidePicker(workbench, "right", ask),
         }
         self.swap = QToolButton()
-        self.swap.setText(ARROWS)
+        self.swap.setText(SWAP_ARROWS)
         self.swap.setAccessibleName(tr("Exchange the sides"))
         self.swap.setToolTip(tr("Exchange the sides"))
         self.swap.clicked.connect(workbench.comparison.swap)
         self._notice = Message()
         self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         self.summary = SummaryTable()
-        boxes = QHBoxLayout()
-        boxes.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
-        boxes.addWidget(self.pickers["left"], 1)
-        boxes.addWidget(self.swap)
-        boxes.addWidget(self.pickers["right"], 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(boxes)
-        layout.addWidget(self._notice)
-        layout.addWidget(self.summary)
+        boxes, (left, right) = QHBoxLayout(), self.pickers.values()
+        margins = (GAP_PX, 0, GAP_PX, TIGHT_PX)
+        fill(boxes, left, self.swap, right, margins=margins, spacing=None, growing=[left, right])
+        fill(QVBoxLayout(self), boxes, self._notice, self.summary)
 
     def offer(self) -> None:
         """Update the boxes, and say which side was replaced."""

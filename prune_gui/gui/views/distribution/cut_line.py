@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.audit.rendering.axis_limits import MAX_MAGNITUDE
+from prune_gui.gui.views.bars.data import MAX_MAGNITUDE
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
@@ -23,13 +23,10 @@ STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Maps numbers to positions along the axis.
+class AxisScale:
+    """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic.
 
-    Attributes:
-        low: lower end of a logarithmic axis; None if the axis is linear.
-        signed: whether the axis shows negative numbers; a cut then has two lines.
-        symbol: symbol of the numbers in formulas.
+    If the axis is signed, a cut has two lines.
     """
 
     low: float | None = None
@@ -52,10 +49,6 @@ class Scale:
 class CutLine(QObject):
     """A line at a value, and on a signed axis a second line at minus the value. Both move together.
 
-    Attributes:
-        label: text of the line; `arrange_labels` puts it next to the line.
-        drafted: whether it is the cut of the draft.
-
     Signals:
         dragged: (absolute value) the user moved one of the lines.
     """
@@ -65,7 +58,7 @@ class CutLine(QObject):
     def __init__(self, plot: Plot) -> None:
         super().__init__(plot)
         self._plot = plot
-        self._scale = Scale()
+        self._scale = AxisScale()
         self._negative, self._positive = pg.InfiniteLine(), pg.InfiniteLine()
         self.label = pg.TextItem()
         self.label.setZValue(TEXT_Z)
@@ -90,7 +83,7 @@ class CutLine(QObject):
         cut: StepCut,
         text: str,
         colours: Colours,
-        scale: Scale,
+        scale: AxisScale,
         *,
         limit: float,
         drafted: bool,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -14,24 +13,22 @@ from PySide6.QtGui import QColor, QHideEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
-from prune_gui.gui.views.layers.segment_box import Segment, SegmentBox
-from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
-from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.views.bars.data import visible_positions
+from prune_gui.gui.views.controls import add_axis_shortcuts, fill
+from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
+from prune_gui.gui.views.plot import Plot, bar_item
+from prune_gui.gui.views.view import SETTLE_MS
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.statistics.layer_rows import Rows
 
-Numbers = NDArray[np.floating[Any]]
 
-MAX_BARS: Final = 300
 AXIS_WIDTH_PX: Final = 60
 """Enough for "100 M". All plots have the same axis width, so their bars are aligned."""
 MIN_WIDTH_FOR_GAPS_PX: Final = 8
 """Minimum bar width for gaps between bars; with gaps, narrower bars could vanish."""
-SETTLE_MS: Final = 25
-"""Interval in which changes of the visible range are merged into one redraw."""
 PLOT_NAMES: Final = (
     deferred("Sparsity of each parameter"),
     deferred("Size of each parameter"),
@@ -47,45 +44,59 @@ UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
 """Opacity of the mark of the chosen row, of 255."""
+REACH_PX: Final = 6
+"""Maximum distance of the cursor from the end of a segment that it grabs."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Bars:
-    """Bars at adjacent positions. Each bar shows one row, or the sum of several.
+class Segment(NamedTuple):
+    """A segment of the bar of a row: its code, and its lower end in percent."""
 
-    Attributes:
-        edges: (bars + 1,), the first position of each bar, and the one after the last.
-        codes: code of each segment of a bar, from the bottom.
-        tops: (codes + 1, bars), the share at which each segment ends; row 0 is 0.
-        total: int64 (bars,), number of elements.
-        kept: float64 (bars,), share of the energy that is kept; NaN if it is not known.
+    row: int
+    code: int
+    bottom: float
+
+
+class SegmentBox(pg.ViewBox):  # type: ignore[misc]
+    """The view box of bars from 0 to 100 percent. A drag pans, or moves the end of a segment.
+
+    Signals:
+        dragged: (row, code, share) the user moves the end; the height that the segment then has,
+            in [0, 1].
     """
 
-    edges: NDArray[np.intp]
-    codes: tuple[int, ...]
-    tops: NDArray[np.float64]
-    total: NDArray[np.int64]
-    kept: NDArray[np.float64]
+    dragged = Signal(int, int, float)
 
-    @property
-    def max_rows(self) -> int:
-        """Maximum number of rows in one bar."""
-        return int(np.diff(self.edges).max(initial=1))
+    def __init__(self, segment_at: Callable[[float, float, float], Segment | None]) -> None:
+        super().__init__(enableMenu=False)
+        self._segment_at = segment_at
+        self._segment: Segment | None = None
 
+    def mouseDragEvent(  # noqa: N802
+        self, event: pg.GraphicsScene.mouseEvents.MouseDragEvent, axis: int | None = None
+    ) -> None:
+        """Pan, or move the end of the segment where the drag began."""
+        if event.isStart():
+            left = axis is None and event.button() == Qt.MouseButton.LeftButton
+            self._segment = self._grabbed(event.buttonDownPos()) if left else None
+        if self._segment is None:
+            super().mouseDragEvent(event, axis=axis)
+            return
+        event.accept()
+        row, code, bottom = self._segment
+        height = self.mapToView(QPointF(event.pos())).y() - bottom
+        self.dragged.emit(row, code, min(max(height / 100, 0.0), 1.0))
 
-def bars_of(rows: Rows, order: NDArray[np.intp], positions: range, max_bars: int) -> Bars:
-    """Return the bars of a range of positions."""
-    number = min(max_bars, len(positions))
-    edges = np.linspace(0, len(positions), number + 1).astype(np.intp)
-    visible_rows, starts = order[positions.start : positions.stop], edges[:-1]
-    total = np.add.reduceat(rows.total[visible_rows], starts)
-    counts = np.add.reduceat(rows.counts[:, visible_rows], starts, axis=1)
-    tops = np.concatenate([np.zeros((1, number)), np.cumsum(counts, axis=0) / total])
-    energy = np.add.reduceat(rows.energy[visible_rows], starts)
-    kept_energy = np.add.reduceat(rows.kept[visible_rows], starts)
-    kept = np.full(number, np.nan)
-    np.divide(kept_energy, energy, out=kept, where=np.isfinite(energy) & (energy > 0))
-    return Bars(edges + positions.start, rows.codes, tops, total, kept)
+    def hoverEvent(self, event: pg.GraphicsScene.mouseEvents.HoverEvent) -> None:  # noqa: N802
+        """Show by the cursor that the end of a segment can be dragged."""
+        if not event.isExit() and self._grabbed(event.pos()):
+            self.setCursor(Qt.CursorShape.SizeVerCursor)
+        else:
+            self.unsetCursor()
+
+    def _grabbed(self, pos: QPointF) -> Segment | None:
+        above, below = QPointF(0, REACH_PX), QPointF(pos)
+        high, low = self.mapToView(below - above), self.mapToView(below + above)
+        return self._segment_at(high.x(), low.y(), high.y())
 
 
 class PositionAxis(IndexAxis):
@@ -148,8 +159,7 @@ class LayerBars(QWidget):
         box = SegmentBox(self._segment_at)
         box.dragged.connect(self.dragged)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        fill(layout)
         self.plots: Sequence[Plot] = [
             Plot({"left": axis, "bottom": PositionAxis("bottom")}, view)
             for axis, view in (
@@ -191,10 +201,8 @@ class LayerBars(QWidget):
         before, self._rows = self._rows, rows
         self._order, self._draft, self._colours = order, draft, colours
         if before is None or before.names is not rows.names:
-            positions = len(rows)
             for plot in self.plots:
-                plot.view.setLimits(xMin=-0.5, xMax=positions - 0.5, minXRange=min(4, positions))
-            self.plots[-1].setXRange(-0.5, positions - 0.5, padding=0)
+                plot.show_positions(len(rows), 4)
         self._draw()
 
     def choose(self, position: int | None) -> None:
@@ -213,20 +221,16 @@ class LayerBars(QWidget):
         super().hideEvent(event)
         self._settle_timer.stop()
 
-    def _in_sight(self, positions: int) -> range:
-        low, high = self.plots[-1].view.viewRange()[0]
-        first = min(max(0, int(np.floor(low + 0.5))), positions - 1)
-        return range(first, max(first + 1, min(positions, int(np.ceil(high + 0.5)))))
-
     def _draw(self) -> None:
         rows, colours = self._rows, self._colours
         if rows is None or colours is None or not len(rows):
             return
-        bars = bars_of(rows, self._order, self._in_sight(len(rows)), MAX_BARS)
+        visible = visible_positions(self.plots[-1].view.viewRange()[0], len(rows))
+        bars = bars_of(rows, self._order, visible, MAX_BARS)
         self._bars = bars
         width = self.plots[-1].view.width() / len(bars.total)
         gap = 0.1 if width >= MIN_WIDTH_FOR_GAPS_PX else 0.0
-        sides = {"x0": bars.edges[:-1] - 0.5 + gap, "x1": bars.edges[1:] - 0.5 - gap}
+        sides = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
         for plot, item in self._items:
             plot.removeItem(item)
         sparsity, size, energy = self.plots
@@ -237,12 +241,12 @@ class LayerBars(QWidget):
         self._items = [
             *self._marks(colours, top),
             *(
-                (sparsity, _bars(sides, low, high, colours.of(code, self._draft)))
+                (sparsity, bar_item(*sides, low, high, colours.of(code, self._draft)))
                 for code, low, high in zip(bars.codes, lows, highs, strict=True)
             ),
-            (sparsity, _bars(sides, 100 * bars.tops[-1], zeros + 100, colours.kept)),
-            (size, _bars(sides, zeros, log_total, colours.kept)),
-            (energy, _bars(sides, zeros, 100 * np.nan_to_num(bars.kept), colours.kept)),
+            (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, colours.kept)),
+            (size, bar_item(*sides, zeros, log_total, colours.kept)),
+            (energy, bar_item(*sides, zeros, 100 * np.nan_to_num(bars.kept), colours.kept)),
         ]
         for plot, item in self._items:
             plot.addItem(item, ignoreBounds=True)
@@ -263,9 +267,9 @@ class LayerBars(QWidget):
         shade = QColor(colours.foreground)
         shade.setAlpha(MARK_ALPHA)
         at = np.array([float(self._chosen)])
-        sides = {"x0": at - 0.5, "x1": at + 0.5}
+        sides = at - 0.5, at + 0.5
         heights = (100 * HEADROOM, top, 100 * HEADROOM)
-        marks = [_bars(sides, at * 0, at * 0 + height, shade) for height in heights]
+        marks = [bar_item(*sides, at * 0, at * 0 + height, shade) for height in heights]
         return list(zip(self.plots, marks, strict=True))
 
     def _moved(self) -> None:
@@ -288,21 +292,11 @@ class LayerBars(QWidget):
                 return Segment(row, code, float(tops[i]))
         return None
 
-    def _position_at(self, plot: Plot, scene: QPointF) -> int:
-        position = round(plot.view.mapSceneToView(scene).x())
-        inside = plot.view.sceneBoundingRect().contains(scene)
-        return position if inside and 0 <= position < len(self._order) else -1
-
     def _point_at(self, plot: Plot, scene: QPointF) -> None:
-        self.pointed.emit(self._position_at(plot, scene))
+        position = plot.position_at(scene, len(self._order))
+        self.pointed.emit(-1 if position is None else position)
 
     def _click(self, plot: Plot, click: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:
-        position = self._position_at(plot, click.scenePos())
-        if position >= 0 and click.button() == Qt.MouseButton.LeftButton:
+        position = plot.position_at(click.scenePos(), len(self._order))
+        if position is not None and click.button() == Qt.MouseButton.LeftButton:
             self.clicked.emit(position)
-
-
-def _bars(
-    sides: Mapping[str, Numbers], low: Numbers, high: Numbers, colour: str | QColor
-) -> pg.BarGraphItem:
-    return pg.BarGraphItem(**sides, y0=low, y1=high, pen=None, brush=colour)

@@ -9,8 +9,12 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,10 @@ class Rect:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TreemapCell:
     """The rectangle of a module or a parameter.
 
-    Attributes:
-        node: the module or parameter.
-        rect: its rectangle.
-        is_open: whether other cells fill it. The cells that are not open tile the whole treemap.
+    Other cells fill it if it is open. The cells that are not open tile the whole treemap.
     """
 
     node: ModuleNode
@@ -43,35 +44,62 @@ class Cell:
     is_open: bool
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class TreemapData:
+    """A treemap of a size in pixels with the share pruned of each cell.
+
+    The modules are subdivided, each before those inside it; the cells fill the area.
+    """
+
+    size: tuple[float, float]
+    modules: tuple[TreemapCell, ...]
+    cells: tuple[TreemapCell, ...]
+    shares: Sequence[float]
+
+
+def make_treemap(
+    infos: Sequence[TensorInfo],
+    resolution: Resolution,
+    size: tuple[float, float],
+    before: TreemapData | None = None,
+) -> TreemapData:
+    """Return the treemap of a width and height in pixels, and the share pruned of each cell."""
+    if before is not None and before.size == size:
+        modules, cells = before.modules, before.cells
+    else:
+        all_cells = treemap(infos, Rect(0.0, 0.0, *size))
+        modules = tuple(cell for cell in all_cells if cell.is_open)
+        cells = tuple(cell for cell in all_cells if not cell.is_open)
+    return TreemapData(size, modules, cells, [_share(cell, resolution) for cell in cells])
+
+
+def _share(cell: TreemapCell, resolution: Resolution) -> float:
+    counts = [resolution.counts[tensor.name] for tensor in cell.node.tensors]
+    return sum(pruned for pruned, _ in counts) / sum(total for _, total in counts)
+
+
 def treemap(
     infos: Sequence[TensorInfo], rect: Rect, most: int = 4000, least: float = 20.0
-) -> tuple[Cell, ...]:
+) -> tuple[TreemapCell, ...]:
     """Divide a rectangle among parameters. Those of one module are adjacent.
 
-    Large modules are opened first; a module with too small parts stays one cell.
-
-    Args:
-        infos: the parameters, each with at least one element.
-        rect: the rectangle to divide.
-        most: maximum number of cells that are not open.
-        least: minimum mean area of the parts of a module for it to be opened.
-
-    Returns:
-        The cells; each comes before the cells inside it.
+    Large modules are opened first; a module whose parts would have a mean area below `least` stays
+    one cell, and there are at most `most` cells that are not open. Each cell comes before those
+    inside it.
     """
     if not infos:
         return ()
-    done: list[Cell] = []
+    done: list[TreemapCell] = []
     closed, order = 1, count()
     waiting = [(-rect.area, next(order), module_tree(infos), rect)]
     while waiting:
         area, _, node, node_rect = heapq.heappop(waiting)
         parts = _parts(node)
         if not parts or -area < least * len(parts) or closed + len(parts) - 1 > most:
-            done.append(Cell(node, node_rect, is_open=False))
+            done.append(TreemapCell(node, node_rect, is_open=False))
             continue
         closed += len(parts) - 1
-        done.append(Cell(node, node_rect, is_open=True))
+        done.append(TreemapCell(node, node_rect, is_open=True))
         parts.sort(key=lambda part: -part.numel)
         rects = squarify([part.numel for part in parts], node_rect)
         for part, part_rect in zip(parts, rects, strict=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -20,14 +19,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.layers.treemap import Cell, Rect, treemap
+from prune_gui.gui.views.layers.treemap import TreemapCell, TreemapData
 from prune_gui.language import tr
 from prune_gui.number_formats import percent
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import ModuleNode, TensorInfo
-    from prune_gui.recipe import Resolution
+    from prune_gui.checkpoint import ModuleNode
 
 SCALE_HEIGHT_PX: Final = 30.0
 SCALE_WIDTH_PX: Final = 160.0
@@ -41,48 +39,6 @@ MIN_BLOCK_LINES: Final = 4
 """Height of a numbered module for its name, in lines: the name covers one."""
 LIGHT_TEXT_BELOW: Final = 0.45
 """Lightness of a fill below which its text is light."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class TreemapData:
-    """A treemap with the share pruned of each cell.
-
-    Attributes:
-        size: width and height of the treemap in pixels.
-        modules: subdivided modules, each before those inside it.
-        cells: the remaining cells, which fill the area.
-        shares: share pruned of each cell, in [0, 1].
-    """
-
-    size: tuple[float, float]
-    modules: tuple[Cell, ...]
-    cells: tuple[Cell, ...]
-    shares: Sequence[float]
-
-
-def make_treemap(
-    infos: Sequence[TensorInfo],
-    resolution: Resolution,
-    size: tuple[float, float],
-    before: TreemapData | None = None,
-) -> TreemapData:
-    """Return the treemap of parameters, and the share pruned of each cell.
-
-    Args:
-        size: width and height in pixels.
-    """
-    if before is not None and before.size == size:
-        modules, cells = before.modules, before.cells
-    else:
-        all_cells = treemap(infos, Rect(0.0, 0.0, *size))
-        modules = tuple(cell for cell in all_cells if cell.is_open)
-        cells = tuple(cell for cell in all_cells if not cell.is_open)
-    return TreemapData(size, modules, cells, [_share(cell, resolution) for cell in cells])
-
-
-def _share(cell: Cell, resolution: Resolution) -> float:
-    counts = [resolution.counts[tensor.name] for tensor in cell.node.tensors]
-    return sum(pruned for pruned, _ in counts) / sum(total for _, total in counts)
 
 
 class TreemapPicture(QWidget):
@@ -105,7 +61,7 @@ class TreemapPicture(QWidget):
         self._map: TreemapData | None = None
         self._colours: Colours | None = None
         self._chosen: str | None = None
-        self._cell_rects: list[tuple[QRectF, Cell, float]] = []
+        self._cell_rects: list[tuple[QRectF, TreemapCell, float]] = []
 
     @property
     def available_size(self) -> tuple[float, float]:
@@ -220,7 +176,7 @@ class TreemapPicture(QWidget):
                 return index
         return None
 
-    def _write(self, painter: QPainter, target: QRectF, cell: Cell, fill: QColor) -> None:
+    def _write(self, painter: QPainter, target: QRectF, cell: TreemapCell, fill: QColor) -> None:
         """Write the longest name of a cell that fits, or the start and the end of the shortest.
 
         The text runs upwards if that gives it more space.
@@ -300,7 +256,7 @@ def _names(node: ModuleNode) -> Iterator[str]:
         yield ".".join(parts[numbers[-1] : last])
 
 
-def _corners(cell: Cell) -> tuple[float, float, float, float]:
+def _corners(cell: TreemapCell) -> tuple[float, float, float, float]:
     return cell.rect.x, cell.rect.y, cell.rect.width, cell.rect.height
 
 

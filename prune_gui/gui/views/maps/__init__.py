@@ -1,1 +1,1 @@
-"""Views that show the elements of one parameter and zoom like a map: Mask and Weights."""
+"""What views of single elements share: tiles, a canvas that pans and zooms, and its bars."""

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
+from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QKeyEvent, QShowEvent
+from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
+from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
 
-from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS
-from prune_gui.audit.rendering.mask_picture import Frame, frame, grid_lines
 from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.maps.canvas_items import (
-    TEXT_MARGIN_PX,
-    CellTexts,
-    ElementTexts,
-    Hatching,
-    rectangle,
-)
+from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
 from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
-from prune_gui.gui.views.maps.margins import Margins, Titles
+from prune_gui.gui.views.maps.margins import Margins
+from prune_gui.gui.views.maps.text import MAX_CHARACTERS
+from prune_gui.gui.views.maps.tiles import TileRegion, grid_lines, visible_region
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.audit.rendering.tiles import CellCentres, Pixels
-    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.gui.views.maps.tiles import CellCentres, Pixels
     from prune_gui.raster.parameter_layouts import ParameterLayout
+
 
 MIN_GRID_CELL_PX = 12
 """Minimum cell size of one element for grid lines between elements."""
@@ -47,6 +46,8 @@ MAX_ASPECT = 4
 """Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
 FIT_MARGIN = 0.01
 """Margin on each side of a fitted picture, as a share of its size."""
+BUTTON_PADDING_PX = 24
+"""Space beside the text of a button."""
 
 
 class MapCanvas(Plot):
@@ -119,10 +120,10 @@ class MapCanvas(Plot):
             self.sight.height() / max(1.0, size.height() * ratio),
         )
 
-    def frame_of(self, layout: ParameterLayout) -> Frame:
-        """Return the frame to draw: the visible region, or all of a layout that is new."""
+    def region_of(self, layout: ParameterLayout) -> TileRegion:
+        """Return the region to draw: the visible one, or all of a layout that is new."""
         region, (across, down) = self._visible_rect(layout), self.pixel
-        return frame(
+        return visible_region(
             layout,
             (region.left(), region.right()),
             (region.top(), region.bottom()),
@@ -239,14 +240,6 @@ class MapCanvas(Plot):
             self._pinned = cell
             self._update_overlay()
 
-    def show_profiles(self, profiles: Profiles, titles: Titles) -> None:
-        """Show profiles along both axes."""
-        self.margins.show_profiles(profiles, titles)
-
-    def clear_profiles(self) -> None:
-        """Clear the profiles."""
-        self.margins.clear()
-
     def recolour(self, colours: Colours) -> None:
         """Use other colours."""
         super().recolour(colours)
@@ -340,3 +333,135 @@ def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:
     item.setImage(pixels, autoLevels=False, levels=None)
     item.setRect(rect)
     item.show()
+
+
+_BLACK, _WHITE = QColor("#000000"), QColor("#ffffff")
+TEXT_MARGIN_PX = 2
+"""Minimum space between a text and the border of its element."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTexts:
+    """Texts in the elements of a rectangle.
+
+    Attributes:
+        rows: rows of the picture.
+        columns: columns of the picture.
+        texts: str (rows, columns); "" where there is no element.
+        bright: bool (rows, columns); True where the picture is so bright that the text is black.
+    """
+
+    rows: range
+    columns: range
+    texts: NDArray[np.str_]
+    bright: NDArray[np.bool_]
+
+
+class Hatching(pg.GraphicsObject):  # type: ignore[misc]
+    """A rectangle with hatching whose line spacing is the same at any zoom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brush = QBrush()
+        self._extent = QRectF()
+        self.hide()
+
+    def set_extent(self, rect: QRectF) -> None:
+        """Set the rectangle, in columns and rows."""
+        self.prepareGeometryChange()
+        self._extent = rect
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        """Return the rectangle, in columns and rows."""
+        return self._extent
+
+    def paint(
+        self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
+    ) -> None:
+        """Fill the rectangle."""
+        transform = painter.worldTransform()
+        painter.resetTransform()
+        painter.fillRect(transform.mapRect(self._extent), self.brush)
+
+
+class ElementTexts(pg.GraphicsObject):  # type: ignore[misc]
+    """Texts in elements, black or white for contrast with the picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cell_texts: CellTexts | None = None
+        self._static_texts: dict[str, QStaticText] = {}
+
+    def set_texts(self, cell_texts: CellTexts | None) -> None:
+        """Set the texts; None removes them."""
+        self.prepareGeometryChange()
+        self._cell_texts = cell_texts
+        unique = np.unique(cell_texts.texts).tolist() if cell_texts is not None else []
+        self._static_texts = {
+            text: self._static_texts.get(text) or _static_text(text) for text in unique
+        }
+        self.update()
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        """Return the rectangle, in columns and rows."""
+        if self._cell_texts is None:
+            return QRectF()
+        return rectangle(self._cell_texts.rows, self._cell_texts.columns)
+
+    def paint(
+        self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
+    ) -> None:
+        """Draw each text in the centre of the visible part of its element, if it fits there."""
+        if self._cell_texts is None:
+            return
+        transform = painter.worldTransform()
+        visible = transform.mapRect(QRectF(self.viewRect()))
+        painter.resetTransform()
+        for (i, j), text in np.ndenumerate(self._cell_texts.texts):
+            row, column = self._cell_texts.rows[i], self._cell_texts.columns[j]
+            cell = transform.mapRect(QRectF(column - 0.5, row - 0.5, 1, 1)) & visible
+            painter.setPen(_BLACK if self._cell_texts.bright[i, j] else _WHITE)
+            static_text = self._static_texts[text]
+            size = static_text.size()
+            if cell.width() < size.width() + 2 * TEXT_MARGIN_PX or cell.height() < size.height():
+                continue  # cut off by the border of the view
+            corner = cell.center() - QPointF(size.width() / 2, size.height() / 2)
+            painter.drawStaticText(corner, static_text)
+
+
+def _static_text(text: str) -> QStaticText:
+    """Return a text with a cached layout, so that repeated painting is fast."""
+    static_text = QStaticText(text)
+    static_text.setTextFormat(Qt.TextFormat.PlainText)
+    return static_text
+
+
+def rectangle(rows: range, columns: range) -> QRectF:
+    """Return the rectangle that elements cover: each extends half a unit around its index."""
+    return QRectF(columns.start - 0.5, rows.start - 0.5, len(columns), len(rows))
+
+
+def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
+    """Add shortcuts to a view: plus and minus zoom, F fits, 1 shows an element per pixel.
+
+    Returns buttons for the last two.
+    """
+    for key, factor in ZOOMS.items():
+        shortcut(key, partial(picture.zoom, factor), view)
+    buttons = []
+    for text, tip, key, action in (
+        (tr("Fit"), tr("Show the whole parameter (F)"), "F", picture.fit),
+        ("1:1", tr("Show one weight per pixel (1)"), "1", picture.one_to_one),
+    ):
+        buttons.append(button := QPushButton(text))
+        button.setToolTip(tip)
+        button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + BUTTON_PADDING_PX)
+        button.clicked.connect(action)
+        shortcut(key, action, view)
+    return buttons
+
+
+def add_pan_shortcuts(picture: MapCanvas) -> None:
+    """Let the arrow keys pan a picture while it has the focus."""
+    for key, (across, down) in PANS.items():
+        shortcut(key, partial(picture.pan, across, down), picture)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 
-from prune_gui.audit.rendering.axis_limits import drawable, span
+from prune_gui.gui.views.bars.data import drawable, span, visible_positions
 from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
@@ -33,27 +32,20 @@ def bars(
     means: Numbers, sight: tuple[float, float], max_bars: int = MAX_BARS
 ) -> tuple[Numbers, Numbers]:
     """Return the edges (bars + 1,) and heights (bars,) of bars over the visible rows or columns."""
-    first = min(max(0, math.floor(sight[0] + 0.5)), len(means) - 1)
-    stop = max(first + 1, min(len(means), math.ceil(sight[1] + 0.5)))
-    count = min(max_bars, stop - first)
-    edges = first + np.arange(count + 1) * (stop - first) // count
-    finite = ~np.isnan(means[first:stop])
-    sums = np.add.reduceat(np.where(finite, means[first:stop], 0.0), edges[:-1] - first)
-    line_counts = np.add.reduceat(finite, edges[:-1] - first, dtype=np.int64)
-    borders: Numbers = (edges - 0.5).astype(np.float64)
+    visible = visible_positions(sight, len(means))
+    shown, count = means[visible.start : visible.stop], min(max_bars, len(visible))
+    edges = np.arange(count + 1) * len(visible) // count
+    finite = ~np.isnan(shown)
+    sums = np.add.reduceat(np.where(finite, shown, 0.0), edges[:-1])
+    line_counts = np.add.reduceat(finite, edges[:-1], dtype=np.int64)
+    borders: Numbers = (visible.start + edges - 0.5).astype(np.float64)
     heights: Numbers = sums / np.maximum(line_counts, 1)
     return borders, heights
 
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Titles of the profiles.
-
-    Attributes:
-        columns: what a bar of a column shows.
-        rows: what a bar of a row shows.
-        shares: whether the values are shares; the strips then range from 0 to 1.
-    """
+    """What a bar of a column and of a row shows; shares have strips that range from 0 to 1."""
 
     columns: str
     rows: str

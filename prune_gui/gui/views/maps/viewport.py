@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
+from prune_gui.gui.views.controls import Choice, fill
+from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.language import deferred, tr
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.session import Settings
 
 if TYPE_CHECKING:
     from prune_gui.raster.parameter_layouts import ParameterLayout
+
 
 LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
 """A layout without further choices, the dimensions of a section, or None for the flattened layout.
@@ -21,13 +27,7 @@ LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """The layout that the user chose for parameters of a shape.
-
-    Attributes:
-        shape: shape of the parameters.
-        layout_key: the chosen layout.
-        at: index along every dimension, which selects a section.
-    """
+    """The layout that the user chose for parameters of a shape; `at` selects a section."""
 
     shape: tuple[int, ...]
     layout_key: LayoutKey
@@ -36,13 +36,7 @@ class LayoutChoice:
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
-    """The visible region and the pinned element, for layouts of one size.
-
-    Attributes:
-        size: number of rows and columns of the layouts.
-        sight: visible region, x in columns and y in rows.
-        pinned: row and column of the pinned element; None if there is none.
-    """
+    """The visible region, in columns and rows, and the pinned element, for layouts of one size."""
 
     size: tuple[int, int]
     sight: QRectF
@@ -57,11 +51,7 @@ def head_key(name: str) -> str:
 class Viewport:
     """The visible region of all views. The view in front sets it; others read it when shown.
 
-    Attributes:
-        choice: the last layout that the user chose; None before the first.
-        view_state: the last visible region and pin; None before the first.
-        square_cells: whether rows are as high as columns are wide; kept between runs.
-        head_counts: the number of heads that the user chose, by `head_key`.
+    The number of heads that the user chose is kept by `head_key`.
     """
 
     def __init__(self) -> None:
@@ -94,3 +84,131 @@ class Viewport:
         """Pin an element of the current layout; None releases it."""
         if self.view_state is not None:
             self.view_state = replace(self.view_state, pinned=element)
+
+
+FLAT = deferred("flattened")
+KERNEL_GRID = deferred("grid of kernels")
+WRAPPED = deferred("wrapped into a block")
+
+
+class LayoutChooser(QWidget):
+    """Offers the flattened layout, and sections along two dimensions with sliders for the others.
+
+    If they are possible, the first choices are a grid of all kernels, and one long row wrapped
+    into a block. The box is hidden if there is only one choice. The parent lays out the sliders.
+
+    Signals:
+        changed: `layout_chosen` has changed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, viewport: Viewport, *, kernel_grids: bool = True) -> None:
+        super().__init__()
+        self._viewport = viewport
+        self._kernel_grids = kernel_grids
+        self._shape: tuple[int, ...] = ()
+        self._box = Choice(
+            tr("Layout of the parameter"),
+            changed=self._choose,
+            tip=tr("Flatten all weights, or show a slice along two dimensions"),
+        )
+        self._box.setObjectName("layout")
+        self._sliders: dict[int, QSlider] = {}
+        self.sliders = QWidget(self)
+        self.sliders.hide()
+        self._slider_layout = QHBoxLayout(self.sliders)
+        self._slider_layout.setContentsMargins(GAP_PX, 0, GAP_PX, GAP_PX)
+        fill(QHBoxLayout(self), self._box, spacing=None)
+        self.hide()
+
+    @property
+    def dims(self) -> tuple[int, int] | None:
+        """The dimensions of the rows and columns of a section; None if all elements are shown."""
+        chosen = self._box.value
+        return chosen if isinstance(chosen, tuple) else None
+
+    @property
+    def layout_chosen(self) -> ParameterLayout:
+        """The chosen layout."""
+        chosen = self._box.value
+        if isinstance(chosen, SliceLayout | KernelLayout):
+            return chosen
+        if self.dims is None:
+            return SliceLayout.flattened(self._shape)
+        return SliceLayout.section(self._shape, *self.dims, self._choice.at)
+
+    @property
+    def _choice(self) -> LayoutChoice:
+        indices = (
+            self._sliders[d].value() if d in self._sliders else 0 for d in range(len(self._shape))
+        )
+        return LayoutChoice(self._shape, self._box.value, tuple(indices))
+
+    def set_shape(self, shape: tuple[int, ...]) -> None:
+        """Offer the layouts of a parameter, and apply the last choice for the same shape."""
+        if shape != self._shape:
+            self._offer(shape)
+        chosen = self._viewport.choice
+        if chosen is not None and chosen.shape == shape and chosen != self._choice:
+            self._apply(chosen)
+
+    def _offer(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        items: list[tuple[str, LayoutKey]] = []
+        kernel_grid = KernelLayout.of(shape) if self._kernel_grids else None
+        for text, layout in ((KERNEL_GRID, kernel_grid), (WRAPPED, SliceLayout.wrapped(shape))):
+            if layout is not None:
+                items.append((tr(text), layout))
+        items.append((tr(FLAT) if len(shape) > 1 else tr("one row"), None))
+        for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
+            down, across = pair
+            text = tr("dim {down} \N{MULTIPLICATION SIGN} dim {across}", down=down, across=across)
+            items.append((text, pair))
+        self._box.offer(items)
+        self._box.choose(items[0][1])
+        self.setVisible(self._box.count() > 1 and len(shape) != 2)
+        self._make_sliders()
+
+    def _apply(self, choice: LayoutChoice) -> None:
+        """Apply a choice that was made elsewhere, if it is offered here."""
+        if choice.layout_key in [key for _, key in self._box.items]:
+            self._box.choose(choice.layout_key)
+            self._make_sliders(choice.at)
+
+    def _choose(self) -> None:
+        self._make_sliders()
+        self._notify()
+
+    def _notify(self) -> None:
+        self._viewport.choice = self._choice
+        self.changed.emit()
+
+    def _make_sliders(self, indices: tuple[int, ...] = ()) -> None:
+        while item := self._slider_layout.takeAt(0):
+            if (widget := item.widget()) is not None:
+                widget.deleteLater()
+        self._sliders.clear()
+        for dim, size in enumerate(self._shape):
+            if self.dims is None or dim in self.dims or size == 1:
+                continue
+            slider = QSlider(Qt.Orientation.Horizontal)
+            slider.setMaximum(size - 1)
+            slider.setAccessibleName(tr("Index along dim {dim}", dim=dim))
+            label = QLabel()
+
+            def say(index: int, label: QLabel = label, dim: int = dim, size: int = size) -> None:
+                label.setText(
+                    tr("dim {dim} at {index:,} of {size:,}", dim=dim, index=index, size=size)
+                )
+
+            say(size)
+            label.setMinimumWidth(label.sizeHint().width())
+            slider.setValue(indices[dim] if indices else 0)
+            say(slider.value())
+            slider.valueChanged.connect(say)
+            slider.valueChanged.connect(lambda _: self._notify())
+            self._sliders[dim] = slider
+            self._slider_layout.addWidget(label)
+            self._slider_layout.addWidget(slider, 1)
+        self.sliders.setVisible(bool(self._sliders))

@@ -9,13 +9,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
 from prune_gui.errors import one_line
+from prune_gui.gui.views.controls import fill
+from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
-    from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
+    from prune_gui.gui.views.overview.text import CardList, CardRow, FileCard
     from prune_gui.raster.colours import Colours
 
 WIDTH_PX: Final = 252
@@ -51,7 +52,7 @@ class CardPanel(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._targets: list[str] = []
-        self._card: Card | None = None
+        self._card: FileCard | None = None
         self._colours: Colours | None = None
         self._flat = False
         self._facts, self._warnings, self._patterns = (self._label() for _ in range(3))
@@ -59,11 +60,9 @@ class CardPanel(QScrollArea):
             label.linkActivated.connect(self._follow)
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
-        self._rows = QVBoxLayout(content)
-        self._rows.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        self._rows.setSpacing(GAP_PX)
-        for label in (self._facts, self._warnings, self._patterns):
-            self._rows.addWidget(label)
+        self._rows, margins = QVBoxLayout(content), (GAP_PX, GAP_PX, GAP_PX, GAP_PX)
+        labels = (self._facts, self._warnings, self._patterns)
+        fill(self._rows, *labels, margins=margins, spacing=GAP_PX)
         self._rows.addStretch()
         self.setWidget(content)
 
@@ -75,7 +74,7 @@ class CardPanel(QScrollArea):
         if self._card is not None and self._colours is not None:
             self.show_card(self._card, self._colours)
 
-    def show_card(self, card: Card, colours: Colours) -> None:
+    def show_card(self, card: FileCard, colours: Colours) -> None:
         """Show a card."""
         self._card, self._colours = card, colours
         self._targets.clear()
@@ -110,7 +109,7 @@ class CardPanel(QScrollArea):
         lines_px = MAX_LINES * self._facts.fontMetrics().lineSpacing() + 4 * GAP_PX
         self.setFixedHeight(max(0, min(height, lines_px)))
 
-    def _fact_table(self, card: Card) -> str:
+    def _fact_table(self, card: FileCard) -> str:
         rows = "".join(
             f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
             f"<td>{self._link(row, escape(one_line(row.text)))}</td></tr>"
@@ -138,7 +137,7 @@ class CardPanel(QScrollArea):
         )
         return self._list(f"<b>{unbroken(text)}</b>", found) if found.total else ""
 
-    def _warning_text(self, card: Card, colours: Colours) -> str:
+    def _warning_text(self, card: FileCard, colours: Colours) -> str:
         found = card.warnings
         text = trn(
             "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.total

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -16,13 +16,14 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPixmap,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QLabel, QVBoxLayout, QWidget
 
-from prune_gui.audit.rendering.thumbnail import proportions
-from prune_gui.audit.view_data.overview_layout import PADDING_PX, OverviewLayout, Position
 from prune_gui.errors import one_line
+from prune_gui.gui.views.overview.layout import PADDING_PX, OverviewLayout, Position
+from prune_gui.gui.views.overview.thumbnail import proportions
 from prune_gui.gui.widgets.theme import SMALL, bold, scaled
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prune_gui.architecture.blocks import Section
-    from prune_gui.audit.view_data.overview import OverviewData
+    from prune_gui.gui.views.overview.data import OverviewData, Picture
     from prune_gui.raster.colours import Colours
+
 
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
@@ -60,6 +62,14 @@ STEPS: Final = {
 """Columns and rows that each key moves."""
 
 
+class _Shown(NamedTuple):
+    """What is on the screen."""
+
+    data: OverviewData
+    layout: OverviewLayout
+    colours: Colours
+
+
 class ThumbnailGrid(QAbstractScrollArea):
     """Draws the visible thumbnails.
 
@@ -81,9 +91,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
-        self.layout_shown: OverviewLayout | None = None
-        self._data: OverviewData | None = None
-        self._colours: Colours | None = None
+        self._shown: _Shown | None = None
         self._chosen: str | None = None
         self._pointed = ""
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
@@ -91,10 +99,12 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def show_data(self, data: OverviewData, colours: Colours) -> None:
         """Show thumbnails; the position stays if the parameters do."""
-        before, self._data, self._colours = self._data, data, colours
-        if before is None or before.arrangement is not data.arrangement:
+        before = self._shown
+        if before is not None and before.data.arrangement is data.arrangement:
+            self._shown = _Shown(data, before.layout, colours)
+        else:
             self._pointed = ""
-            self._fit()
+            self._fit(data, colours)
             self.verticalScrollBar().setValue(0)
             self.horizontalScrollBar().setValue(0)
         self.viewport().update()
@@ -113,10 +123,9 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def rect_of(self, name: str) -> QRectF:
         """Return the rectangle of a thumbnail and its texts in the viewport."""
-        assert self._data is not None
-        assert self.layout_shown is not None
-        position = self._data.arrangement.positions[name]
-        return QRectF(*self.layout_shown.cell(position)).translated(self._offset())
+        assert self._shown is not None
+        position = self._shown.data.arrangement.positions[name]
+        return QRectF(*self._shown.layout.cell(position)).translated(self._offset())
 
     def _offset(self) -> QPointF:
         return QPointF(
@@ -127,49 +136,46 @@ class ThumbnailGrid(QAbstractScrollArea):
     def _text_font(self) -> QFont:
         return scaled(self.font(), SMALL)
 
-    def _fit(self) -> None:
+    def _fit(self, data: OverviewData, colours: Colours) -> None:
         """Lay out for the size of the viewport."""
-        if self._data is None:
-            return
-        metrics = QFontMetricsF(self._text_font)
+        metrics, size = QFontMetricsF(self._text_font), self.viewport().size()
+        sections = data.arrangement.sections
         labels = {
-            one_line(row.label)
-            for section in self._data.arrangement.sections
-            for row in section.rows[:1] + section.rows[-1:]
+            one_line(row.label) for part in sections for row in part.rows[:1] + part.rows[-1:]
         }
-        captions = [
-            one_line(caption)
-            for section in self._data.arrangement.sections
-            for row in section.rows[:MAX_MEASURED_ROWS]
-            for caption in row.captions
-        ]
+        rows = [row for section in sections for row in section.rows[:MAX_MEASURED_ROWS]]
+        captions = [one_line(caption) for row in rows for caption in row.captions]
         label_width = max(map(metrics.horizontalAdvance, labels)) + 1 + 2 * MARGIN_PX
-        self.layout_shown = OverviewLayout.fitting(
-            self._data.arrangement,
-            (self.viewport().width() - MARGIN_PX, self.viewport().height()),
+        layout = OverviewLayout.fitting(
+            data.arrangement,
+            (size.width() - MARGIN_PX, size.height()),
             round(metrics.height()) + 1,
-            round(min(label_width, self.viewport().width() / 4)),
+            round(min(label_width, size.width() / 4)),
             round(metrics.horizontalAdvance(WIDEST_NUMBER)),
             min(round(max(map(metrics.horizontalAdvance, captions), default=0)), MAX_CAPTION_PX),
         )
-        width, height = self.layout_shown.size
+        self._shown = _Shown(data, layout, colours)
+        width, height = layout.size
         size = self.viewport().size()
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
         across.setRange(0, max(0, width + MARGIN_PX - size.width()))
         across.setPageStep(size.width())
-        across.setSingleStep(self.layout_shown.side)
+        across.setSingleStep(layout.side)
         down.setRange(0, max(0, height - size.height()))
         down.setPageStep(size.height())
-        down.setSingleStep(self.layout_shown.side // 2)
+        down.setSingleStep(layout.side // 2)
+
+    def _fit_again(self) -> None:
+        if self._shown is not None:
+            self._fit(self._shown.data, self._shown.colours)
 
     def _show_chosen(self) -> None:
         """Scroll until the chosen parameter is visible."""
-        data, layout, name = self._data, self.layout_shown, self._chosen
-        if data is None or layout is None or name is None:
+        name, shown = self._chosen, self._shown
+        position = shown.data.arrangement.positions.get(name or "") if shown else None
+        if name is None or shown is None or position is None:
             return
-        position = data.arrangement.positions.get(name)
-        if position is None:
-            return
+        data, layout, _ = shown
         rect, size = self.rect_of(name), self.viewport().size()
         top = layout.heading_height(data.arrangement.sections[position.section])
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
@@ -184,9 +190,9 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def _visible(self) -> Iterator[tuple[str, Position]]:
         """Yield the visible parameters."""
-        data, layout = self._data, self.layout_shown
-        if data is None or layout is None:
+        if self._shown is None:
             return
+        data, layout, _ = self._shown
         left = self.horizontalScrollBar().value() - MARGIN_PX
         top = self.verticalScrollBar().value()
         size = self.viewport().size()
@@ -204,33 +210,32 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Draw the visible thumbnails, and over them the labels of rows and columns."""
-        colours = self._colours
-        if self._data is None or self.layout_shown is None or colours is None:
+        shown = self._shown
+        if shown is None:
             return
         painter = QPainter(self.viewport())
-        painter.fillRect(self.viewport().rect(), QColor(colours.background))
+        painter.fillRect(self.viewport().rect(), QColor(shown.colours.background))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(self._text_font)
         offset = self._offset()
         for name, position in self._visible():
-            tile = QRectF(*self.layout_shown.tile(position)).translated(offset)
-            self._draw_tile(painter, name, position, tile)
-        self._draw_row_labels(painter)
-        self._draw_headings(painter)
+            tile = QRectF(*shown.layout.tile(position)).translated(offset)
+            self._draw_tile(shown, painter, name, position, tile)
+        self._draw_row_labels(shown, painter)
+        self._draw_headings(shown, painter)
         painter.end()
 
-    def _draw_tile(self, painter: QPainter, name: str, position: Position, tile: QRectF) -> None:
-        assert self._data is not None
-        assert self.layout_shown is not None
-        assert self._colours is not None
-        colours, line = self._colours, self.layout_shown.line
-        resolution = self._data.subject.resolution
+    def _draw_tile(
+        self, shown: _Shown, painter: QPainter, name: str, position: Position, tile: QRectF
+    ) -> None:
+        colours, line = shown.colours, shown.layout.line
+        resolution = shown.data.subject.resolution
         pruned, total = resolution.counts[name]
         width, height = proportions(resolution.checkpoint.tensors[name].shape)
         area = QRectF(0, 0, tile.width() * width, tile.height() * height)
         area.moveCenter(tile.center())
         area.moveBottom(tile.bottom())  # directly above the text
-        picture = self._data.pictures.get(name)
+        picture = shown.data.pictures.get(name)
         if picture is None:
             painter.fillRect(area, QColor(colours.share(pruned / total)))
         else:
@@ -242,13 +247,13 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter.setPen(QPen(QColor(colours.grid), 1.0))
         painter.drawRect(area.adjusted(-0.5, -0.5, 0.5, 0.5))
         cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
-        cell.setWidth(self.layout_shown.cell(position).width)
+        cell.setWidth(shown.layout.cell(position).width)
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
         zeros = max(pruned, (picture.zeros if picture else None) or 0)
         painter.setPen(QColor(colours.foreground) if zeros else self._faint())
         below = cell.translated(0, TEXT_GAP_PX)
         painter.drawText(below, Qt.AlignmentFlag.AlignCenter, sparsity(zeros, total))
-        row = self._data.arrangement.sections[position.section].rows[position.row]
+        row = shown.data.arrangement.sections[position.section].rows[position.row]
         if row.captions:
             cell.moveBottom(area.top() - TEXT_GAP_PX)
             painter.setPen(self._faint())
@@ -260,62 +265,48 @@ class ThumbnailGrid(QAbstractScrollArea):
             painter.setPen(QPen(shade, 2.0 if is_chosen else 1.0))
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
 
-    def _draw_row_labels(self, painter: QPainter) -> None:
+    def _draw_row_labels(self, shown: _Shown, painter: QPainter) -> None:
         """Draw the labels of the rows, which do not scroll sideways."""
-        assert self._data is not None
-        assert self.layout_shown is not None
-        assert self._colours is not None
-        layout, top = self.layout_shown, self.verticalScrollBar().value()
+        layout, top = shown.layout, self.verticalScrollBar().value()
         size = self.viewport().size()
         painter.fillRect(
-            QRectF(0, 0, layout.label_width, size.height()), QColor(self._colours.background)
+            QRectF(0, 0, layout.label_width, size.height()), QColor(shown.colours.background)
         )
         painter.setPen(self._faint())
         for index, rows in layout.rows_between(top, top + size.height()):
-            section = self._data.arrangement.sections[index]
+            section = shown.data.arrangement.sections[index]
             for row in rows:
                 tile = layout.tile(Position(index, row, 0))
-                height = self._row_height(section.rows[row].names) * tile.height
+                height = _row_height(shown, section.rows[row].names) * tile.height
                 width = layout.label_width - 2 * MARGIN_PX
                 area = QRectF(MARGIN_PX, tile.y + tile.height - height - top, width, height)
                 self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
 
-    def _row_height(self, names: Iterable[str | None]) -> float:
-        """Return the height of the highest thumbnail in a row, relative to that of its square."""
-        assert self._data is not None
-        tensors = self._data.subject.resolution.checkpoint.tensors
-        return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
-
-    def _draw_headings(self, painter: QPainter) -> None:
+    def _draw_headings(self, shown: _Shown, painter: QPainter) -> None:
         """Draw title and column headings of each section, which stay while it is visible."""
-        assert self._data is not None
-        assert self.layout_shown is not None
-        assert self._colours is not None
-        layout, top = self.layout_shown, self.verticalScrollBar().value()
+        layout, top = shown.layout, self.verticalScrollBar().value()
         bottom = top + self.viewport().height()
-        several = len(self._data.arrangement.sections) > 1
+        several = len(shown.data.arrangement.sections) > 1
         for index, _ in layout.rows_between(top, bottom):
-            section = self._data.arrangement.sections[index]
+            section = shown.data.arrangement.sections[index]
             height = layout.heading_height(section)
             y = max(layout.tops[index], min(top, layout.tops[index + 1] - height)) - top
             area = QRectF(0, y, self.viewport().width(), height - PADDING_PX / 2)
-            painter.fillRect(area, QColor(self._colours.background))
+            painter.fillRect(area, QColor(shown.colours.background))
             line = QRectF(MARGIN_PX, y + 4, area.width() - MARGIN_PX, layout.line)
             if section.title or several:
                 painter.setFont(bold(self._text_font))
-                painter.setPen(QColor(self._colours.foreground))
+                painter.setPen(QColor(shown.colours.foreground))
                 title = section.title or tr("Outside of blocks")
                 self._write(painter, line, title, Qt.AlignmentFlag.AlignLeft)
                 painter.setFont(self._text_font)
                 line.translate(0, layout.line)
             if section.roles:
-                self._draw_roles(painter, section, line.top())
+                self._draw_roles(shown, painter, section, line.top())
 
-    def _draw_roles(self, painter: QPainter, section: Section, y: float) -> None:
+    def _draw_roles(self, shown: _Shown, painter: QPainter, section: Section, y: float) -> None:
         """Draw the labels of the columns, and above them those of groups of columns."""
-        assert self.layout_shown is not None
-        assert self._colours is not None
-        layout, line = self.layout_shown, self.layout_shown.line
+        layout, line = shown.layout, shown.layout.line
         pitch = layout.pitch(section)
         left = layout.label_width + self._offset().x()
         painter.setClipRect(
@@ -325,7 +316,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         start = 0
         for column, role in enumerate(section.roles):
             x = left + column * pitch
-            painter.setPen(QColor(self._colours.foreground))
+            painter.setPen(QColor(shown.colours.foreground))
             self._write(painter, QRectF(x, y + line * has_groups, pitch, line), role.label)
             is_last = column + 1 == len(section.roles)
             if is_last or section.roles[column + 1].group != role.group:
@@ -359,10 +350,10 @@ class ThumbnailGrid(QAbstractScrollArea):
     # Input
 
     def _name_at(self, at: QPointF) -> str:
-        if self.layout_shown is None:
+        if self._shown is None:
             return ""
         point = at - self._offset()
-        name = self.layout_shown.name_at(point.x(), point.y())
+        name = self._shown.layout.name_at(point.x(), point.y())
         return name or ""
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
@@ -388,18 +379,17 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Move to another parameter, or open the chosen one."""
-        data = self._data
-        key = Qt.Key(event.key())
-        if data is None or not data.arrangement.positions:
+        key, shown = Qt.Key(event.key()), self._shown
+        positions = shown.data.arrangement.positions if shown else {}
+        if shown is None or not positions:
             super().keyPressEvent(event)
             return
-        positions = data.arrangement.positions
         current = self._chosen if self._chosen in positions else None
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and current is not None:
             self.opened.emit(current)
         elif key in STEPS and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             first = next(iter(positions))
-            target = data.arrangement.neighbour(current, *STEPS[key]) if current else first
+            target = shown.data.arrangement.neighbour(current, *STEPS[key]) if current else first
             self.chosen.emit(target)
         else:
             super().keyPressEvent(event)
@@ -417,17 +407,74 @@ class ThumbnailGrid(QAbstractScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Fit the thumbnails to the new size."""
         super().resizeEvent(event)
-        self._fit()
+        self._fit_again()
         self.moved.emit()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Fit the thumbnails to a new font."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self._fit()
+            self._fit_again()
+
+
+def _row_height(shown: _Shown, names: Iterable[str | None]) -> float:
+    """Return the height of the highest thumbnail in a row, relative to that of its square."""
+    tensors = shown.data.subject.resolution.checkpoint.tensors
+    return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
 
 
 def image_of(pixels: NDArray[np.uint8]) -> QImage:
     """Return RGBA pixels (rows, columns, 4) as an image, valid as long as the array."""
     rows, columns, _ = pixels.shape
     return QImage(pixels.data, columns, rows, 4 * columns, QImage.Format.Format_RGBA8888)
+
+
+SIDE_PX: Final = 240
+GAP_PX: Final = 12
+"""Gap between a thumbnail and its enlargement."""
+
+
+class Enlarged(QFrame):
+    """A window like a tool tip with a large thumbnail and a text."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.ToolTip | Qt.WindowType.WindowTransparentForInput)
+        self.setAttribute(Qt.WidgetAttribute.WA_ShowWithoutActivating)
+        self.setFrameShape(QFrame.Shape.StyledPanel)
+        self.setBackgroundRole(self.palette().ColorRole.ToolTipBase)
+        self.setAutoFillBackground(True)
+        self._image = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
+        self._text = QLabel(wordWrap=True)
+        for label in (self._image, self._text):
+            label.setForegroundRole(self.palette().ColorRole.ToolTipText)
+        self._text.setFixedWidth(SIDE_PX)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self._image)
+        layout.addWidget(self._text)
+
+    def show_beside(
+        self, thumbnail: QRect, picture: Picture | None, shape: tuple[int, ...], text: str
+    ) -> None:
+        """Show a parameter beside its thumbnail, without its picture if it is not computed yet."""
+        self._text.setText(text)
+        self._image.setVisible(picture is not None)
+        if picture is not None:
+            width, height = (round(SIDE_PX * side) for side in proportions(shape))
+            ratio = self.devicePixelRatioF()
+            pixmap = QPixmap.fromImage(image_of(picture.pixels)).scaled(
+                QSize(width, height) * ratio
+            )
+            pixmap.setDevicePixelRatio(ratio)
+            self._image.setPixmap(pixmap)
+        self.adjustSize()
+        self.move(_beside(thumbnail, self.size(), self.screen().availableGeometry()))
+        self.show()
+
+
+def _beside(thumbnail: QRect, size: QSize, screen: QRect) -> QPoint:
+    """Return the position of a window of `size` at the right of a thumbnail, or at its left."""
+    x = thumbnail.right() + GAP_PX
+    if x + size.width() > screen.right():
+        x = thumbnail.left() - GAP_PX - size.width()
+    y = min(thumbnail.top(), screen.bottom() - size.height())
+    return QPoint(max(x, screen.left()), max(y, screen.top()))

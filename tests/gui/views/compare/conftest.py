@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prune_gui.gui.views.compare.compare_view import CompareView
+from prune_gui.gui.views.compare.view import CompareView
 from prune_gui.gui.views.maps.viewport import Viewport
 
 

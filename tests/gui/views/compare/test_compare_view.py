@@ -3,14 +3,15 @@ import torch
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
+from view_page import text
 
-from prune_gui.audit.rendering.compare_picture import ComparePainter, Shades
 from prune_gui.gui.export import Page, svg_of
-from prune_gui.gui.views.compare.compare_view import CompareView
-from prune_gui.gui.views.compare.overlap_table import OverlapTable
+from prune_gui.gui.views.compare.data import ComparePainter, Shades
+from prune_gui.gui.views.compare.view import CompareView
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.raster.colours import LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.subjects import FILE, OtherCheckpoint, file_text
@@ -43,18 +44,13 @@ def _choose(compare, bench, text, which="left"):
     bench.until_idle()
 
 
-def _text(compare, name):
-    [label] = [label for label in compare.findChildren(QLabel) if label.accessibleName() == name]
-    return label.text().replace("&nbsp;", " ")
-
-
 def _sight(plot):
     (left, right), (top, bottom) = plot.view.viewRange()
     return left, right, top, bottom
 
 
 def _row(compare, name):
-    model = compare.findChild(OverlapTable).model()
+    model = compare.findChild(ParameterTable).model()
     rows = {model.index(i, 0).data(): i for i in range(model.rowCount())}
     return [model.index(rows[name], column).data() for column in range(1, 5)]
 
@@ -63,13 +59,13 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
     bench.add(bench.step(amount=24))
     assert _box(compare).currentText() == "The original file"
     assert _box(compare, "right").currentText() == "The stack"
-    assert share_of(compare._pair.left, SHADES.right) == 0
-    assert share_of(compare._pair.left, SHADES.kept) == pytest.approx(
-        2 * share_of(compare._pair.right, SHADES.right), rel=0.1
+    assert share_of(compare.pair.left, SHADES.right) == 0
+    assert share_of(compare.pair.left, SHADES.kept) == pytest.approx(
+        2 * share_of(compare.pair.right, SHADES.right), rel=0.1
     )
-    assert "only right 24 (50.0 %)" in _text(compare, "Legend")
+    assert "only right 24 (50.0 %)" in text(compare, "Legend")
     assert _row(compare, "fc.weight") == ["0", "0", "24", "0.000"]
-    assert "24 only right" in _text(compare, "All parameters that can be compared")
+    assert "24 only right" in text(compare, "All parameters that can be compared")
 
 
 def _offered(compare, which="left"):
@@ -96,13 +92,6 @@ def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, be
         ]
 
 
-def test_a_state_of_the_stack_has_what_its_steps_pruned(compare, bench):
-    bench.add(bench.step(amount=6), bench.step(amount=18))
-    _choose(compare, bench, "After step 1: L1 unstructured")
-    assert _row(compare, "fc.weight") == ["6", "0", "18", "0.250"]
-    assert "IoU 0.250" in _text(compare, "Legend")
-
-
 def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compare, bench, share_of):
     bench.add(bench.step(amount=6))
     bench.draft_step(bench.step(amount=6))
@@ -112,7 +101,7 @@ def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compar
     bench.draft.set(bench.step(amount=1), replaces=0)
     bench.until_idle()
     assert _row(compare, "fc.weight") == ["1", "5", "0", "0.167"]
-    assert share_of(compare._pair.left, SHADES.left) > 0.05
+    assert share_of(compare.pair.left, SHADES.left) > 0.05
     bench.draft_step(None)
     assert _box(compare).currentText() == "The stack without the draft"
     assert share_of(compare, SHADES.right) < 0.001
@@ -157,16 +146,6 @@ def test_a_named_state_can_be_compared(compare, bench):
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
-def test_a_side_whose_named_state_is_removed_shows_the_file_and_says_so(compare, bench):
-    bench.add(bench.step(amount=6))
-    bench.edit(lambda session: session.name_state("gentle"))
-    _choose(compare, bench, "Named state: gentle")
-    bench.edit(lambda session: session.forget_state("gentle"))
-    bench.until_idle()
-    assert _box(compare).currentText() == "The original file"
-    assert "Named state: gentle is no longer available" in compare._sides._notice.text()
-
-
 def test_a_side_follows_its_named_state(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
@@ -199,7 +178,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     assert calls[0][1] == other.parent
     assert _box(compare).currentText() == file_text(other)
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
-    for plot, shade in ((compare._pair.left, SHADES.left), (compare._pair.right, SHADES.right)):
+    for plot, shade in ((compare.pair.left, SHADES.left), (compare.pair.right, SHADES.right)):
         assert share_of(plot, shade) == pytest.approx(share_of(plot, SHADES.both), rel=0.1)
 
 
@@ -217,48 +196,29 @@ def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
     bench.comparison.open(other)
     bench.choose("other.weight")
     bench.until_idle()
-    left, right = compare._pair.messages
+    left, right = compare.pair.messages
     assert "other.safetensors has no parameter other.weight." in left
     assert right == ""
-    assert not compare._pair.left.isVisible()
-    assert share_of(compare._pair.right, SHADES.right) > 0.1
-    compare._pair.right.zoom(0.5)
+    assert not compare.pair.left.isVisible()
+    assert share_of(compare.pair.right, SHADES.right) > 0.1
+    compare.pair.right.zoom(0.5)
     bench.until_idle()
-    assert share_of(compare._pair.right, SHADES.right) > 0.1
+    assert share_of(compare.pair.right, SHADES.right) > 0.1
     bench.choose("conv.weight")
     bench.until_idle()
-    assert "has shape [3, 3], but [4, 3, 5, 2]" in compare._pair.messages[0]
+    assert "has shape [3, 3], but [4, 3, 5, 2]" in compare.pair.messages[0]
     _choose(compare, bench, "The original file")
-    assert compare._pair.messages == ("", "")
-    assert compare._pair.left.isVisible()
-
-
-def test_a_side_that_cannot_be_compared_is_named_in_every_kind_of_comparison(compare, bench, other):
-    bench.comparison.open(other)
-    bench.choose("other.weight")
-    for mode in ("swipe", "difference", "sides"):
-        compare._switch.choose(mode)
-        bench.until_idle()
-        assert compare._pair._messages[0].isVisible()
-        assert compare._pair.right.isVisible()
+    assert compare.pair.messages == ("", "")
+    assert compare.pair.left.isVisible()
 
 
 def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
     bench.comparison.open(other)
     bench.until_idle()
-    total = _text(compare, "All parameters that can be compared")
+    total = text(compare, "All parameters that can be compared")
     assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
     _choose(compare, bench, "The original file")
-    assert "left out" not in _text(compare, "All parameters that can be compared")
-
-
-def test_each_side_can_be_another_checkpoint(compare, bench, other, checkpoint, monkeypatch):
-    for which, path in (("left", other), ("right", checkpoint)):
-        monkeypatch.setattr(_box(compare, which), "_ask", lambda *_, path=path: path)
-        _choose(compare, bench, "Another checkpoint…", which)
-    assert _box(compare).currentText() == file_text(other)
-    assert _box(compare, "right").currentText() == file_text(checkpoint)
-    assert _row(compare, "fc.weight") == ["0", "24", "0", "0.000"]
+    assert "left out" not in text(compare, "All parameters that can be compared")
 
 
 def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, checkpoint):
@@ -293,14 +253,14 @@ def test_swiping_shows_the_left_side_up_to_the_divider(compare, bench, qtbot, sh
     bench.add(bench.step(amount=1.0))
     compare._switch.choose("swipe")
     bench.until_idle()
-    assert compare.window().focusWidget() is compare._pair.divider
-    assert share_of(compare._pair, SHADES.right) == pytest.approx(
-        share_of(compare._pair, SHADES.kept), rel=0.1
+    assert compare.window().focusWidget() is compare.pair.divider
+    assert share_of(compare.pair, SHADES.right) == pytest.approx(
+        share_of(compare.pair, SHADES.kept), rel=0.1
     )
-    qtbot.keyClick(compare._pair.divider, Qt.Key.Key_Home)
-    assert share_of(compare._pair, SHADES.kept) < 0.001
-    qtbot.keyClick(compare._pair.divider, Qt.Key.Key_End)
-    assert share_of(compare._pair, SHADES.right) < 0.001
+    qtbot.keyClick(compare.pair.divider, Qt.Key.Key_Home)
+    assert share_of(compare.pair, SHADES.kept) < 0.001
+    qtbot.keyClick(compare.pair.divider, Qt.Key.Key_End)
+    assert share_of(compare.pair, SHADES.right) < 0.001
 
 
 def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
@@ -312,7 +272,7 @@ def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
     bench.add(bench.step(amount=1.0, targets=["w"]))
     compare._switch.choose("swipe")
     bench.until_idle()
-    pair = compare._pair
+    pair = compare.pair
     for move in (lambda: pair.left.zoom(0.2), lambda: pair.left.pan(0.3, 0.1)):
         for share in (1.0, 0.0, 0.5):
             pair.divider.move_to(share)
@@ -345,16 +305,16 @@ def test_a_vector_picture_of_swiping_shows_both_sides(compare, bench, qtbot, sha
 def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     bench.add(bench.step(amount=1.0))
     compare._switch.choose("blink")
-    with qtbot.waitSignals([compare._pair.blinked] * 2, timeout=5000):
+    with qtbot.waitSignals([compare.pair.blinked] * 2, timeout=5000):
         pass
-    compare._pair.left.setFocus()
-    qtbot.keyClick(compare._pair.left, Qt.Key.Key_Space)
+    compare.pair.left.setFocus()
+    qtbot.keyClick(compare.pair.left, Qt.Key.Key_Space)
     bench.until_idle()  # no timer is active
-    in_front = compare._pair.right_in_front
+    in_front = compare.pair.right_in_front
     shade = SHADES.right if in_front else SHADES.kept
-    assert share_of(compare._pair, shade) > 0.2
+    assert share_of(compare.pair, shade) > 0.2
     name = "Right: The stack" if in_front else "Left: The original file"
-    assert _text(compare, "Side in front") == name
+    assert text(compare, "Side in front") == name
 
 
 def test_blinking_stops_while_the_view_is_hidden(compare, bench):
@@ -362,7 +322,7 @@ def test_blinking_stops_while_the_view_is_hidden(compare, bench):
     compare.hide()
     bench.until_idle()
     compare.show()
-    assert compare._pair._timer.isActive()
+    assert compare.pair._timer.isActive()
     compare._switch.choose("sides")
     bench.until_idle()
 
@@ -375,8 +335,8 @@ def test_the_difference_is_one_picture_with_both_colours(compare, bench, share_o
     _choose(compare, bench, "Named state: rows")
     compare._switch.choose("difference")
     bench.until_idle()
-    assert not compare._pair.right.isVisible()
-    shares = [share_of(compare._pair, s) for s in (SHADES.left, SHADES.right, SHADES.both)]
+    assert not compare.pair.right.isVisible()
+    shares = [share_of(compare.pair, s) for s in (SHADES.left, SHADES.right, SHADES.both)]
     assert shares == pytest.approx([shares[0]] * 3, rel=0.1)
     assert shares[0] > 0.05
 
@@ -406,17 +366,17 @@ def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
     film = compare._film_bar
     assert film.title == "After step 2: Channels, 37.5 % pruned"
     by_step = [LIGHT.steps[0], LIGHT.steps[1]]
-    assert all(share_of(compare._pair, shade) > 0.02 for shade in by_step)
-    sight = _sight(compare._pair.left)
+    assert all(share_of(compare.pair, shade) > 0.02 for shade in by_step)
+    sight = _sight(compare.pair.left)
     qtbot.keyClick(film.slider, Qt.Key.Key_Left)
     bench.until_idle()
     assert film.title == "After step 1: Channels, 25.0 % pruned"
-    assert share_of(compare._pair, by_step[1]) < 0.001
+    assert share_of(compare.pair, by_step[1]) < 0.001
     qtbot.keyClick(film.slider, Qt.Key.Key_Left)
     bench.until_idle()
     assert film.title == "The original file, 0.0 % pruned"
-    assert share_of(compare._pair, by_step[0]) < 0.001
-    assert _sight(compare._pair.left) == sight
+    assert share_of(compare.pair, by_step[0]) < 0.001
+    assert _sight(compare.pair.left) == sight
     assert compare.caption()[1].endswith(film.title)
 
 
@@ -425,41 +385,41 @@ def test_a_film_ends_with_the_draft(compare, bench):
     compare._switch.choose("film")
     bench.draft_step(bench.step(amount=6))
     assert compare._film_bar.title == "With the draft: L1 unstructured, 25.0 % pruned"
-    assert "the draft" in _text(compare, "Legend")
+    assert "the draft" in text(compare, "Legend")
     bench.draft_step(None)
     assert compare._film_bar.title == "After step 1: L1 unstructured, 12.5 % pruned"
 
 
 def test_both_pictures_zoom_and_pan_together(compare, bench, qtbot, hand):
-    whole = _sight(compare._pair.left)
-    compare._pair.right.setFocus()
-    qtbot.keyClick(compare._pair.right, Qt.Key.Key_Plus)
-    assert _sight(compare._pair.right)[1] < whole[1]
-    assert _sight(compare._pair.left) == pytest.approx(_sight(compare._pair.right))
-    plot = compare._pair.right
+    whole = _sight(compare.pair.left)
+    compare.pair.right.setFocus()
+    qtbot.keyClick(compare.pair.right, Qt.Key.Key_Plus)
+    assert _sight(compare.pair.right)[1] < whole[1]
+    assert _sight(compare.pair.left) == pytest.approx(_sight(compare.pair.right))
+    plot = compare.pair.right
     hand.drag(plot, hand.point(plot, 2, 2), hand.point(plot, 3, 3))
     bench.until_idle()
-    assert _sight(compare._pair.left) == pytest.approx(_sight(compare._pair.right))
-    qtbot.keyClick(compare._pair.left, Qt.Key.Key_F)
-    assert _sight(compare._pair.right) == pytest.approx(whole, abs=0.01)
-    qtbot.keyClick(compare._pair.left, Qt.Key.Key_1)
-    assert _sight(compare._pair.left)[1] > 20
+    assert _sight(compare.pair.left) == pytest.approx(_sight(compare.pair.right))
+    qtbot.keyClick(compare.pair.left, Qt.Key.Key_F)
+    assert _sight(compare.pair.right) == pytest.approx(whole, abs=0.01)
+    qtbot.keyClick(compare.pair.left, Qt.Key.Key_1)
+    assert _sight(compare.pair.left)[1] > 20
     bench.until_idle()
 
 
 def test_the_element_under_the_cursor_is_described_in_both_states(compare, bench, hand):
     bench.add(bench.step(amount=1.0))
-    hand.hover(compare._pair.right, hand.point(compare._pair.right, 3, 2))
+    hand.hover(compare.pair.right, hand.point(compare.pair.right, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    assert _text(compare, "Weight under the cursor on both sides") == (
+    assert text(compare, "Weight under the cursor on both sides") == (
         f"[2, 3]   {value:.6g} kept   |   {value:.6g} pruned by step 1"
     )
-    assert compare._pair.left._pinned == (2, 3)
+    assert compare.pair.left._pinned == (2, 3)
 
 
 def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
-    table = compare.findChild(OverlapTable)
+    table = compare.findChild(ParameterTable)
     rows = [table.model().index(i, 0).data() for i in range(table.model().rowCount())]
     assert "steps" not in rows
     table.setCurrentIndex(table.model().index(rows.index("conv.weight"), 0))
@@ -486,7 +446,30 @@ def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
     bench.comparison.open(tmp_path / "masks.safetensors")
     bench.until_idle()
     assert _row(compare, "fc.weight")[:3] == ["0", "24", "0"]
-    assert compare._pair.left.isVisible()
+    assert compare.pair.left.isVisible()
     bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
-    assert compare._pair.left.isVisible()
+    assert compare.pair.left.isVisible()
     assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]
+
+
+def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
+    bench.add(bench.step(amount=0.5))
+    name, what = compare.caption()
+    assert name == "fc.weight"
+    assert what.endswith(". Left: The original file. Right: The stack")
+    taken = compare.picture()
+    assert taken.isAncestorOf(compare.pair.left)
+    assert taken.isAncestorOf(compare.pair.right)
+    assert not taken.findChildren(QComboBox)
+    assert not taken.findChildren(ParameterTable)
+    assert "only right" in compare.legend().replace("&nbsp;", " ")
+
+
+def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, tmp_path):
+    path = tmp_path / "wide.safetensors"
+    save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
+    bench.open_and_choose(path, "w")
+    bench.add(bench.step("n_m", n=2, m=4, targets=["w"]))
+    taken = compare.table()
+    assert taken.title == "wide.safetensors compared"
+    assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]

@@ -2,7 +2,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from prune_gui.comparison.mask_overlap import Overlap
-from prune_gui.gui.views.compare.overlap_table import OverlapTable
+from prune_gui.gui.views.compare.tables import OverlapTable
 
 ROWS = (
     Overlap("b", 4000, 0, 1, 9000, (("2:4",), ("2:4", "4:8"))),
@@ -16,6 +16,10 @@ def table(shown):
     widget = shown(OverlapTable())
     widget.show_rows(ROWS)
     return widget
+
+
+def mark(table, name):
+    table.mark(lambda row: row.name == name)
 
 
 def _names(table):
@@ -97,11 +101,11 @@ def test_selecting_a_row_chooses_its_parameter(table, qtbot):
 
 def test_marking_a_row_does_not_emit_chosen(table, qtbot):
     with qtbot.assertNotEmitted(table.chosen):
-        table.mark("c")
+        mark(table, "c")
         _click(qtbot, table, 0)
         table.show_rows(ROWS[::-1])
     assert table.currentIndex().data() == "c"
-    table.mark("nowhere")
+    mark(table, "nowhere")
     assert not table.currentIndex().isValid()
 
 
@@ -114,14 +118,14 @@ def in_sight(table):
 
 
 def test_the_marked_row_is_scrolled_into_view(table, qtbot):
-    table.mark("layer.290")
+    mark(table, "layer.290")
     table.show_rows(MANY)
     assert in_sight(table)
     _click(qtbot, table, 1)
     assert table.currentIndex().row() == 9
     assert in_sight(table)
     table.verticalScrollBar().setValue(table.verticalScrollBar().maximum())
-    table.mark("layer.150")
+    mark(table, "layer.150")
     assert in_sight(table)
     table.verticalScrollBar().setValue(0)
     table.show_rows(MANY[:200])
@@ -131,6 +135,6 @@ def test_the_marked_row_is_scrolled_into_view(table, qtbot):
 def test_a_hidden_table_shows_the_marked_row_once_it_is_visible(table):
     table.hide()
     table.show_rows(MANY)
-    table.mark("layer.290")
+    mark(table, "layer.290")
     table.show()
     assert in_sight(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prune_gui.gui.views.distribution.distribution_view import DistributionView
+from prune_gui.gui.views.distribution.view import DistributionView
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.gui.views.distribution.cut_line import (
+    AxisScale,
     CutLine,
-    Scale,
     arrange_labels,
     label_lines,
     label_span,
@@ -33,7 +33,7 @@ def draw(plot):
     def draw_cuts(*steps, draft):
         cuts = [CutLine(plot) for _ in range(len(steps) + 1)]
         for number, (cut, value) in enumerate(zip(cuts, (*steps, draft), strict=True), start=1):
-            scale, drafted = Scale(signed=False), cut is cuts[-1]
+            scale, drafted = AxisScale(signed=False), cut is cuts[-1]
             value_cut, text = StepCut(value), f"step {number}"
             cut.show_cut(value_cut, text, LIGHT, scale, limit=1.0, drafted=drafted)
         arrange_labels(plot, cuts)

@@ -1,19 +1,14 @@
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch
 from distribution_controls import check_box, choose
-from PySide6.QtWidgets import QLabel
 from safetensors.torch import save_file
+from view_page import text
 
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.session.draft_request import CutRequest
-
-
-def _label(view, name):
-    [label] = [
-        label for label in view.findChildren(QLabel) if label.accessibleName().startswith(name)
-    ]
-    return label.text()
 
 
 def linear(view, bench):
@@ -39,41 +34,19 @@ def dragged_weights(distribution, step=None):
     return values
 
 
-def test_the_cut_of_the_draft_can_be_dragged(distribution, bench, qtbot, hand):
-    bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
-    at, height = _threshold(bench), 1.0
-    values = dragged_weights(distribution)
-    hand.drag(
-        distribution._plot,
-        hand.point(distribution._plot, at, height),
-        hand.point(distribution._plot, at + 0.5, height),
-    )
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("step", [None, 1])
+def test_a_cut_can_be_dragged_by_either_line(distribution, bench, hand, sign, step):
+    cut = bench.step(amount=0.5, targets=["fc.weight"])
+    if step is None:
+        bench.draft_step(cut)
+    else:
+        bench.add(cut)
+    at, plot = _threshold(bench), distribution._plot
+    values = dragged_weights(distribution, step)
+    hand.drag(plot, hand.point(plot, sign * at, 1), hand.point(plot, sign * (at + 0.5), 1))
     assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
     assert values == pytest.approx(sorted(values))
-
-
-def test_the_negative_line_moves_the_same_cut(distribution, bench, hand):
-    bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
-    at = _threshold(bench)
-    values = dragged_weights(distribution)
-    hand.drag(
-        distribution._plot,
-        hand.point(distribution._plot, -at, 1),
-        hand.point(distribution._plot, -at - 0.5, 1),
-    )
-    assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
-
-
-def test_the_cut_of_a_step_can_be_dragged(distribution, bench, hand):
-    bench.add(bench.step(amount=0.5, targets=["fc.weight"]))
-    at = _threshold(bench)
-    values = dragged_weights(distribution, step=1)
-    hand.drag(
-        distribution._plot,
-        hand.point(distribution._plot, at, 1),
-        hand.point(distribution._plot, at + 0.5, 1),
-    )
-    assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("width", [420, 700])
@@ -81,9 +54,9 @@ def test_the_label_of_a_cut_is_always_fully_visible(distribution, bench, width):
     distribution.resize(width, 500)
     for amount in range(10, 100, 5):
         bench.draft_step(bench.step(amount=amount / 100, targets=["fc.weight"]))
-        text = distribution._cuts[1].label.textItem
+        label = distribution._cuts[1].label.textItem
         plot = distribution._plot.plotItem.vb
-        label_rect = text.mapRectToScene(text.boundingRect())
+        label_rect = label.mapRectToScene(label.boundingRect())
         values = plot.mapRectToScene(plot.boundingRect())
         assert values.left() <= label_rect.left(), amount
         assert label_rect.right() <= values.right() + 1, amount
@@ -108,21 +81,6 @@ def test_a_step_without_a_cut_has_no_line(distribution, bench):
     assert distribution._cuts == {}
 
 
-@pytest.mark.parametrize(
-    ("method", "parameters", "why"),
-    [
-        ("l1_unstructured", {"scope": "row"}, "Step 1 cuts each row by itself"),
-        ("n_m", {"m": 2, "n": 1}, "Step 1 cuts each group by itself"),
-        ("l1_unstructured", {}, ""),
-    ],
-)
-def test_the_legend_says_why_a_step_has_no_line(distribution, bench, method, parameters, why):
-    bench.add(bench.step(method, targets=["fc.weight"], **parameters))
-    assert bool(distribution._cuts) == (not why)
-    assert why in distribution._legend.text()
-    assert ("by itself" in distribution._legend.text()) == bool(why)
-
-
 def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     line = distribution._cuts[1]._positive
@@ -137,35 +95,28 @@ def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench
 
 def test_the_bin_under_the_cursor_is_described(distribution, bench, hand):
     bench.add(bench.step(amount=1.0))
-    result = distribution._picture_shown
+    result = distribution._data
     bin_index = int(result.counts.sum(0).argmax())
     middle = float(result.edges[bin_index : bin_index + 2].mean())
     hand.hover(distribution._plot, hand.point(distribution._plot, middle, 0.5))
     count = int(result.counts[:, bin_index].sum())
-    assert f": {count:,} weights; step 1: L1 unstructured {count:,}" in _label(distribution, "Bin")
+    assert f": {count:,} weights; step 1: L1 unstructured {count:,}" in text(distribution, "Bin")
 
 
 def test_non_finite_weights_are_counted(distribution, bench):
-    assert _label(distribution, "Non-finite weights") == ""
+    assert text(distribution, "Non-finite weights") == ""
     bench.choose("odd.weight")
     bench.until_idle()
-    assert _label(distribution, "Non-finite weights") == "⚠ 1 NaN and 1 infinite (in no bin)"
+    assert text(distribution, "Non-finite weights") == "⚠ 1 NaN and 1 infinite (in no bin)"
 
 
 def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
     weights = bench.session.checkpoint.read("fc.weight")
-    assert distribution._picture_shown.edges[0] == -distribution._picture_shown.edges[-1]
+    assert distribution._data.edges[0] == -distribution._data.edges[-1]
     check_box(distribution, "Symmetric").click()
     bench.until_idle()
-    edges = distribution._picture_shown.edges
+    edges = distribution._data.edges
     assert (edges[0], edges[-1]) == (float(weights.min()), float(weights.max()))
-
-
-def test_logarithmic_counts_change_the_axis(distribution, bench):
-    choose(distribution, bench, how="Log counts")
-    axis = distribution._plot.plotItem.getAxis("left")
-    assert axis.logMode
-    assert "logarithmic" in axis.labelText
 
 
 def test_the_zoom_stays_while_the_draft_changes(distribution, bench):
@@ -222,7 +173,7 @@ def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, sco
     assert "ranks by other scores" in distribution._legend.text()
     choose(distribution, bench, "Scores of the draft")
     linear(distribution, bench)
-    picture, pruned = distribution._picture_shown, ~bench.found().resolution.mask("fc.weight")
+    picture, pruned = distribution._data, ~bench.found().resolution.mask("fc.weight")
     assert picture.cuts[1].value == pytest.approx(float(scores[1][pruned].max()))
     assert picture.counts.sum(1).tolist() == [24, 24]
     pruned_counts = np.histogram(scores[1][pruned].numpy(), picture.edges)[0]
@@ -233,12 +184,12 @@ def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, sco
 def test_a_logarithmic_axis_reports_the_zeros_it_leaves_out(distribution, bench):
     bench.choose("fc.bias")
     choose(distribution, bench, "|Weights|")
-    picture = distribution._picture_shown
+    picture = distribution._data
     assert (picture.left_out, int(picture.counts.sum())) == (1, 7)
-    assert "1 (12.5 %) at zero" in _label(distribution, "Non-finite weights")
+    assert "1 (12.5 %) at zero" in text(distribution, "Non-finite weights")
     assert distribution._plot.plotItem.getAxis("bottom").logMode
     linear(distribution, bench)
-    assert distribution._picture_shown.left_out == 0
+    assert distribution._data.left_out == 0
     assert not distribution._plot.plotItem.getAxis("bottom").logMode
 
 
@@ -248,7 +199,7 @@ def test_an_all_zero_parameter_is_shown(distribution, bench, tmp_path, how):
     bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
     bench.draft_step(bench.step(amount=0.5))
     choose(distribution, bench, "|Weights|", how)
-    assert distribution._picture_shown.left_out == 48
+    assert distribution._data.left_out == 48
 
 
 def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench):
@@ -259,14 +210,14 @@ def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench)
     together.click()
     for of in ("Weights", "|Weights|"):
         choose(distribution, bench, of)
-        picture = distribution._picture_shown
+        picture = distribution._data
         assert (int(picture.counts.sum()), int(picture.others.sum())) == (48, 48)
         assert int((picture.counts + picture.others)[1].sum()) == 48
         mask = bench.found().resolution.mask("fc.weight")
         assert int(picture.counts[0].sum()) == int(mask.sum())
     bench.draft_step(bench.step(amount=0.5))
     assert not together.isVisible()
-    assert distribution._picture_shown.names == ("fc.weight",)
+    assert distribution._data.names == ("fc.weight",)
 
 
 def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
@@ -274,9 +225,9 @@ def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
     check_box(distribution, "All targets").click()
     bench.until_idle()
-    before = distribution._picture_shown
+    before = distribution._data
     bench.draft_step(bench.step(amount=0.25, scope="global", targets=targets))
-    after = distribution._picture_shown
+    after = distribution._data
     assert after.same_axis(before)
     assert int((after.counts + after.others)[1].sum()) == 24
     assert set(after.histograms) == set(targets)
@@ -287,15 +238,15 @@ def test_the_curve_gives_amount_and_energy_of_every_cut(distribution, bench, han
     linear(distribution, bench)
     weights = bench.session.checkpoint.read("fc.weight").double().abs()
     at = float(weights.median()) * 1.0005
-    curve = distribution._picture_shown.curve
+    curve = distribution._data.curve
     pruned, energy = curve.at(at)
     assert pruned == pytest.approx(float((weights <= at).double().mean()), abs=0.03)
     kept = float(weights[weights > at].square().sum() / weights.square().sum())
     assert energy == pytest.approx(kept, abs=0.03)
     hand.hover(distribution._plot, hand.point(distribution._plot, at, 50))
-    text = _label(distribution, "Bin")
-    assert text.startswith("a cut at ")
-    assert "of 48 weights and keeps" in text
+    described = text(distribution, "Bin")
+    assert described.startswith("a cut at ")
+    assert "of 48 weights and keeps" in described
 
 
 def drag_cut(view, bench, hand, start, stop):
@@ -308,9 +259,9 @@ def test_a_dragged_cut_in_the_curve_sets_the_amount(distribution, bench, draft, 
     draft.show_draft(amount=0.25)
     choose(distribution, bench, how="Cumulative")
     linear(distribution, bench)
-    start = distribution._picture_shown.cuts[1].value
+    start = distribution._data.cuts[1].value
     drag_cut(distribution, bench, hand, start, start + 0.4)
-    at = distribution._picture_shown.cuts[1].value
+    at = distribution._data.cuts[1].value
     weights = bench.session.checkpoint.read("fc.weight").abs()
     assert at == pytest.approx(start + 0.4, abs=0.1)
     assert bench.draft.current.step.method.amount == float((weights <= at).double().mean())
@@ -320,7 +271,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
     draft.show_draft(amount=0.25, importance=scores[0])
     choose(distribution, bench, "Scores of the draft")
     linear(distribution, bench)
-    start = distribution._picture_shown.cuts[1].value
+    start = distribution._data.cuts[1].value
     drag_cut(distribution, bench, hand, start, 1.75)
     amount = bench.draft.current.step.method.amount
     assert amount == pytest.approx(float((scores[1] <= 1.75).double().mean()), abs=0.05)
@@ -330,7 +281,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
 def test_a_cut_can_be_dragged_on_a_logarithmic_axis(distribution, bench, draft, hand):
     draft.show_draft(amount=0.25)
     choose(distribution, bench, "|Weights|")
-    start = distribution._picture_shown.cuts[1].value
+    start = distribution._data.cuts[1].value
     drag_cut(distribution, bench, hand, np.log10(start), 0.0)
     weights = bench.session.checkpoint.read("fc.weight").abs()
     amount = bench.draft.current.step.method.amount
@@ -388,10 +339,10 @@ def test_the_legend_says_why_a_draft_has_no_cut(distribution, bench, method, par
 def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft):
     draft.show_draft("lamp", amount=0.5, targets=["fc.weight", "other.weight"])
     choose(distribution, bench, "Scores of the draft")
-    at = distribution._picture_shown.cuts[1].value
+    at = distribution._data.cuts[1].value
     bench.choose("other.weight")
     bench.until_idle()
-    other = distribution._picture_shown.cuts[1].value
+    other = distribution._data.cuts[1].value
     # Each is the largest pruned score of its own parameter.
     assert at == pytest.approx(other, rel=0.5)
     distribution.draft_wanted.emit(CutRequest("score", at / 2))
@@ -406,3 +357,88 @@ def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(dist
     bench.draft_step(None)
     bench.add(nothing, bench.step(amount=0.5))
     assert list(distribution._cuts) == [2]
+
+
+def _marks(view):
+    return [mark.toPlainText() for mark in view._marks if mark.isVisible()]
+
+
+@pytest.fixture
+def outliers(distribution, bench, tmp_path):
+    weights = torch.randn(100, 100, generator=torch.Generator().manual_seed(0)) / 10
+    weights[0, 0], weights[0, 1] = 7.0, -5.0
+    save_file({"fc.weight": weights}, tmp_path / "outliers.safetensors")
+    bench.open_and_choose(tmp_path / "outliers.safetensors", "fc.weight")
+    return weights
+
+
+def test_outliers_are_counted_at_the_ends_of_the_axis_unless_the_full_range_is_shown(
+    distribution, bench, outliers
+):
+    low, high = distribution._plot.view.viewRange()[0]
+    assert -1 < low < -0.2
+    assert 0.2 < high < 1
+    below, above = int((outliers < low).sum()), int((outliers > high).sum())
+    assert _marks(distribution) == [
+        f"◂ {below} beyond\ndown to -5",
+        f"{above} beyond ▸\nup to 7",
+    ]
+    check_box(distribution, "Full range").click()
+    assert distribution._plot.view.viewRange()[0] == pytest.approx([-7, 7])
+    assert _marks(distribution) == []
+
+
+def test_bins_stay_narrow_despite_outliers_and_are_kept_while_the_draft_changes(
+    distribution, bench, outliers
+):
+    picture = distribution._data
+    assert np.diff(picture.edges).max() < 0.02
+    bench.draft_step(bench.step(amount=0.5))
+    assert distribution._data.same_axis(picture)
+    counts = np.histogram(outliers.double().numpy(), picture.edges)[0]
+    assert distribution._data.sums.tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("numbers", ["Weights", "|Weights|"])
+def test_a_limited_parameter_shows_its_own_cut_and_that_of_all_targets(
+    distribution, bench, outliers, tmp_path, numbers
+):
+    tensors = {"fc.weight": outliers, "other.weight": outliers * 10}
+    save_file(tensors, tmp_path / "two.safetensors")
+    bench.open_and_choose(tmp_path / "two.safetensors", "fc.weight")
+    choose(distribution, bench, numbers)
+    limited = {"amount": 0.5, "scope": "global", "max_sparsity": 0.6, "targets": ["*"]}
+    bench.draft_step(bench.step(**limited))
+    [cut], [own] = distribution._cuts.values(), distribution._own_cuts.values()
+    assert cut.label.toPlainText().startswith("draft, all targets: |w| ≤ ")
+    assert own.label.toPlainText().startswith("draft, limited here: ")
+    assert own.at < cut.at
+    assert cut._positive.movable
+    assert not own._positive.movable
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert distribution._own_cuts == {}
+
+
+def test_the_label_of_a_threshold_excludes_the_threshold(distribution, bench):
+    bench.draft_step(bench.step("threshold", value=0.5))
+    assert distribution._cuts[1].label.toPlainText() == "draft: |w| < 0.5"
+    bench.draft_step(bench.step(amount=0.5))
+    assert distribution._cuts[1].label.toPlainText().startswith("draft: |w| ≤ ")
+
+
+def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
+    distribution, bench, outliers, tmp_path
+):
+    zeroed = outliers.masked_fill(outliers.abs() < 0.07, 0.0)
+    save_file({"fc.weight": zeroed}, tmp_path / "zeros.safetensors")
+    bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
+    sums, mark = np.sort(distribution._data.sums), distribution._peak_mark
+    assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
+    assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
+    check_box(distribution, "Full range").click()
+    assert distribution._plot.view.viewRange()[1][1] > sums[-1]
+    assert not mark.isVisible()
+    check_box(distribution, "Full range").click()
+    choose(distribution, bench, how="Log counts")
+    assert not mark.isVisible()

@@ -5,17 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QApplication, QLabel
+from prune_gui.gui.draft.panel import DraftPanel
+from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
+from view_page import cells, text
 from waiting import change
 
-from prune_gui.audit.view_data.channel_data import ScoreOf
-from prune_gui.gui.draft.draft_panel import DraftPanel
-from prune_gui.gui.views.groups import groups_view
-from prune_gui.gui.views.groups.groups_view import GroupsView
+from prune_gui.gui.views.bars.data import ScoreOf, bar_view
+from prune_gui.gui.views.groups import view as groups_view
+from prune_gui.gui.views.groups.view import GroupsView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
@@ -26,7 +25,6 @@ QUERY = "encoder.layer.1.attention.self.query.weight"
 KEY = "encoder.layer.1.attention.self.key.weight"
 ONCE = torch.tensor([3.0, 1, 4, 11, 5, 9, 2, 6, 0, 7, 8, 10])
 """Each score once."""
-LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
@@ -54,29 +52,8 @@ def _listed(bench, *units):
     return bench.step("listed_units", targets=[UP], space="ffn", units=list(units))
 
 
-def _text(view, name):
-    [label] = [one for one in view.findChildren(QLabel) if one.accessibleName() == name]
-    return label.text()
-
-
-def _cells(table):
-    model = table.model()
-    return [
-        [model.index(row, column).data() for column in range(model.columnCount())]
-        for row in range(model.rowCount())
-    ]
-
-
-def _mouse(plot, kind, at, modifiers, buttons=LEFT):
-    viewport = plot.viewport()
-    everywhere = viewport.mapToGlobal(at)
-    QApplication.sendEvent(viewport, QMouseEvent(kind, at, everywhere, LEFT, buttons, modifiers))
-
-
 def _click(groups, hand, bench, unit):
-    at = hand.point(groups._plot, unit, 0.1)
-    _mouse(groups._plot, QEvent.Type.MouseButtonPress, at, PLAIN)
-    _mouse(groups._plot, QEvent.Type.MouseButtonRelease, at, PLAIN, Qt.MouseButton.NoButton)
+    hand.click(groups._plot, hand.point(groups._plot, unit, 0.1))
     bench.until_idle()
 
 
@@ -87,17 +64,17 @@ def _drafted(bench):
 
 def test_the_units_and_the_tensors_that_have_them_are_shown(groups, bench):
     assert groups._group_box.currentText() == "FFN neurons · encoder.layer.0"
-    assert _text(groups, "Number of units") == "12 units, 0 pruned"
-    assert _cells(groups._members) == [
+    assert text(groups, "Number of units") == "12 units, 0 pruned"
+    assert cells(groups._members) == [
         ["intermediate.dense.weight", "1 of dim 0", "output", "0.0 %"],
         ["intermediate.dense.bias", "1 of dim 0", "bias", "0.0 %"],
         ["output.dense.weight", "1 of dim 1", "input", "0.0 %"],
     ]
-    assert _cells(groups._overview) == [["0", "12 of 12"], ["1", "12 of 12"]]
+    assert cells(groups._overview) == [["0", "12 of 12"], ["1", "12 of 12"]]
     bench.add(_coupled(bench))
-    assert _text(groups, "Number of units") == "12 units, 5 pruned"
-    assert [row[-1] for row in _cells(groups._members)] == ["41.7 %"] * 3
-    assert _cells(groups._overview) == [["0", "7 of 12"], ["1", "7 of 12"]]
+    assert text(groups, "Number of units") == "12 units, 5 pruned"
+    assert [row[-1] for row in cells(groups._members)] == ["41.7 %"] * 3
+    assert cells(groups._overview) == [["0", "7 of 12"], ["1", "7 of 12"]]
 
 
 def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups, bench, share_of):
@@ -105,7 +82,7 @@ def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.light_of(1)) > 0.02
     assert "step&nbsp;1:&nbsp;Coupled&nbsp;units&nbsp;5" in groups.legend()
-    found = groups._found.data
+    found = groups._data
     cut = groups._plot._cut
     assert (cut.isVisible(), cut.value()) == (True, pytest.approx(found.units.cut))
     assert groups._plot.plotItem.getAxis("left").labelText == "score in step 1"
@@ -115,7 +92,7 @@ def test_scores_from_a_file_are_shown_with_its_name(groups, bench, tmp_path):
     path = tmp_path / "scores.safetensors"
     save_file({"encoder.layer.1.ffn": torch.arange(12.0), "encoder.layer.0.ffn": ONCE}, path)
     bench.add(_coupled(bench, importance=str(path)))
-    found = groups._found.data
+    found = groups._data
     assert np.array_equal(found.units.norms, ONCE)
     assert found.units.cut == 4
     assert groups._plot.plotItem.getAxis("left").labelText == (
@@ -134,7 +111,7 @@ def test_layers_that_a_file_ranks_are_shown_with_scores_and_cut(groups, bench, d
     draft.preview.click()
     groups._group_box.activated.emit(groups._group_box.findText("layers · encoder.layer"))
     bench.until_idle()
-    found = groups._found.data
+    found = groups._data
     assert found.group.space == "layers"
     assert (found.units.norms.tolist(), found.units.cut) == ([3.0, 2.0], 2.0)
     assert found.pruned_by.tolist() == [0, 1]
@@ -145,7 +122,7 @@ def test_layers_that_a_file_ranks_are_shown_with_scores_and_cut(groups, bench, d
 
 
 def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkeypatch, share_of):
-    monkeypatch.setattr(groups_view, "MAX_BARS", 3)
+    monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.of(1)) > 0
     assert share_of(groups._plot, LIGHT.light_of(1)) == 0
@@ -170,18 +147,18 @@ def test_in_the_dark_the_plot_is_dark(groups, bench, qapp, share_of):
 def test_the_unit_under_the_cursor_is_described(groups, bench, hand):
     bench.add(_listed(bench, 4))
     hand.hover(groups._plot, hand.point(groups._plot, 4, 0.1))
-    assert _text(groups, "Unit under the cursor").endswith(", pruned by step 1: Listed units")
+    assert text(groups, "Unit under the cursor").endswith(", pruned by step 1: Listed units")
     hand.hover(groups._plot, hand.point(groups._plot, 3, 0.1))
-    text = _text(groups, "Unit under the cursor")
-    assert text.startswith("unit 3: norm ")
-    assert text.endswith(", kept")
+    described = text(groups, "Unit under the cursor")
+    assert described.startswith("unit 3: norm ")
+    assert described.endswith(", kept")
 
 
 def test_a_click_on_a_unit_drafts_it_and_a_second_click_keeps_it(groups, bench, draft, hand):
     _click(groups, hand, bench, 4)
     assert _drafted(bench) == ("listed_units", (4,), (UP,))
-    assert groups._found.data.pruned_by[4] == 1
-    assert groups._found.data.draft == 1
+    assert groups._data.pruned_by[4] == 1
+    assert groups._data.draft == 1
     _click(groups, hand, bench, 7)
     _click(groups, hand, bench, 4)
     assert _drafted(bench) == ("listed_units", (7,), (UP,))
@@ -202,14 +179,14 @@ def test_a_unit_that_a_step_pruned_is_not_drafted(groups, bench, draft, hand):
     bench.add(_listed(bench, 4))
     _click(groups, hand, bench, 4)
     assert bench.draft.current is None
-    assert _text(groups, "Unit under the cursor").endswith("pruned by step 1: Listed units")
+    assert text(groups, "Unit under the cursor").endswith("pruned by step 1: Listed units")
 
 
 def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, draft, hand):
     draft._show_step(_coupled(bench, targets=[UP]))
     draft.preview.click()
     bench.until_idle()
-    ranked = set(np.flatnonzero(groups._found.data.pruned_by).tolist())
+    ranked = set(np.flatnonzero(groups._data.pruned_by).tolist())
     assert len(ranked) == 5
     other = min(set(range(FFN)) - ranked)
     _click(groups, hand, bench, other)
@@ -218,13 +195,7 @@ def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, 
 
 def test_a_drag_with_shift_drafts_a_range(groups, bench, draft, hand):
     plot = groups._plot
-    start, stop = hand.point(plot, 2, 0.1), hand.point(plot, 5, 0.1)
-    hand.hover(plot, start)
-    _mouse(plot, QEvent.Type.MouseButtonPress, start, SHIFT)
-    for part in (0.3, 0.7, 1.0):
-        _mouse(plot, QEvent.Type.MouseMove, start + (stop - start) * part, SHIFT)
-        QApplication.processEvents()
-    _mouse(plot, QEvent.Type.MouseButtonRelease, stop, SHIFT, Qt.MouseButton.NoButton)
+    hand.drag(plot, hand.point(plot, 2, 0.1), hand.point(plot, 5, 0.1), SHIFT)
     bench.until_idle()
     assert _drafted(bench) == ("listed_units", (2, 3, 4, 5), (UP,))
 
@@ -232,12 +203,12 @@ def test_a_drag_with_shift_drafts_a_range(groups, bench, draft, hand):
 def test_units_can_be_drafted_with_the_keyboard(groups, bench, draft, qtbot):
     groups._sorted.click()
     bench.until_idle()
-    smallest = int(groups._found.data.units.norms.argmin())
+    smallest = int(groups._data.units.norms.argmin())
     for key in (Qt.Key.Key_Home, Qt.Key.Key_Space):
         qtbot.keyClick(groups._plot, key)
     bench.until_idle()
     assert _drafted(bench) == ("listed_units", (smallest,), (UP,))
-    assert _text(groups, "Unit under the cursor").startswith(f"unit {smallest}: ")
+    assert text(groups, "Unit under the cursor").startswith(f"unit {smallest}: ")
     qtbot.keyClick(groups._plot, Qt.Key.Key_Return)
     bench.until_idle()
     assert bench.draft.current is None
@@ -248,16 +219,16 @@ def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, h
     bench.until_idle()
     _click(groups, hand, bench, 2)
     assert _drafted(bench) == ("listed_units", (2,), (QUERY,))
-    assert _text(groups, "Unit under the cursor").startswith("head 2: ")
-    assert groups._found.data.pruned_by.tolist() == [0, 0, 1, 0]
+    assert text(groups, "Unit under the cursor").startswith("head 2: ")
+    assert groups._data.pruned_by.tolist() == [0, 0, 1, 0]
     groups._group_box.setCurrentIndex(1)
     groups._group_box.activated.emit(1)
     bench.until_idle()
-    assert _text(groups, "Number of units") == "2 units, 0 pruned"
+    assert text(groups, "Number of units") == "2 units, 0 pruned"
     _click(groups, hand, bench, 1)
     assert _drafted(bench)[:2] == ("layers", (1,))
-    assert groups._found.data.pruned_by.tolist() == [0, 1]
-    assert _text(groups, "Unit under the cursor").startswith("layer 1: ")
+    assert groups._data.pruned_by.tolist() == [0, 1]
+    assert text(groups, "Unit under the cursor").startswith("layer 1: ")
 
 
 def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
@@ -270,38 +241,24 @@ def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
     groups._group_box.activated.emit(1)
     bench.until_idle()
     assert groups._group_box.currentText() == "hidden channels · *"
-    assert len(_cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
+    assert len(cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
     _click(groups, hand, bench, 3)
     assert _drafted(bench)[:2] == ("listed_units", (3,))
-    assert groups._found.data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert groups._data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
 
 
 def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
     groups._members.selectRow(2)
     bench.until_idle()
     assert bench.chosen == DOWN
-    assert groups._found.data.group.label == "encoder.layer.0"
+    assert groups._data.group.label == "encoder.layer.0"
     groups._overview.selectRow(1)
     bench.until_idle()
     assert bench.chosen == UP.replace(".0.", ".1.")
-    assert _text(groups, "Number of units") == "12 units, 0 pruned"
+    assert text(groups, "Number of units") == "12 units, 0 pruned"
     assert groups._group_box.currentText() == "FFN neurons · encoder.layer.1"
     selected = [index.row() for index in groups._members.selectionModel().selectedRows()]
     assert selected == [0]
-
-
-def test_a_step_on_another_member_updates_the_view(groups, bench):
-    bench.add(bench.step("l1_unstructured", targets=[DOWN], amount=1.0))
-    assert [row[-1] for row in _cells(groups._members)] == ["0.0 %", "0.0 %", "100.0 %"]
-
-
-def test_the_scores_of_a_draft_are_shown_while_there_is_one(groups, bench):
-    bench.add(_coupled(bench))
-    bench.draft_step(_coupled(bench, amount=2))
-    assert groups._found.data.units.by == ScoreOf(2)
-    assert groups._plot.plotItem.getAxis("left").labelText == "score in the draft"
-    bench.draft_step(None)
-    assert groups._found.data.units.by == ScoreOf(1)
 
 
 def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
@@ -315,23 +272,16 @@ def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
     assert groups.picture() is groups._plot
 
 
-def test_a_network_that_no_table_fits_has_a_message(bench, checkpoint, shown):
-    view = shown(GroupsView(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    assert view.picture() is None
-    assert "belongs to no coupled units" in view._message.text()
-
-
 @pytest.mark.parametrize("scope", ["local", "global"])
 def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(
     groups, bench, draft, hand, scope
 ):
     bench.add(_coupled(bench, scope=scope))
-    plot, units = groups._plot, groups._found.data.units
+    plot, units = groups._plot, groups._data.units
     wanted = float(np.sort(units.norms)[8:10].mean())
     hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, wanted))
     bench.until_idle()
-    found = groups._found.data
+    found = groups._data
     assert found.units.by == ScoreOf(1)
     assert found.draft == 1
     at = plot._cut.value()
@@ -343,11 +293,11 @@ def test_a_cut_that_prunes_nothing_stays_and_can_be_dragged_up_again(groups, ben
     draft._show_step(_coupled(bench))
     draft.preview.click()
     bench.until_idle()
-    plot, units = groups._plot, groups._found.data.units
+    plot, units = groups._plot, groups._data.units
     hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, 0.0))
     bench.until_idle()
     assert bench.draft.current.step.method.amount == 0
-    assert groups._found.data.units.by == ScoreOf(1)
+    assert groups._data.units.by == ScoreOf(1)
     assert plot._cut.isVisible()
     wanted = float(np.sort(units.norms)[2:4].mean())
     hand.drag(plot, hand.point(plot, 6, 0.0), hand.point(plot, 6, wanted))
@@ -364,21 +314,23 @@ def test_what_remains_of_dead_units_is_drafted_from_the_view(groups, bench, draf
     label.linkActivated.emit("dead")
     bench.until_idle()
     assert bench.draft.current.step.method.name == "dead_units"
-    assert groups._found.data.pruned_by.nonzero()[0].tolist() == [2, 3]
+    assert groups._data.pruned_by.nonzero()[0].tolist() == [2, 3]
     assert not label.isVisible()
 
 
 def test_units_of_a_kind_without_a_method_have_a_reason(groups, bench, draft, hand, tmp_path):
-    assert _text(groups, "Table of the architecture") == "BERT"
-    assert _text(groups, "Unit under the cursor").startswith("Click a unit")
+    assert text(groups, "Table of the architecture") == "BERT"
+    assert text(groups, "Unit under the cursor").startswith("Click a unit")
     table = Path(resource("architectures") / "bert.yaml").read_text()
     own = tmp_path / "own.yaml"
     own.write_text(table.replace("  ffn:", "  cells:").replace("family: BERT", "family: Mine"))
     with change(hand._qtbot, bench, "resolution"):
         bench.edit(lambda session: session.use_table(own))
     bench.until_idle()
-    assert _text(groups, "Table of the architecture") == "Mine, table own.yaml"
-    assert groups._unit.accessibleDescription().startswith("No step prunes units of the kind 'cel")
+    assert text(groups, "Table of the architecture") == "Mine, table own.yaml"
+    assert groups._pointed.accessibleDescription().startswith(
+        "No step prunes units of the kind 'cel"
+    )
     _click(groups, hand, bench, 4)
     assert bench.draft.current is None
 
@@ -388,7 +340,7 @@ def test_the_table_for_export_has_the_units_in_the_order_on_the_screen(groups, b
     groups._sorted.click()
     bench.until_idle()
     rows = list(groups.table().rows)
-    scores = groups._found.data.units.norms
+    scores = groups._data.units.norms
     assert [row[0] for row in rows] == np.argsort(scores).tolist()
     assert [row[3] for row in rows] == ["step 1: Coupled units"] * 5 + [""] * 7
     assert groups.table().headers[:4] == ("unit", "name", "score", "pruned by")

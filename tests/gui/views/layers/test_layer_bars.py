@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars, bars_of
+from prune_gui.gui.views.layers.data import MAX_BARS, bars_of
+from prune_gui.gui.views.layers.layer_bars import LayerBars
 from prune_gui.raster.colours import LIGHT
 from prune_gui.statistics.layer_rows import Grouping, Rows
 

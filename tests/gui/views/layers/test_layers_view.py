@@ -11,21 +11,21 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QGraphicsView,
-    QLabel,
     QTableView,
     QToolButton,
 )
 from safetensors.torch import save_file
+from view_page import choose, visible_texts
 
-from prune_gui.audit.view_data import layer_columns
-from prune_gui.gui.views.layers import layers_view
-from prune_gui.gui.views.layers.amount_editor import AmountEditor
-from prune_gui.gui.views.layers.layers_view import LayersView
+from prune_gui.gui.views.layers import columns as layer_columns
+from prune_gui.gui.views.layers import data as layers_data
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
+from prune_gui.gui.views.layers.view import AmountEditor, LayersView
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
+from prune_gui.statistics import dispatch
 from prune_gui.table import Column
 
 LEFT = Qt.MouseButton.LeftButton
@@ -57,21 +57,11 @@ def cells(view, column):
     return [model.index(row, column).data() for row in range(model.rowCount())]
 
 
-def pick(bench, view, name, text):
-    [box] = [box for box in view.findChildren(QComboBox) if box.accessibleName() == name]
-    box.setCurrentIndex(box.findText(text))
-    bench.until_idle()
-
-
 def one_by_one(*, counted):
     """Replace `read_budget`: read nothing before the counts are shown, then one parameter per
     slice."""
     left = iter([counted])
     return lambda info: next(left, False)
-
-
-def texts(view):
-    return [label.text() for label in view.findChildren(QLabel) if label.isVisible()]
 
 
 def test_a_click_on_the_picture_of_the_previous_file_chooses_nothing(layers, bench, tmp_path):
@@ -93,11 +83,11 @@ def test_a_click_on_the_picture_of_the_previous_file_chooses_nothing(layers, ben
 
 def test_the_view_shows_why_there_is_no_picture(bench, shown, tmp_path):
     view = shown(LayersView(bench))
-    assert any("Nothing is open" in text for text in texts(view))
+    assert any("Nothing is open" in text for text in visible_texts(view))
     save_file({"ids": torch.tensor([1])}, tmp_path / "ids.safetensors")
     bench.files.open(tmp_path / "ids.safetensors")
     bench.until_idle()
-    assert any("Nothing in ids.safetensors can be pruned" in text for text in texts(view))
+    assert any("Nothing in ids.safetensors can be pruned" in text for text in visible_texts(view))
 
 
 def test_every_parameter_has_a_row_that_follows_the_recipe(layers, bench, share_of):
@@ -141,11 +131,12 @@ def test_rows_bars_and_cells_choose_their_parameter(layers, bench, hand, qtbot):
     hand.drag(plot, position_on_plot, position_on_plot)
     assert bench.chosen == "other.weight"
     assert view.currentIndex().row() == names.index("other.weight")
-    pick(bench, layers, "Kind of picture", "Treemap")
+    choose(layers, "Kind of picture", "Treemap")
+    bench.until_idle()
     treemap = layers.findChild(TreemapPicture)
     [rect] = [rect for rect, cell, _ in treemap._cell_rects if cell.node.path == "conv.weight"]
     qtbot.mouseMove(treemap, (rect.center() + treemap._map_rect().topLeft()).toPoint())
-    assert any(text.startswith("conv.weight (") for text in texts(layers))
+    assert any(text.startswith("conv.weight (") for text in visible_texts(layers))
     treemap.clicked.emit(
         next(c.node for _, c, _ in treemap._cell_rects if c.node.path == "fc.weight")
     )
@@ -225,7 +216,8 @@ def test_keys_change_and_reset_the_amount_of_the_chosen_parameter(layers, bench,
 
 def test_a_bar_of_a_module_cannot_be_dragged(layers, bench, hand, requests):
     bench.add(bench.step(amount=0.5, targets=["fc.*"]))
-    pick(bench, layers, "What a row is", "By module, depth 1")
+    choose(layers, "What a row is", "By module, depth 1")
+    bench.until_idle()
     drag_bar(hand, layers, "fc", 50, 80)
     assert requests == []
 
@@ -233,10 +225,10 @@ def test_a_bar_of_a_module_cannot_be_dragged(layers, bench, hand, requests):
 def test_the_description_of_the_row_under_the_cursor_follows_the_recipe(layers, bench, hand):
     plot = layers._bars.plots[0]
     hand.hover(plot, hand.point(plot, cells(layers, NAME).index("fc.weight"), 50))
-    [description] = [text for text in texts(layers) if text.startswith("fc.weight (")]
+    [description] = [text for text in visible_texts(layers) if text.startswith("fc.weight (")]
     assert "0 of 48 pruned" in description
     bench.add(bench.step(amount=0.5))
-    [description] = [text for text in texts(layers) if text.startswith("fc.weight (")]
+    [description] = [text for text in visible_texts(layers) if text.startswith("fc.weight (")]
     assert "24 of 48 pruned (50.0 %); all by step 1" in description
 
 
@@ -248,7 +240,9 @@ def test_hovering_over_an_outdated_picture_describes_what_it_shows(layers, bench
         if not changes.resolution:
             return
         layers._bars.pointed.emit(position)
-        descriptions.extend(text for text in texts(layers) if text.startswith("fc.weight ("))
+        descriptions.extend(
+            text for text in visible_texts(layers) if text.startswith("fc.weight (")
+        )
 
     bench.changed.connect(point)  # the view was notified first; its new picture is not ready
     bench.edit(lambda session: session.remove(0))
@@ -265,7 +259,8 @@ def test_choosing_another_parameter_marks_it_without_reading(layers, bench, monk
 
 
 def test_selecting_a_module_row_chooses_its_first_parameter(layers, bench):
-    pick(bench, layers, "What a row is", "By module, depth 1")
+    choose(layers, "What a row is", "By module, depth 1")
+    bench.until_idle()
     assert "fc" in cells(layers, NAME)
     view, row = table(layers), cells(layers, NAME).index("conv")
     assert view.currentIndex().row() == cells(layers, NAME).index("fc")
@@ -275,35 +270,36 @@ def test_selecting_a_module_row_chooses_its_first_parameter(layers, bench):
 
 
 def test_many_parameters_are_grouped_by_module_at_first(bench, shown, tmp_path, monkeypatch):
-    monkeypatch.setattr(layers_view, "MAX_BARS", 4)
+    monkeypatch.setattr(layers_data, "MAX_BARS", 4)
     tensors = {f"layer.{i}.{part}": torch.ones(2) for i in range(3) for part in "abc"}
     save_file(tensors, tmp_path / "many.safetensors")
     view = shown(LayersView(bench))
     bench.files.open(tmp_path / "many.safetensors")
     bench.until_idle()
     assert cells(view, NAME) == ["layer.0", "layer.1", "layer.2"]
-    pick(bench, view, "What a row is", "By parameter")
+    choose(view, "What a row is", "By parameter")
+    bench.until_idle()
     assert len(cells(view, NAME)) == 9
 
 
 def test_counts_are_shown_before_the_weights_are_read(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr("prune_gui.statistics.dispatch.read_budget", one_by_one)
+    monkeypatch.setattr(dispatch, "read_budget", one_by_one)
     view = shown(LayersView(bench))
     seen = []
-    view.pictured.connect(lambda: seen.append((cells(view, ENERGY), texts(view))))
+    view.pictured.connect(lambda: seen.append((cells(view, ENERGY), visible_texts(view))))
     bench.open_and_choose(checkpoint, "fc.weight")
     updates = [(energies.count("…"), labels) for energies, labels in seen if energies]
     # The last may come twice: the zeros in the file are counted meanwhile.
     assert list(dict.fromkeys(unknown for unknown, _ in updates)) == list(range(7, -1, -1))
     assert "kept energy: 0 % of the weights read" in updates[0][1]
-    assert not any("of the weights read" in text for text in texts(view))
+    assert not any("of the weights read" in text for text in visible_texts(view))
 
 
 def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr("prune_gui.statistics.dispatch.read_budget", one_by_one)
+    monkeypatch.setattr(dispatch, "read_budget", one_by_one)
     view = shown(LayersView(bench))
     seen = []
-    view.pictured.connect(lambda: view._found and seen.append(view._found.rows))
+    view.pictured.connect(lambda: view._data and seen.append(view._data.rows))
     bench.open_and_choose(checkpoint, "fc.weight")
     assert len(seen) >= 8
     assert all(rows.counts is seen[0].counts for rows in seen)
@@ -312,23 +308,18 @@ def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch
 
 
 def test_a_hidden_view_stops_reading(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr("prune_gui.statistics.dispatch.read_budget", one_by_one)
+    monkeypatch.setattr(dispatch, "read_budget", one_by_one)
     view = shown(LayersView(bench))
     view.pictured.connect(lambda: view.setVisible(not cells(view, NAME)))
     bench.open_and_choose(checkpoint, "fc.weight")
     assert cells(view, ENERGY).count("…") == 7
 
 
-def test_non_finite_weights_cause_a_warning(layers):
-    warned = dict(zip(cells(layers, NAME), cells(layers, WARNINGS), strict=True))
-    assert warned["odd.weight"] == "1 NaN; 1 infinite"
-    assert warned["fc.weight"] == ""
-
-
 def test_the_view_follows_the_theme(layers, bench, qapp, share_of):
     theme = Theme(qapp, "dark")
     for kind, colour in (("Bars", DARK.kept), ("Treemap", DARK.share(0))):
-        pick(bench, layers, "Kind of picture", kind)
+        choose(layers, "Kind of picture", kind)
+        bench.until_idle()
         assert share_of(layers, colour) > 0.05
         assert share_of(layers, LIGHT.kept) == 0
         assert share_of(layers, LIGHT.background) < 0.001  # selected text is white
@@ -377,21 +368,16 @@ def test_every_widget_has_an_accessible_name(layers):
     assert all(part.accessibleName() for kind in kinds for part in layers.findChildren(kind))
 
 
-def test_opening_another_checkpoint_replaces_everything(layers, bench, tmp_path):
-    save_file({"only": torch.ones(3, 3)}, tmp_path / "other.safetensors")
-    bench.files.open(tmp_path / "other.safetensors")
-    bench.until_idle()
-    assert cells(layers, NAME) == ["only"]
-
-
 def test_the_treemap_has_no_legend_of_bar_colours(layers, bench):
     bench.add(bench.step(amount=0.5))
     assert "step&nbsp;1" in layers.legend()
-    pick(bench, layers, "Kind of picture", "Treemap")
+    choose(layers, "Kind of picture", "Treemap")
+    bench.until_idle()
     assert layers.legend() == ""
     bench.add(bench.step(amount=0.5))
     assert layers.legend() == ""
-    pick(bench, layers, "Kind of picture", "Bars")
+    choose(layers, "Kind of picture", "Bars")
+    bench.until_idle()
     assert "step&nbsp;2" in layers.legend()
 
 
@@ -426,7 +412,8 @@ def test_it_is_remembered_whether_biases_and_norms_are_listed(bench, shown):
 
 def test_modules_include_their_biases(layers, bench):
     layers._small_box.setChecked(False)
-    pick(bench, layers, "What a row is", "By module, depth 1")
+    choose(layers, "What a row is", "By module, depth 1")
+    bench.until_idle()
     row = cells(layers, NAME).index("fc")
     assert cells(layers, PARAMETERS)[row] == "56"
     assert not layers._small_box.isEnabled()

@@ -2,14 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 
-from prune_gui.gui.views.maps.heads_box import AUTO, OFF, HeadsBox
-from prune_gui.gui.views.maps.mask_view import mask_view
+from prune_gui.gui.views.maps.margins import bars, reach
+from prune_gui.gui.views.maps.readers import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
+from prune_gui.gui.views.mask.view import MaskView
 
 QUERY = "layer.0.attention.self.query.weight"
 OUTPUT = "layer.0.attention.output.dense.weight"
@@ -23,14 +27,14 @@ def mask(bench, tmp_path, shown):
     save_file({**tensors, "conv.weight": torch.ones(2, 2, 3, 3)}, tmp_path / "model.safetensors")
     config = {"model_type": "bert", "num_attention_heads": 4, "hidden_size": 48}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    view = shown(mask_view(bench, Viewport()))
+    view = shown(MaskView(bench, Viewport()))
     view.resize(700, 700)
     bench.open_and_choose(tmp_path / "model.safetensors", QUERY)
     return view
 
 
 def _texts(mask, side):
-    axis = mask._plot.plotItem.getAxis(side)
+    axis = mask.canvas.plotItem.getAxis(side)
     if not axis.isVisible():
         return []
     size = axis.height() if side == "right" else axis.width()
@@ -42,7 +46,7 @@ def _texts(mask, side):
 
 
 def _lines(mask):
-    lines = mask._plot.heads._lines
+    lines = mask.canvas.heads._lines
     return len(lines.getData()[0]) // 2 if lines.isVisible() else 0
 
 
@@ -96,7 +100,7 @@ def test_a_number_that_does_not_divide_the_weight_shows_no_heads(mask, bench):
 
 
 def test_a_head_that_is_partly_visible_has_its_text_in_the_visible_part(mask, bench):
-    mask._plot.setRange(xRange=(0, 10), yRange=(13, 16), padding=0)
+    mask.canvas.setRange(xRange=(0, 10), yRange=(13, 16), padding=0)
     bench.until_idle()
     [text] = _texts(mask, "right")
     assert text.startswith("head 1\n")
@@ -123,3 +127,41 @@ def test_the_box_reads_what_is_typed(qtbot, typed, value):
 
 def test_the_key_of_a_module_has_no_numbers():
     assert head_key("a.11.b2.weight") == "a.*.b*"
+
+
+@given(
+    st.lists(st.floats(0, 1) | st.just(float("nan")), min_size=1, max_size=300),
+    st.floats(-50, 350),
+    st.floats(0.1, 400),
+    st.integers(1, 50),
+)
+def test_bars_are_the_means_of_the_visible_lines(shares, start, length, max_bars):
+    share = np.array(shares)
+    edges, heights = bars(share, (start, start + length), max_bars)
+    assert 1 <= len(heights) <= max_bars
+    assert len(edges) == len(heights) + 1
+    for low, high, height in zip(edges[:-1], edges[1:], heights, strict=True):
+        lines = share[int(low + 0.5) : int(high + 0.5)]
+        assert len(lines) > 0
+        finite = lines[~np.isnan(lines)]
+        assert height == pytest.approx(finite.mean() if len(finite) else 0.0)
+
+
+def test_only_visible_lines_have_bars():
+    edges, heights = bars(np.linspace(0, 1, 11), (2.6, 5.4))
+    assert edges.tolist() == [2.5, 3.5, 4.5, 5.5]
+    assert heights.tolist() == pytest.approx([0.3, 0.4, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("means", "ends"),
+    [
+        ([0.5, 2.0], (0, 2)),
+        ([-1.0, 0.5, np.nan], (-1, 0.5)),
+        ([-3.0, -1.0], (-3, 0)),
+        ([0.0, 0.0], (0, 1)),
+        ([np.nan], (0, 1)),
+    ],
+)
+def test_the_range_of_bars_includes_zero_and_all_means(means, ends):
+    assert reach(np.array(means)) == ends

@@ -4,8 +4,8 @@ from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
 
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
-from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.raster.parameter_layouts import SliceLayout
+from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
 SIGHT = QRectF(1, 2, 3, 4)
 
@@ -53,32 +53,32 @@ def test_the_pin_stays_in_layouts_of_the_same_size():
 
 def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
-    mask._plot.setRange(SIGHT, padding=0)
+    mask.canvas.setRange(SIGHT, padding=0)
     bench.until_idle()
-    assert show(weights)._plot.sight.getCoords() == _corners(SIGHT)
-    weights.pan(0.5, 0.0)
+    assert show(weights).canvas.sight.getCoords() == _corners(SIGHT)
+    weights.canvas.pan(0.5, 0.0)
     bench.until_idle()
-    moved = weights._plot.sight
+    moved = weights.canvas.sight
     assert moved.left() > SIGHT.left()
     show(compare)
-    for plot in (compare._pair.left, compare._pair.right):
+    for plot in (compare.pair.left, compare.pair.right):
         assert plot.sight.getCoords() == _corners(moved)
-    assert show(mask)._plot.sight.getCoords() == _corners(moved)
-    compare.fit()  # it is not the view in front
-    assert mask._plot.sight.getCoords() == _corners(moved)
+    assert show(mask).canvas.sight.getCoords() == _corners(moved)
+    compare.pair.left.fit()  # it is not the view in front
+    assert mask.canvas.sight.getCoords() == _corners(moved)
 
 
 def test_the_visible_region_stays_with_the_shape_in_any_view(tabs, show, bench):
-    tabs.view("mask")._plot.setRange(SIGHT, padding=0)
+    tabs.view("mask").canvas.setRange(SIGHT, padding=0)
     show(tabs.view("weights"))
     bench.choose("other.weight")
     bench.until_idle()
-    assert tabs.view("weights")._plot.sight.getCoords() == _corners(SIGHT)
+    assert tabs.view("weights").canvas.sight.getCoords() == _corners(SIGHT)
     bench.choose("odd.weight")
     bench.until_idle()
     mask = show(tabs.view("mask"))
-    assert mask._plot.sight.getCoords() == tabs.view("weights")._plot.sight.getCoords()
-    assert mask._plot.sight.contains(QRectF(-0.5, -0.5, 2, 3))
+    assert mask.canvas.sight.getCoords() == tabs.view("weights").canvas.sight.getCoords()
+    assert mask.canvas.sight.contains(QRectF(-0.5, -0.5, 2, 3))
 
 
 def test_the_chosen_section_is_shared(tabs, show, bench):
@@ -90,17 +90,17 @@ def test_the_chosen_section_is_shared(tabs, show, bench):
     sliders["Index along dim 3"].setValue(1)
     bench.until_idle()
     for view in (weights, compare):
-        plot = show(view)._plot if view is weights else show(view)._pair.left
+        plot = show(view).canvas if view is weights else show(view).pair.left
         assert (
             plot.layout_shown
-            == mask._plot.layout_shown
+            == mask.canvas.layout_shown
             == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
         )
     [slider] = [s for s in weights.findChildren(QSlider) if s.accessibleName().endswith("dim 3")]
     show(weights)
     slider.setValue(0)
     bench.until_idle()
-    assert show(mask)._plot.layout_shown == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
+    assert show(mask).canvas.layout_shown == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
 
 
 def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, bench):
@@ -110,19 +110,92 @@ def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, ben
     box.setCurrentIndex(1)
     box.setCurrentIndex(0)
     bench.until_idle()
-    sheet = tabs.view("mask")._plot.layout_shown
-    assert show(tabs.view("compare"))._pair.left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
-    assert show(tabs.view("mask"))._plot.layout_shown == sheet
+    sheet = tabs.view("mask").canvas.layout_shown
+    assert show(tabs.view("compare")).pair.left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
+    assert show(tabs.view("mask")).canvas.layout_shown == sheet
 
 
 def test_an_element_is_pinned_in_every_view(tabs, show, bench):
-    tabs.view("mask")._plot.clicked.emit((2, 3))
+    tabs.view("mask").canvas.clicked.emit((2, 3))
     bench.until_idle()
     text = _pinned(tabs.view("mask"))
     assert text[0] == "[2, 3]"
     weights = show(tabs.view("weights"))
     assert _pinned(weights) == text
-    assert weights._plot._pinned == (2, 3)
-    weights._plot.escaped.emit()
+    assert weights.canvas._pinned == (2, 3)
+    weights.canvas.escaped.emit()
     assert _pinned(show(tabs.view("mask"))) is None
-    assert tabs.view("mask")._plot._pinned is None
+    assert tabs.view("mask").canvas._pinned is None
+
+
+@pytest.fixture
+def chooser(qtbot):
+    widget = LayoutChooser(Viewport())
+    qtbot.addWidget(widget)
+    return widget
+
+
+def _pick(chooser, text):
+    combo = chooser.findChild(QComboBox)
+    combo.setCurrentIndex(
+        [combo.itemText(i).startswith(text) for i in range(combo.count())].index(True)
+    )
+    return combo
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (4, 3)])
+def test_there_is_nothing_to_choose_below_three_dimensions(chooser, shape):
+    chooser.set_shape(shape)
+    assert chooser.isHidden()
+    assert chooser.layout_chosen == SliceLayout.flattened(shape)
+
+
+def test_a_section_follows_its_sliders(chooser, qtbot):
+    chooser.set_shape((4, 3, 5, 2))
+    assert not chooser.isHidden()
+    with qtbot.waitSignal(chooser.changed):
+        _pick(chooser, "dim 1")
+    assert chooser.dims == (1, 2)
+    sliders = {s.accessibleName(): s for s in chooser.findChildren(QSlider)}
+    with qtbot.waitSignal(chooser.changed):
+        sliders["Index along dim 3"].setValue(1)
+    sliders["Index along dim 0"].setValue(2)
+    assert chooser.layout_chosen == SliceLayout.section((4, 3, 5, 2), 1, 2, (2, 0, 0, 1))
+
+
+def test_dimensions_of_size_one_are_not_offered(chooser):
+    chooser.set_shape((4, 3, 5, 1))
+    combo = chooser.findChild(QComboBox)
+    assert [combo.itemText(i) for i in range(combo.count())] == [
+        "grid of kernels",
+        "flattened",
+        f"dim 0 {SHAPE_SEPARATOR} dim 1",
+        f"dim 0 {SHAPE_SEPARATOR} dim 2",
+        f"dim 1 {SHAPE_SEPARATOR} dim 2",
+    ]
+    _pick(chooser, "dim 0")
+    assert len(chooser.findChildren(QSlider)) == 1
+
+
+def test_the_choice_stays_with_the_shape(chooser):
+    chooser.set_shape((4, 3, 5))
+    _pick(chooser, "dim 0")
+    chooser.set_shape((4, 3, 5))
+    assert chooser.dims == (0, 1)
+    chooser.set_shape((4, 3, 6))
+    assert chooser.dims is None
+
+
+def test_kernels_are_shown_as_a_grid_by_default(chooser):
+    chooser.set_shape((4, 3, 5, 5))
+    assert chooser.layout_chosen == KernelLayout.of((4, 3, 5, 5))
+    _pick(chooser, "flattened")
+    assert chooser.layout_chosen == SliceLayout.flattened((4, 3, 5, 5))
+
+
+def test_a_long_row_is_wrapped_by_default(chooser):
+    chooser.set_shape((1024,))
+    assert not chooser.isHidden()
+    assert chooser.layout_chosen == SliceLayout.wrapped((1024,))
+    _pick(chooser, "one row")
+    assert chooser.layout_chosen == SliceLayout.flattened((1024,))

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 import torch
 from PySide6.QtCore import QLocale, Qt
-from PySide6.QtWidgets import QComboBox, QLabel
+from PySide6.QtWidgets import QComboBox
 from safetensors.torch import save_file
+from view_page import text
 
 from prune_gui import language
-from prune_gui.gui.views.norms import norms_view
-from prune_gui.gui.views.norms.norms_view import NormsView
+from prune_gui.gui.views.bars.data import bar_view
+from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.raster.colours import LIGHT
 
 
@@ -16,13 +17,6 @@ def norms(bench, checkpoint, shown):
     view = shown(NormsView(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     return view
-
-
-def _label(view, name):
-    [label] = [
-        label for label in view.findChildren(QLabel) if label.accessibleName().startswith(name)
-    ]
-    return label.text()
 
 
 def _combos(view):
@@ -68,11 +62,6 @@ def test_a_norm_is_typed_and_written_with_the_decimal_sign_of_the_locale(
     assert (orders.order, orders.currentText()) == (2.5, "2,5")
 
 
-def test_the_table_of_draft_scores_has_the_heading_rank(norms, bench):
-    bench.draft_step(bench.step("ln_structured", amount=2, n=2, dim=0))
-    assert norms.table().headers[:2] == ("channel", "rank")
-
-
 def test_an_invalid_norm_order_is_rejected(norms, bench, qtbot):
     _, orders = _combos(norms)
     orders.lineEdit().selectAll()
@@ -96,10 +85,10 @@ def test_the_channel_under_the_cursor_is_described(norms, bench, hand):
     bench.add(bench.step("ln_structured", amount=1))
     channel = int(norms._row.measured.norms.argmin())
     hand.hover(norms._plot, hand.point(norms._plot, channel, 0.1))
-    text = _label(norms, "Channel")
-    assert text.startswith(f"channel {channel}: norm ")
-    assert ", kept 0, 6 of 6" in text
-    assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in text
+    described = text(norms, "Channel")
+    assert described.startswith(f"channel {channel}: norm ")
+    assert ", kept 0, 6 of 6" in described
+    assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in described
 
 
 def test_sorted_channels_keep_their_indices(norms, bench, hand):
@@ -107,7 +96,7 @@ def test_sorted_channels_keep_their_indices(norms, bench, hand):
     bench.until_idle()
     smallest = int(norms._row.measured.norms.argmin())
     hand.hover(norms._plot, hand.point(norms._plot, 0, 0.1))
-    assert _label(norms, "Channel").startswith(f"channel {smallest}:")
+    assert text(norms, "Channel").startswith(f"channel {smallest}:")
     assert "smallest first" in norms._plot.plotItem.getAxis("bottom").labelText
 
 
@@ -115,11 +104,11 @@ def test_dead_channels_are_marked_and_counted(norms, bench, share_of):
     assert share_of(norms, LIGHT.warning) == 0
     bench.add(bench.step("ln_structured", amount=3))
     assert share_of(norms, LIGHT.warning) > 0.001
-    assert "3 dead" in _label(norms, "Dead").replace("&nbsp;", " ")
+    assert "3 dead" in text(norms, "Dead").replace("&nbsp;", " ")
 
 
 def test_channels_share_bars_until_the_user_zooms_in(norms, bench, monkeypatch):
-    monkeypatch.setattr(norms_view, "MAX_BARS", 3)
+    monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(bench.step(amount=0.5))
     assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
     assert "maximum of 3 channels" in norms.legend().replace("&nbsp;", " ")
@@ -142,16 +131,9 @@ def test_non_finite_norms_are_marked_and_counted(norms, bench, hand, share_of):
     bench.choose("odd.weight")
     bench.until_idle()
     assert share_of(norms._plot, LIGHT.warning) > 0.3
-    assert "2 NaN or infinite" in _label(norms, "Dead").replace("&nbsp;", " ")
+    assert "2 NaN or infinite" in text(norms, "Dead").replace("&nbsp;", " ")
     hand.hover(norms._plot, hand.point(norms._plot, 0, 0.5))
-    assert "norm nan" in _label(norms, "Channel")
-
-
-def test_the_exported_legend_explains_the_marks(norms, bench):
-    bench.add(bench.step("ln_structured", amount=3))
-    bench.until_idle()
-    assert "3&nbsp;dead" in norms.legend()
-    assert "step&nbsp;1" in norms.legend()
+    assert "norm nan" in text(norms, "Channel")
 
 
 def test_buttons_wrap_below_the_boxes_in_a_narrow_view(norms, qtbot):

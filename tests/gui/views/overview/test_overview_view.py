@@ -8,11 +8,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
 from safetensors.torch import save_file
 
-from prune_gui.audit.rendering.thumbnail import Shading
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.overview.card_panel import CardPanel
-from prune_gui.gui.views.overview.enlarged import Enlarged
-from prune_gui.gui.views.overview.thumbnail_grid import ThumbnailGrid
+from prune_gui.gui.views.overview.thumbnail import Shading
+from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
 from prune_gui.raster.colours import DARK, LIGHT
 
 ROLES = ("attention.query", "attention.key", "output.dense")
@@ -78,10 +77,10 @@ def shades(grid):
 
 def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, grid):
     assert tabs.current is view
-    assert view._found.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
+    assert view._data.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
         "embed.bias"
     }
-    assert len(grid.layout_shown.arrangement.sections[0].rows) == 30
+    assert len(grid._shown.layout.arrangement.sections[0].rows) == 30
 
 
 def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
@@ -105,7 +104,7 @@ def test_a_pruned_channel_has_the_colour_of_its_step(grid, prune):
 
 
 def step_colours(grid):
-    pictures = grid._data.pictures.values()
+    pictures = grid._shown.data.pictures.values()
     return {tuple(map(int, pixel[:3])) for one in pictures for pixel in one.pixels.reshape(-1, 4)}
 
 
@@ -145,7 +144,7 @@ def test_the_chosen_parameter_scrolls_into_sight(bench, grid):
 
 def test_headings_stay_in_sight_when_scrolled(bench, grid):
     def heading():
-        height = grid.layout_shown.heading_height(grid._data.arrangement.sections[0])
+        height = grid._shown.layout.heading_height(grid._shown.data.arrangement.sections[0])
         return grid.viewport().grab().toImage().copy(0, 0, 300, height - 6)
 
     top = heading()
@@ -155,10 +154,10 @@ def test_headings_stay_in_sight_when_scrolled(bench, grid):
 
 
 def test_biases_and_norms_are_shown_on_request(view, bench):
-    assert "embed.bias" not in view._found.pictures
+    assert "embed.bias" not in view._data.pictures
     view.findChild(QCheckBox).click()
     bench.until_idle()
-    assert "embed.bias" in view._found.pictures
+    assert "embed.bias" in view._data.pictures
 
 
 @pytest.mark.parametrize("shading", [Shading.DENSITY, Shading.ENERGY])
@@ -168,14 +167,14 @@ def test_another_shading_has_a_scale(view, bench, prune, shading):
     box.setCurrentIndex(box.findData(shading))
     bench.until_idle()
     assert LIGHT.scale[0] in view.legend()
-    assert {one.style.shading for one in view._found.pictures.values()} == {shading}
+    assert {one.style.shading for one in view._data.pictures.values()} == {shading}
 
 
 def test_the_theme_applies_to_the_thumbnails(view, bench, grid):
     view.setPalette(dark_palette())
     bench.until_idle()
     assert DARK.background in shades(grid)
-    assert {one.style.colours for one in view._found.pictures.values()} == {DARK}
+    assert {one.style.colours for one in view._data.pictures.values()} == {DARK}
 
 
 def test_a_thumbnail_is_enlarged_under_the_cursor(view, bench, grid, qtbot):
@@ -207,15 +206,15 @@ def test_the_card_is_above_narrow_thumbnails_and_beside_wide_ones(tabs, view, be
 
 def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid):
     view.limit_memory(500_000)
-    view._found = None
+    view._data = None
     view.refresh()
     bench.until_idle()
-    kept = set(view._found.pictures)
+    kept = set(view._data.pictures)
     assert len(kept) < 40
     grid.verticalScrollBar().setValue(grid.verticalScrollBar().maximum())
     bench.until_idle()
-    assert "embed.weight" in view._found.pictures
-    assert len(view._found.pictures) == len(kept)
+    assert "embed.weight" in view._data.pictures
+    assert len(view._data.pictures) == len(kept)
 
 
 def test_what_remains_of_dead_units_is_drafted_from_the_card(view, bench):

@@ -1,1 +1,0 @@
-"""What the views show, without a window: numbers, texts and pictures."""

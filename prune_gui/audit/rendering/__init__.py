@@ -1,1 +1,0 @@
-"""Pictures of parameters and masks as numpy pixels, computed on the engine's thread."""

@@ -1,0 +1,169 @@
+"""The controls above the pictures: choices and switches, made with their texts and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QCheckBox,
+    QLabel,
+    QLayout,
+    QToolButton,
+    QWidget,
+)
+
+from prune_gui.gui.widgets.eliding import ElidedComboBox
+from prune_gui.gui.widgets.theme import icon
+
+if TYPE_CHECKING:
+    from prune_gui.gui.views.plot import Plot
+
+
+Items = Sequence[tuple[str, Any]]
+"""Texts with their values."""
+
+
+class Choice(ElidedComboBox):
+    """Chooses one of several values."""
+
+    def __init__(
+        self,
+        name: str,
+        items: Items = (),
+        changed: Callable[[], object] | None = None,
+        *,
+        tip: str = "",
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        super().__init__(elide=elide)
+        self.setAccessibleName(name)
+        self.setToolTip(tip)
+        self.offer(items)
+        if changed is not None:
+            self.currentIndexChanged.connect(changed)
+
+    @property
+    def items(self) -> Items:
+        """The texts with their values."""
+        return [(self.itemText(i), self.itemData(i)) for i in range(self.count())]
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - whatever the items have
+        """The chosen value."""
+        return self.currentData()
+
+    def choose(self, value: object) -> None:
+        """Choose a value silently; the first one if it is not offered."""
+        values = [value for _, value in self.items]
+        with QSignalBlocker(self):
+            self.setCurrentIndex(values.index(value) if value in values else 0)
+
+    def offer(self, items: Items, default: object = None) -> None:
+        """Offer values silently. The chosen one stays; if it is not offered, choose the default."""
+        if items != self.items:
+            chosen = self.value
+            with QSignalBlocker(self):
+                self.clear()
+                for text, value in items:
+                    self.addItem(text, value)
+            self.choose(chosen if any(value == chosen for _, value in items) else default)
+
+
+def fill(
+    layout: QBoxLayout,
+    *parts: QWidget | QLayout,
+    margins: tuple[int, int, int, int] = (0, 0, 0, 0),
+    spacing: int | None = 0,
+    growing: Sequence[QWidget] = (),
+) -> None:
+    """Add widgets and layouts to a layout; some widgets grow. None is the spacing of the style."""
+    layout.setContentsMargins(*margins)
+    if spacing is not None:
+        layout.setSpacing(spacing)
+    for part in parts:
+        if isinstance(part, QLayout):
+            layout.addLayout(part)
+        else:
+            layout.addWidget(part, int(part in growing))
+
+
+def switch(
+    text: str, tip: str = "", changed: Callable[..., object] | None = None, *, on: bool = False
+) -> QCheckBox:
+    """Return a check box."""
+    box = QCheckBox(text)
+    box.setToolTip(tip)
+    box.setChecked(on)
+    if changed is not None:
+        box.toggled.connect(changed)
+    return box
+
+
+def note(name: str, *, tip: str = "", rich: bool = False) -> QLabel:
+    """Return an empty label for a note below a picture."""
+    label = QLabel(textFormat=Qt.TextFormat.RichText if rich else Qt.TextFormat.AutoText)
+    label.setAccessibleName(name)
+    label.setToolTip(tip)
+    return label
+
+
+class IconToggle(QToolButton):
+    """A checkable button without a text."""
+
+    def __init__(self, icon_name: str, name: str, tip: str) -> None:
+        super().__init__()
+        self._icon_name = icon_name
+        self.setCheckable(True)
+        self.setAutoRaise(True)
+        self.setAccessibleName(name)
+        self.setToolTip(f"{name}\n{tip}")
+        self.setIcon(icon(icon_name))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self.setIcon(icon(self._icon_name))
+
+
+ZOOM_FACTOR: Final = 1.3
+ZOOMS: Final = {"+": 1 / ZOOM_FACTOR, "=": 1 / ZOOM_FACTOR, "-": ZOOM_FACTOR}
+PAN_SHARE: Final = 0.2
+PANS: Final = {
+    "Left": (-PAN_SHARE, 0.0),
+    "Right": (PAN_SHARE, 0.0),
+    "Up": (0.0, -PAN_SHARE),
+    "Down": (0.0, PAN_SHARE),
+}
+"""By key: the zoom factor, and the pan as shares of the visible region, across and down."""
+
+
+def add_axis_shortcuts(plot: Plot) -> None:
+    """Let plus and minus zoom a plot along its horizontal axis, and the arrow keys pan it.
+
+    F shows the whole range of the axis limits. The plot needs the focus.
+    """
+
+    def move(share: float) -> None:
+        plot.view.translateBy(x=share * plot.viewRect().width())
+
+    def fit() -> None:
+        plot.setXRange(*plot.view.state["limits"]["xLimits"], padding=0)
+
+    for key, factor in ZOOMS.items():
+        shortcut(key, partial(plot.view.scaleBy, x=factor), plot)
+    for key in ("Left", "Right"):
+        shortcut(key, partial(move, PANS[key][0]), plot)
+    shortcut("F", fit, plot)
+
+
+def shortcut(key: str, action: Callable[[], None], widget: QWidget) -> None:
+    """Let a key act while a widget or a part of it has the focus."""
+    shortcut = QShortcut(QKeySequence(key), widget)
+    shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+    shortcut.activated.connect(action)

@@ -1,0 +1,299 @@
+"""The content of a distribution plot: numbers, parameters, bins and cuts. No Qt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.gui.views.bars.data import drawable, inner_range
+from prune_gui.session.subjects import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.methods import ScoreKind
+    from prune_gui.statistics.element_scores import Scored, StepCut
+    from prune_gui.statistics.histogram import Histogram
+    from prune_gui.statistics.score_histogram import Curve, ScoreHistogramCache
+
+Of = int | Literal["weights", "absolute"]
+"""Signed weights, absolute weights, or the scores of the step with that number."""
+
+BINS: Final = (32, 1024)
+"""Minimum and maximum number of bins; in between it is the square root of the number of weights."""
+MAX_REFINEMENT: Final = 16
+"""Maximum factor for the number of bins where outliers widen the axis: bins of the other weights
+stay narrow.
+"""
+CURVE_POINTS: Final = 1000
+"""Number of points of a cumulative curve."""
+SCORE_BINS: Final = 256
+"""Number of bins of scores. Bins end where groups of keys end, and stay much wider than those
+groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionRequest:
+    """What the user wants to see.
+
+    Attributes:
+        cumulative: whether to show what a cut would prune, not a histogram.
+        log: whether the axis is logarithmic; never for signed weights.
+        symmetric: whether the axis is symmetric about zero; for signed weights only.
+        together: whether to show all targets of the step that cuts them as one group.
+    """
+
+    of: Of
+    cumulative: bool = False
+    log: bool = False
+    symmetric: bool = True
+    together: bool = False
+
+    @property
+    def signed(self) -> bool:
+        """Whether the numbers are signed."""
+        return self.of == "weights" and not self.cumulative
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistributionData:
+    """A histogram of numbers, or the curve of what a cut through them would prune.
+
+    Attributes:
+        names: the parameters that are included.
+        edges: bin edges, float64 (bins + 1,); for a curve, the first and the last bound the axis.
+        codes: the code of each row of the counts.
+        counts: int64 (codes, bins), of the parameter itself.
+        others: int64 (codes, bins), of the other targets.
+        cuts: by step, the cut of the step in the parameter.
+        left_out: number of zeros, which a logarithmic axis cannot show.
+        nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
+        histograms: by parameter; the next computation starts from them.
+        value_ranges: by parameter, the minimum and the maximum weight.
+    """
+
+    subject: Subject
+    request: DistributionRequest
+    names: tuple[str, ...]
+    edges: NDArray[np.float64]
+    codes: tuple[int, ...]
+    counts: NDArray[np.int64]
+    others: NDArray[np.int64]
+    cuts: Mapping[int, StepCut]
+    left_out: int = 0
+    nan: int = 0
+    infinite: int = 0
+    curve: Curve | None = None
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    value_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """The ends of the bins along the axis: the edges, or their decimal logarithms."""
+        return np.log10(self.edges) if self.request.log else drawable(self.edges)
+
+    @property
+    def sums(self) -> NDArray[np.int64]:
+        """The number of elements in each bin, of all parameters together."""
+        sums: NDArray[np.int64] = (self.counts + self.others).sum(0)
+        return sums
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The lowest and the highest number on the axis."""
+        if not self.request.signed:
+            return float(self.edges[0]), float(self.edges[-1])
+        lows, highs = zip(*(self.value_ranges[name] for name in self.names), strict=True)
+        return min(lows), max(highs)
+
+    def same_axis(self, other: DistributionData | None) -> bool:
+        """Return whether both have the same axis, so that the zoom can stay."""
+        return (
+            other is not None
+            and self.request.log == other.request.log
+            and np.array_equal(self.edges, other.edges)
+        )
+
+
+def shared_step(subject: Subject, of: Of) -> int | None:
+    """Return the step that cuts the parameter and others as one group: `of` itself, or the last.
+
+    Returns None if there is no such step, or if it has no other target.
+    """
+    resolution = subject.resolution
+    steps = [of] if isinstance(of, int) else range(len(resolution.outcomes), 0, -1)
+    for number in steps:
+        pruned = resolution.outcomes[number - 1].pruned
+        method = resolution.recipe.steps[number - 1].method
+        if subject.name in pruned and len(pruned) > 1 and method.ranking_scope == "global":
+            return number
+    return None
+
+
+def steps_with_own_scores(subject: Subject) -> dict[int, ScoreKind]:
+    """Return the steps that rank the elements of a parameter by scores other than |weight|."""
+    from prune_gui.statistics.element_scores import scored_steps  # torch: slow to import
+
+    kinds = scored_steps(subject.resolution, subject.name)
+    return {step: kind for step, kind in kinds.items() if kind != "weights"}
+
+
+def compute_distribution(
+    subject: Subject,
+    request: DistributionRequest,
+    score_histograms: ScoreHistogramCache,
+    before: DistributionData | None,
+    monitor: Monitor,
+) -> DistributionData:
+    """Compute what a request asks for; only what has changed since `before` is counted again."""
+    step = shared_step(subject, request.of) if request.together else None
+    names = tuple(subject.resolution.outcomes[step - 1].pruned) if step else (subject.name,)
+    if request.signed:
+        return _weights(subject, request, names, before, monitor)
+    return _scores(subject, request, names, score_histograms, monitor)
+
+
+def _weights(
+    subject: Subject,
+    request: DistributionRequest,
+    names: tuple[str, ...],
+    before: DistributionData | None,
+    monitor: Monitor,
+) -> DistributionData:
+    from prune_gui.statistics.histogram import (
+        bin_edges,
+        histogram,
+        value_range,
+    )  # torch: slow to import
+
+    resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
+    if before is not None and any(
+        resolution.values_key(name) != before.subject.resolution.values_key(name) for name in names
+    ):
+        before = None
+    known_ranges = before.value_ranges if before else {}
+    new_ranges = {n: value_range(resolution, n, monitor) for n in names if n not in known_ranges}
+    value_ranges = {**known_ranges, **new_ranges}
+    low = min(value_ranges[name][0] for name in names)
+    high = max(value_ranges[name][1] for name in names)
+
+    def histograms_of(edges: NDArray[np.float64]) -> dict[str, Histogram]:
+        earlier = before.histograms if before else {}
+        return {
+            name: histogram(resolution, name, edges, monitor, earlier.get(name)) for name in names
+        }
+
+    if before is not None and before.request == request and before.names == names:
+        edges = before.edges
+        histograms = histograms_of(edges)
+    else:
+        elements = sum(tensors[name].numel for name in names)
+        bins = 2 * round(float(np.clip(math.sqrt(elements), *BINS)) / 2)
+        edges = bin_edges(low, high, bins, symmetric=request.symmetric)
+        histograms = histograms_of(edges)
+        sums = sum(one.counts.sum(0) for one in histograms.values())
+        inner = inner_range(drawable(edges), np.asarray(sums), symmetric=request.symmetric)
+        refinement = _refinement(edges, inner)
+        if refinement > 1:
+            edges = bin_edges(low, high, bins * refinement, symmetric=request.symmetric)
+            histograms = histograms_of(edges)
+    own = histograms[subject.name]
+    counts = {
+        name: dict(zip(item.codes, item.counts, strict=True)) for name, item in histograms.items()
+    }
+    codes, own_counts, others = _stacked(counts, subject.name, len(edges) - 1)
+    return DistributionData(
+        subject,
+        request,
+        names,
+        edges,
+        codes,
+        own_counts,
+        others,
+        own.cuts,
+        nan=sum(item.nan for item in histograms.values()),
+        infinite=sum(item.infinite for item in histograms.values()),
+        histograms=histograms,
+        value_ranges=value_ranges,
+    )
+
+
+def _scores(
+    subject: Subject,
+    request: DistributionRequest,
+    names: tuple[str, ...],
+    score_histograms: ScoreHistogramCache,
+    monitor: Monitor,
+) -> DistributionData:
+    from prune_gui.statistics.element_scores import score_cut, scores_of, weight_cuts, weights_of
+    from prune_gui.statistics.score_histogram import (  # torch: slow to import
+        binned,
+        common_edges,
+        cumulative,
+        thinned,
+    )
+
+    resolution, of = subject.resolution, request.of
+    scored: dict[str, Scored] = {}
+    for name in names:
+        item = (
+            scores_of(resolution, name, of) if isinstance(of, int) else weights_of(resolution, name)
+        )
+        if item is not None:
+            scored[name] = item
+    histograms = {
+        name: score_histograms.found(name, item, monitor) for name, item in scored.items()
+    }
+    own = histograms[subject.name]
+    bins = CURVE_POINTS if request.cumulative else SCORE_BINS
+    edges = common_edges(list(histograms.values()), bins, log=request.log)
+    if isinstance(of, int):
+        cut = score_cut(resolution, subject.name, of, own.score_at)
+        step_cuts = {} if cut is None else {of: cut}
+    else:
+        step_cuts = weight_cuts(resolution, subject.name)
+    remaining = {name: score_histograms.left(name, item, monitor) for name, item in scored.items()}
+    counts = {
+        name: dict(zip(item.codes, binned(item, edges), strict=True))
+        for name, item in remaining.items()
+    }
+    codes, own_counts, others = _stacked(counts, subject.name, len(edges) - 1)
+    total = sum(int(item.counts.sum()) for item in remaining.values())
+    return DistributionData(
+        subject,
+        request,
+        names,
+        edges,
+        codes,
+        own_counts,
+        others,
+        step_cuts,
+        left_out=total - int(own_counts.sum() + others.sum()),
+        nan=sum(int(item.non_finite.sum()) for item in remaining.values()),
+        curve=thinned(cumulative(list(histograms.values())), edges) if request.cumulative else None,
+    )
+
+
+def _refinement(edges: NDArray[np.float64], inner: tuple[float, float]) -> int:
+    """Return the factor for the number of bins at which those of a range are narrow enough."""
+    low, high = drawable(edges[[0, -1]]).tolist()
+    return min(MAX_REFINEMENT, int((high - low) / (inner[1] - inner[0])))
+
+
+def _stacked(
+    counts: Mapping[str, Mapping[int, NDArray[np.int64]]], own: str, bins: int
+) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
+    """Return all codes, and by code the counts of one parameter and of all others."""
+    codes = tuple(sorted({code for rows in counts.values() for code in rows}))
+    nothing = np.zeros(bins, np.int64)
+
+    def total(names: Sequence[str]) -> NDArray[np.int64]:
+        rows = [[counts[name].get(code, nothing) for code in codes] for name in names]
+        summed: NDArray[np.int64] = np.array(rows, np.int64).reshape(-1, len(codes), bins).sum(0)
+        return summed
+
+    return codes, total([own]), total([name for name in counts if name != own])

@@ -1,0 +1,138 @@
+"""The content of the view Layers: rows of statistics, their bars, and the treemap. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.gui.views.layers.columns import columns_of, zero_columns
+from prune_gui.gui.views.layers.treemap import TreemapData, make_treemap
+from prune_gui.session.subjects import ModelSubject
+from prune_gui.table import Column
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.statistics.layer_rows import Rows
+    from prune_gui.statistics.layer_statistics import LayerStatistics
+
+MAX_BARS: Final = 300
+FITTING: Final[Literal["fitting"]] = "fitting"
+"""Stands in for a depth: the largest depth at which every row has its own bar."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LayersData:
+    """The content of the view. `depths` is the maximum depth of the modules."""
+
+    subject: ModelSubject
+    statistics: LayerStatistics
+    rows: Rows
+    columns: tuple[Column[Rows], ...]
+    treemap: TreemapData | None
+    depths: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bars:
+    """Bars at adjacent positions. Each bar shows one row, or the sum of several.
+
+    Attributes:
+        edges: (bars + 1,), the first position of each bar, and the one after the last.
+        codes: code of each segment of a bar, from the bottom.
+        tops: (codes + 1, bars), the share at which each segment ends; row 0 is 0.
+        total: int64 (bars,), number of elements.
+        kept: float64 (bars,), share of the energy that is kept; NaN if it is not known.
+    """
+
+    edges: NDArray[np.intp]
+    codes: tuple[int, ...]
+    tops: NDArray[np.float64]
+    total: NDArray[np.int64]
+    kept: NDArray[np.float64]
+
+    @property
+    def max_rows(self) -> int:
+        """Maximum number of rows in one bar."""
+        return int(np.diff(self.edges).max(initial=1))
+
+
+def bars_of(rows: Rows, order: NDArray[np.intp], positions: range, max_bars: int) -> Bars:
+    """Return the bars of a range of positions."""
+    number = min(max_bars, len(positions))
+    edges = np.linspace(0, len(positions), number + 1).astype(np.intp)
+    visible_rows, starts = order[positions.start : positions.stop], edges[:-1]
+    total = np.add.reduceat(rows.total[visible_rows], starts)
+    counts = np.add.reduceat(rows.counts[:, visible_rows], starts, axis=1)
+    tops = np.concatenate([np.zeros((1, number)), np.cumsum(counts, axis=0) / total])
+    energy = np.add.reduceat(rows.energy[visible_rows], starts)
+    kept_energy = np.add.reduceat(rows.kept[visible_rows], starts)
+    kept = np.full(number, np.nan)
+    np.divide(kept_energy, energy, out=kept, where=np.isfinite(energy) & (energy > 0))
+    return Bars(edges + positions.start, rows.codes, tops, total, kept)
+
+
+def compute_layers(
+    subject: ModelSubject,
+    before: LayersData | None,
+    depth: int | Literal["fitting"] | None,
+    size: tuple[float, float] | None,
+    monitor: Monitor,
+    *,
+    biases: bool,
+) -> LayersData:
+    """Compute the content of the view, as far as the read budget allows.
+
+    The treemap has the `size` in pixels, width and height; None is for no treemap.
+    """
+    from prune_gui.statistics.dispatch import read_budget
+    from prune_gui.statistics.layer_rows import (  # torch: slow to import
+        deepest,
+        fitting,
+        grouping,
+        listed_parameters,
+        rows_of,
+        updated_rows,
+    )
+    from prune_gui.statistics.layer_statistics import (  # torch: slow to import
+        compute,
+        empty_statistics,
+    )
+
+    resolution = subject.resolution
+    previous = before.statistics if before else None
+    counted = previous is not None and previous.resolution is resolution
+    statistics = (
+        previous if previous is not None and counted else empty_statistics(resolution, previous)
+    )
+    if statistics.is_pending:
+        statistics = compute(statistics, read_budget(counted=counted), monitor)
+    infos = statistics.infos
+    included = np.full(len(infos), fill_value=True)
+    if not biases:
+        included = listed_parameters(infos, resolution)
+    if depth == FITTING:
+        depth = fitting([infos[place] for place in np.flatnonzero(included)], MAX_BARS)
+    groups = before.rows.grouping if before else None
+    if (
+        groups is None
+        or groups.depth != depth
+        or (depth is None and not np.array_equal(groups.places >= 0, included))
+    ):
+        groups = grouping(infos, depth, included)
+    if before is not None and counted and before.rows.grouping is groups:
+        rows = updated_rows(before.rows, statistics)
+    else:
+        rows = rows_of(statistics, groups)
+    return LayersData(
+        subject,
+        statistics,
+        rows,
+        columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, statistics.infos)),
+        make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
+        if size
+        else None,
+        before.depths if before else deepest(statistics.infos),
+    )

@@ -1,0 +1,107 @@
+"""Legends of pictures as rich text: the colour of each step, and how much the step pruned."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Final, Protocol
+
+from prune_gui.errors import one_line
+from prune_gui.language import tr, trn
+from prune_gui.number_formats import sparsity
+from prune_gui.raster.colours import Colours
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
+
+SEPARATOR: Final = "&nbsp;&nbsp; "
+"""Separator of legend items. Lines break after it, so that all lines start with an item."""
+MAX_NAMED_COLOURS = 12
+"""Maximum number of colours with a name; the others are counted together."""
+BREAKABLE_CHARACTERS: Final = re.compile("[…\u2e80-\uffef]")
+"""Characters that allow a line break after them: the ellipsis, and those of some scripts."""
+
+
+class HasCounts(Protocol):
+    """What a legend can describe."""
+
+    @property
+    def draft(self) -> int | None:
+        """Step number of the draft; None without a draft."""
+
+    def counts(self) -> dict[int, int]:
+        """Return the number of elements by code."""
+
+    def title(self, code: int) -> str:
+        """Return the name of a code."""
+
+
+def legend(
+    subject: HasCounts,
+    colours: Colours,
+    *,
+    plain: bool = False,
+    marks: int = 0,
+    zeros: int = 0,
+    filled: bool = True,
+) -> str:
+    """Return the legend of a picture as rich text, with an item per colour that occurs.
+
+    Args:
+        plain: whether all steps have the colour of the first.
+        marks: number of cells with a ring around them.
+        zeros: number of zeros in the file that have the colour of `ZERO` where no step prunes
+            them. It is shown if there is no step, because steps may prune some of them.
+        filled: whether the picture has the colours of steps now; else their squares are hollow.
+    """
+    counts = list(subject.counts().items())
+    if are_exact := {code for code, _ in counts} <= {KEPT, IN_FILE}:
+        counts = _without_zeros(counts, zeros)
+    total = sum(count for _, count in counts)
+    if plain:
+        kept = subject.counts().get(KEPT, 0)
+        parts = [(colours.kept, tr("kept"), kept), (colours.steps[0], tr("pruned"), total - kept)]
+        rest = []
+    else:
+        parts = [
+            (colours.of(code, subject.draft), subject.title(code), count)
+            for code, count in counts[:MAX_NAMED_COLOURS]
+        ]
+        rest = counts[MAX_NAMED_COLOURS:]
+    if rest:
+        more = tr("{count:,} more", count=len(rest))
+        parts.append((colours.grid, more, sum(count for _, count in rest)))
+    hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
+    items = [
+        marked(colour, counted(title, count, total), "□" if colour in hollow else "■")
+        for colour, title, count in parts
+    ]
+    if zeros and not are_exact:
+        items.insert(1, marked(colours.zero, subject.title(ZERO), "■" if filled else "□"))
+    if marks:
+        items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
+    return SEPARATOR.join(items)
+
+
+def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int, int]]:
+    """Return numbers of elements by code, with zeros in the file apart from kept elements."""
+    by_code = dict(counts)
+    parted = {KEPT: by_code.get(KEPT, 0) - zeros, ZERO: zeros}
+    return [(code, count) for code, count in ({KEPT: 0} | by_code | parted).items() if count]
+
+
+def marked(colour: str, text: str, mark: str = "■") -> str:
+    """Return a mark in a colour and a text beside it, as rich text in which no line breaks."""
+    return f'<span style="color: {colour}">{mark}</span>&nbsp;{unbroken(text)}'
+
+
+def counted(title: str, count: int, total: int) -> str:
+    """Return a name with the number of its elements and their share of all."""
+    share = sparsity(count, total)
+    return tr("{what} {count:,} ({share})", what=title, count=count, share=share)
+
+
+def unbroken(text: str) -> str:
+    """Return a text as rich text in which no line breaks."""
+    text = escape(one_line(text))
+    return BREAKABLE_CHARACTERS.sub("\N{WORD JOINER}\\g<0>\N{WORD JOINER}", text).replace(
+        " ", "&nbsp;"
+    )

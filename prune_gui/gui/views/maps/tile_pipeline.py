@@ -1,0 +1,274 @@
+"""Rendering of pictures in tiles: painters, partial pictures, and what is rendered first. No Qt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.gui.views.maps.text import Texts
+from prune_gui.gui.views.maps.tiles import (
+    RasterBlock,
+    Tile,
+    TileCache,
+    TileGrid,
+    TileIndex,
+    TileRegion,
+)
+from prune_gui.session.subjects import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.parameter_layouts import ParameterLayout
+
+MAX_OVERVIEW_CELLS: Final = 700
+"""Maximum number of cells of the overview along each side."""
+RENDER_INTERVAL_S: Final = 0.1
+"""Time after which a partial picture is shown; the rest is rendered in later jobs."""
+
+Result = TypeVar("Result")
+
+
+class Painter(Protocol):
+    """Paints pictures of a parameter, on the engine's thread."""
+
+    @property
+    def subject(self) -> Subject:
+        """The parameter and its resolution."""
+
+    @property
+    def key(self) -> Hashable:
+        """A key that is equal for equal results."""
+
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle."""
+
+
+class MapPainter(Painter, Protocol):
+    """A painter that also has a text for each element, and profiles."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether no more of the parameter is to be read than what is shown."""
+
+    @property
+    def profile_key(self) -> Hashable:
+        """A key that is equal for equal profiles."""
+
+    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
+        """Return texts for the elements of a rectangle."""
+
+    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
+        """Return the profiles of a whole layout."""
+
+
+class RunJob(Protocol):
+    """Runs jobs about a parameter on the engine's thread."""
+
+    def __call__(
+        self,
+        lane: str,
+        subject: Subject,
+        work: Callable[[Monitor], Result],
+        then: Callable[[Result], None],
+        /,
+    ) -> None:
+        """Run `work`, and `then` on this thread if the subject is still shown.
+
+        A newer job replaces a waiting one of the same lane.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RenderedView:
+    """A picture of a painter, which may be incomplete; `painted` has the tiles joined."""
+
+    key: Hashable
+    tile_grid: TileGrid
+    tiles: dict[TileIndex, Tile]
+    painted: Tile
+
+    @classmethod
+    def of(cls, key: Hashable, tile_grid: TileGrid, tiles: dict[TileIndex, Tile]) -> RenderedView:
+        """Join tiles to a picture."""
+        return cls(key, tile_grid, tiles, tile_grid.join(tiles))
+
+    @property
+    def share(self) -> float:
+        """Share of the tiles that are rendered."""
+        return len(self.tiles) / len(self.tile_grid.indices)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all tiles are rendered."""
+        return self.share == 1
+
+    @property
+    def overview_key(self) -> tuple[Hashable, ParameterLayout]:
+        """A key that is equal for pictures with the same overview."""
+        return self.key, self.tile_grid.layout
+
+    def shows(self, key: Hashable, tile_grid: TileGrid) -> bool:
+        """Return whether it is the complete picture of a painter on a tile grid."""
+        return self.is_complete and (self.key, self.tile_grid) == (key, tile_grid)
+
+
+def render_tiles(
+    painter: Painter,
+    tile_grid: TileGrid,
+    tiles: TileCache,
+    finished: dict[TileIndex, Tile],
+    monitor: Monitor,
+    time_limit_s: float | None = None,
+) -> RenderedView | str:
+    """Render the missing tiles of a picture, or some of them; on failure, return the message."""
+    started, available = time.monotonic(), tiles.of(painter.key, tile_grid) | finished
+    keys, elements = tile_grid.keys(painter.key), len(tile_grid.rows) * len(tile_grid.columns)
+    missing = [index for index in keys if index not in available]
+    paint = partial(painter.paint, tile_grid.layout, monitor=monitor)
+    try:
+        with monitor.plan(elements):
+            monitor.advance(elements * len(available) // len(keys))
+            for strip in tile_grid.paint(missing, paint):
+                tiles.put({keys[index]: tile for index, tile in strip.items()})
+                available |= strip
+                if time_limit_s is not None and time.monotonic() - started > time_limit_s:
+                    break
+    except Cancelled:
+        raise
+    except PruneGuiError as error:
+        return str(error)
+    return RenderedView.of(painter.key, tile_grid, available)
+
+
+class TilePipeline:
+    """Renders requested pictures in tiles, and the overview after them. Keeps the tiles in a cache.
+
+    The overview is the picture of the whole parameter, so that something is visible after every pan
+    or zoom.
+
+    Args:
+        lane: lane of the jobs of requested pictures; the overview has the lane "<lane>.whole".
+        run_job: runs the jobs.
+        show: shows a requested picture, which may be partial, or the message of an error.
+        show_overview: shows the complete overview below the picture.
+
+    Attributes:
+        shown: the picture on the screen, which may be partial. The owner sets it to None when
+            something else replaces the picture.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        run_job: RunJob,
+        show: Callable[[Subject, RenderedView | str], None],
+        show_overview: Callable[[RenderedView], None],
+    ) -> None:
+        self._lane = lane
+        self._run_job = run_job
+        self._show = show
+        self._show_overview = show_overview
+        self.tiles = TileCache()
+        self.shown: RenderedView | None = None
+        self._wanted: tuple[Hashable, TileGrid] | None = None
+        self._overview_key: tuple[Hashable, ParameterLayout] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the requested picture is completely on the screen."""
+        shown, wanted = self.shown, self._wanted
+        return shown is not None and wanted is not None and shown.shows(*wanted)
+
+    def has_overview(self, rendered: RenderedView) -> bool:
+        """Return whether the overview of a picture is complete."""
+        return self._overview_key == rendered.overview_key
+
+    def forget_pictures(self) -> None:
+        """Forget what is on the screen, so that it is shown anew; the tiles stay cached."""
+        self.shown = self._overview_key = None
+
+    def request(self, painter: Painter, tile_grid: TileGrid, *, keep_previous: bool) -> None:
+        """Show a picture, from the cache or rendered, unless it is on the screen.
+
+        Args:
+            keep_previous: whether a different picture stays on the screen until the new one is
+                complete, so that it does not flicker while a step is edited. Else partial pictures
+                are shown as they arrive.
+        """
+        self._wanted = (painter.key, tile_grid)
+        if self.is_current:
+            return
+        cached = self.tiles.of(painter.key, tile_grid)
+        if len(cached) == len(tile_grid.indices):
+            self._arrive(painter.subject, RenderedView.of(painter.key, tile_grid, cached))
+            return
+        changed = self.shown is not None and self.shown.key != painter.key
+        time_limit_s = None if changed and keep_previous else RENDER_INTERVAL_S
+
+        def render(finished: dict[TileIndex, Tile]) -> None:
+            self._render(self._lane, painter, tile_grid, finished, time_limit_s, handle)
+
+        def handle(rendered: RenderedView | str) -> None:
+            if self.is_current:
+                return  # from the cache meanwhile
+            is_wanted = self._wanted == (painter.key, tile_grid)
+            if is_wanted and isinstance(rendered, RenderedView) and not rendered.is_complete:
+                render(rendered.tiles)
+            self._arrive(painter.subject, rendered)
+
+        render({})
+
+    def request_overview(self, painter: Painter) -> None:
+        """Render the overview of the picture on the screen, unless it is there.
+
+        That takes several jobs, so that requested pictures can come first.
+        """
+        shown = self.shown
+        if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
+            return
+        overview = TileGrid.whole(shown.tile_grid.layout, MAX_OVERVIEW_CELLS)
+        lane = f"{self._lane}.whole"
+
+        def render(finished: dict[TileIndex, Tile]) -> None:
+            self._render(lane, painter, overview, finished, RENDER_INTERVAL_S, handle)
+
+        def handle(rendered: RenderedView | str) -> None:
+            above = self.shown
+            if isinstance(rendered, str) or above is None:
+                return
+            if above.overview_key != rendered.overview_key:
+                return  # the picture above has changed
+            if rendered.is_complete:
+                self._show_overview(rendered)
+                self._overview_key = rendered.overview_key
+            else:
+                render(rendered.tiles)
+
+        render({})
+
+    def _render(
+        self,
+        lane: str,
+        painter: Painter,
+        tile_grid: TileGrid,
+        finished: dict[TileIndex, Tile],
+        time_limit_s: float | None,
+        then: Callable[[RenderedView | str], None],
+    ) -> None:
+        """Render the missing tiles, or some of them if there is a time limit."""
+
+        def work(monitor: Monitor) -> RenderedView | str:
+            return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
+
+        self._run_job(lane, painter.subject, work, then)
+
+    def _arrive(self, subject: Subject, rendered: RenderedView | str) -> None:
+        self.shown = None if isinstance(rendered, str) else rendered
+        if self.shown is not None and self.shown.is_complete and self.shown.tile_grid.is_whole:
+            self._overview_key = self.shown.overview_key
+        self._show(subject, rendered)

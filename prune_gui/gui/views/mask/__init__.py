@@ -1,0 +1,1 @@
+"""The view Mask: which elements are pruned."""

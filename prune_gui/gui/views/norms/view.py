@@ -1,0 +1,244 @@
+"""The norm of every channel of a parameter, and how much of the channel is pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from superqt import QFlowLayout
+
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.gui.views.axes import dim_labels, dim_names_of
+from prune_gui.gui.views.bars.bar_view import BarView
+from prune_gui.gui.views.bars.data import (
+    ChannelData,
+    ChannelRow,
+    ChannelSelection,
+    ScoreOf,
+    channel_bars,
+    in_order,
+)
+from prune_gui.gui.views.controls import Choice, fill, note, switch
+from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
+from prune_gui.gui.views.norms.controls import NormBox, SelectionBar
+from prune_gui.gui.views.norms.data import (
+    channel_cuts,
+    describe_channel,
+    measure,
+    norm_rule,
+    table_of,
+)
+from prune_gui.language import deferred, tr, trn
+from prune_gui.session.draft_request import ChannelRequest, CutRequest
+from prune_gui.session.subjects import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
+    from prune_gui.raster.colours import Colours
+    from prune_gui.table import Table
+
+HINT: Final = deferred("Click a channel, or drag with Shift, to select")
+
+
+class NormsView(BarView):
+    """A bar per channel, as high as its norm, coloured by what is pruned of it.
+
+    Selected channels can be pruned or protected.
+    """
+
+    lane = "norms"
+    busy_text = deferred("Computing the norms of {name}…")
+    selects = True
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(
+            workbench,
+            tr("Norms"),
+            tr("Norm of each channel"),
+            tr("Channel under the cursor"),
+            tr("Sort the channels by norm, smallest first"),
+        )
+        self._protectable = False
+        self._dim_box = Choice(tr("Dimension of the channels"), changed=self._choose_dim)
+        self._norm_box = NormBox()
+        self._full_range_box = switch(
+            tr("Full range"),
+            tr("Show the axis up to the outermost numbers; else 99.9 % of them"),
+            self.refresh,
+        )
+        self._selection_bar = bar = SelectionBar()
+        self._warnings = note(
+            tr("Dead channels and non-finite norms"),
+            tip=tr("All kept weights of a dead channel are zero"),
+            rich=True,
+        )
+        controls = _side_by_side(
+            [self._dim_box, self._norm_box, self._sorted], [bar, self._full_range_box]
+        )
+        self._lay_out([controls], self._plot, [self._pointed, self._warnings])
+        self._norm_box.changed.connect(self.refresh)
+        bar.banding.toggled.connect(self._set_banding)
+        bar.prune.clicked.connect(lambda: self._request_channels(protect=False))
+        bar.protect.clicked.connect(lambda: self._request_channels(protect=True))
+        self._plot.picked.connect(self._pick)
+        self._plot.toggled.connect(self._toggle)
+        self._plot.prune_wanted.connect(lambda: self._request_channels(protect=False))
+        self._plot.dropped.connect(self._drop)
+        self._recolour()
+
+    def _choose_dim(self) -> None:
+        self._norm_box.leave_scores()  # those of a step are along its own dimension
+        self.refresh()
+
+    def _cut_request(self, score: float, step: int | None) -> CutRequest:
+        return CutRequest("rank", score, step)
+
+    def _request_picture(self, subject: Subject) -> None:
+        self._offer_dims(subject)
+        cuts = channel_cuts(subject)
+        self._norm_box.offer_scores(tuple(cuts), subject.draft)
+        by = self._norm_box.order
+        if isinstance(by, ScoreOf):
+            self._dim_box.choose(cuts[by].dim)
+        dim, ascending = self._dim_box.value, self._sorted.isChecked()
+        full, max_bars = self._full_range_box.isChecked(), self._max_bars
+        size = (subject.info.shape or (1,))[dim]
+        before = self._row.measured if self._row else None
+        if before is not None and not before.is_about(subject, dim):
+            before = None
+        positions = range(size) if before is None else self._in_sight(size)
+
+        def work(monitor: Monitor) -> ChannelRow:
+            measured = measure(subject, dim, by, before, monitor)
+            order = in_order(measured.norms, ascending=ascending)
+            is_dead = measured.channels.dead
+            bars = channel_bars(measured.parts, is_dead, order, positions, max_bars)
+            top = measured.highest if full else measured.inner_limit
+            return ChannelRow(measured, order, bars, top)
+
+        self._run_picture_job(subject, work, self._show)
+
+    def _offer_dims(self, subject: Subject) -> None:
+        labels = [
+            tr("{dim} ({size:,})", dim=axis_label, size=size)
+            for axis_label, size in zip(self._dims(subject), subject.info.shape, strict=False)
+        ] or self._dims(subject)
+        items = [(label, dim) for dim, label in enumerate(labels)]
+        if items != self._dim_box.items:
+            self._dim_box.offer(items)
+            checkpoint = subject.resolution.checkpoint
+            self._dim_box.choose(weight_layout(checkpoint, subject.name).output_dim)
+
+    def _dims(self, subject: Subject) -> list[str]:
+        """Return a label of the channels along each dimension."""
+        return dim_labels(dim_names_of(self._workbench, subject)) or [tr("single element")]
+
+    def _show(self, row: ChannelRow) -> None:
+        before, measured = self._row, row.measured
+        self._protectable = self._workbench.drafted_channels(measured.dim) is not None
+        label = self._dims(measured.subject)[measured.dim]
+        if self._sorted.isChecked():
+            label = tr("position by norm, smallest first; {channels}", channels=label)
+        is_new = before is None or not before.measured.is_about(measured.subject, measured.dim)
+        self._show_row(row, label, _height(measured), is_new=is_new)
+        self._legend.setText(_legend(row, self.colours()))
+        self._warnings.setText(_warnings(measured, self.colours()))
+
+    def _show_chosen(self) -> None:
+        super()._show_chosen()
+        self._selection_bar.show_number(len(self._chosen.channels), protectable=self._protectable)
+
+    def _pick(self, position: int, add: bool) -> None:
+        assert self._row is not None
+        channel = int(self._row.order[position])
+        self._choose(self._chosen.toggled(channel) if add else self._chosen.only(channel))
+
+    def _band_text(self, count: int) -> str:
+        return trn("{count:,} channel", "{count:,} channels", count)
+
+    def _take_band(self, channels: frozenset[int]) -> None:
+        self._choose(self._chosen.widened(channels))
+
+    def _toggle(self) -> None:
+        if self._chosen.current is not None:
+            self._choose(self._chosen.toggled(self._chosen.current))
+
+    def _drop(self) -> None:
+        self._choose(ChannelSelection(current=self._chosen.current))
+
+    def _request_channels(self, *, protect: bool) -> None:
+        """Let the draft prune or keep the selected channels, and clear the selection."""
+        row, channels = self._row, self._chosen.channels
+        self._drop()
+        if row is not None and channels:
+            self._request_draft(ChannelRequest(row.measured.dim, channels, protect))
+
+    def _set_banding(self, banding: bool) -> None:
+        self._plot.box.banding = banding
+
+    def _describe(self, row: ChannelRow, channel: int) -> str:
+        return describe_channel(row.measured, channel)
+
+    def _hint(self) -> str:
+        return tr(HINT)
+
+    def legend(self) -> str:
+        """Return the meaning of the colours and marks as rich text."""
+        return SEPARATOR.join(filter(None, (super().legend(), self._warnings.text())))
+
+    def table(self) -> Table | None:
+        """Return the channels in the order on the screen."""
+        row = self._row
+        return table_of(row.measured, row.order) if row and self.picture() else None
+
+
+def _warnings(measured: ChannelData, colours: Colours) -> str:
+    """Return as rich text how many channels are dead, and how many norms are non-finite."""
+    dead = int(np.count_nonzero(measured.channels.dead))
+    non_finite = int(np.count_nonzero(~np.isfinite(measured.norms)))
+    notes = []
+    if dead:
+        notes.append(marked(colours.warning, tr("{count:,} dead", count=dead), mark="▬"))
+    if non_finite:
+        notes.append(marked(colours.warning, tr("{count:,} NaN or infinite", count=non_finite)))
+    return SEPARATOR.join(notes)
+
+
+def _legend(row: ChannelRow, colours: Colours) -> str:
+    """Return the meaning of the colours, and of the heights, as rich text."""
+    measured = row.measured
+    parts = [legend(measured.subject, colours)]
+    if not isinstance(measured.by, ScoreOf) and len(measured.channels.codes) > 1:
+        parts.append(unbroken(tr("solid: norm of the kept weights; light: the rest")))
+        parts.append(unbroken(norm_rule(measured.by)))
+    if (count := row.bars.max_channels) > 1:
+        text = tr("bar: maximum of {count:,} channels; line: minimum", count=count)
+        parts.append(unbroken(text))
+    return SEPARATOR.join(parts)
+
+
+def _height(measured: ChannelData) -> str:
+    """Return the label of the axis of heights."""
+    if not isinstance(measured.by, ScoreOf):
+        return tr("{order:g}-norm of the channel", order=measured.by)
+    if measured.by.step == measured.subject.draft:
+        return tr("ranking value of the draft")
+    return tr("ranking value of step {number}", number=measured.by.step)
+
+
+def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
+    """Return a widget with boxes and more widgets side by side, wrapped if the space is narrow."""
+    both, left = QWidget(), QWidget()
+    fill(QHBoxLayout(left), *boxes, spacing=None)
+    flow = QFlowLayout(both)
+    flow.setContentsMargins(0, 0, 0, 0)
+    for part in (left, *more):
+        flow.addWidget(part)
+    policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+    policy.setHeightForWidth(True)
+    policy.setHorizontalStretch(1)  # take the whole row, so that the flow layout knows its width
+    both.setSizePolicy(policy)
+    return both

@@ -1,0 +1,197 @@
+"""All parameters as thumbnails: a row per block of the network, a column per role in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QRect
+from PySide6.QtGui import QHideEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QWidget
+
+from prune_gui.errors import one_line
+from prune_gui.gui.views.controls import Choice, fill, note, switch
+from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
+from prune_gui.gui.views.overview.card_panel import CardPanel
+from prune_gui.gui.views.overview.data import OverviewData, OverviewRequest, compute_overview
+from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading
+from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
+from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.language import tr
+from prune_gui.number_formats import percent
+from prune_gui.session.draft_request import StepRequest, dead_units
+from prune_gui.session.subjects import ModelSubject
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.session.changes import Changes
+
+
+BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
+"""Share and step of each cell, and its pixel."""
+DEFAULT_LIMIT: Final = 10_000
+"""Number of thumbnails in memory before `limit_memory` is called."""
+HOVER_DELAY_MS: Final = 350
+SCALE_STEPS: Final = 6
+MIN_WIDTH_BESIDE_PX: Final = 640
+"""Minimum width of the view for a card beside the thumbnails; else it is above them."""
+
+
+class OverviewView(View[ModelSubject]):
+    """Shows a thumbnail of every parameter. They are computed progressively, visible ones first."""
+
+    lane = "overview"
+    spreads = True
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(workbench, lambda: workbench.model_subject, tr("Overview"))
+        self._data: OverviewData | None = None
+        self._limit = DEFAULT_LIMIT
+        self._shading_box = Choice(
+            tr("What the colours show"),
+            [
+                (tr("By step"), Shading.STEP),
+                (tr("By sparsity"), Shading.DENSITY),
+                (tr("By pruned energy"), Shading.ENERGY),
+            ],
+            self.refresh,
+        )
+        self._vectors_box = switch(
+            tr("Biases and norms"),
+            tr("Also show parameters with less than two dimensions"),
+            self.refresh,
+        )
+        self._grid, self._card = ThumbnailGrid(), CardPanel()
+        self._enlarged = Enlarged(self._grid)
+        page = QWidget()
+        self._beside = QBoxLayout(QBoxLayout.Direction.LeftToRight, page)
+        fill(self._beside, self._grid, self._card, growing=[self._grid])
+        self._pointed = ElidedLabel(tr("Parameter under the cursor"))
+        self._progress = note(tr("Reading progress"))
+        self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed, self._progress])
+        # Continue after the new state is painted, because the engine's work would delay painting.
+        self._paint_timer = self._timer(0, self.refresh)
+        self._hover_timer = self._timer(HOVER_DELAY_MS, self._enlarge)
+        self._name_pointed = ""
+        self._grid.chosen.connect(workbench.choose)
+        self._grid.opened.connect(self._open)
+        self._grid.pointed.connect(self._point_at)
+        self._grid.moved.connect(self._on_moved)
+        self._card.opened.connect(self._open)
+        self._card.removal_wanted.connect(self._remove_dead)
+        self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
+        self.pictured.connect(self._continue)
+
+    def picture(self) -> QWidget | None:
+        """Return the thumbnails, without the card; None if nothing is shown."""
+        return self._grid if super().picture() else None
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Limit the number of thumbnails in memory."""
+        self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
+
+    @property
+    def _shading(self) -> Shading:
+        return Shading(self._shading_box.value)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.refresh()
+        elif changes.resolution or changes.zeros:
+            self._paint_timer.start()
+        if changes.selection:
+            self._grid.choose(self._workbench.chosen)
+
+    def _request_picture(self, subject: ModelSubject) -> None:
+        before = self._data
+        request = OverviewRequest(
+            self._shading,
+            self._vectors_box.isChecked(),
+            self.colours(),
+            self._grid.visible_names(),
+            self._limit,
+        )
+        self._run_picture_job(
+            subject,
+            lambda monitor: compute_overview(subject, before, request, monitor),
+            self._show,
+        )
+
+    def _show(self, data: OverviewData) -> None:
+        before, self._data = self._data, data
+        self._grid.show_data(data, self.colours())
+        self._grid.choose(self._workbench.chosen)
+        if before is None or before.card is not data.card:
+            self._card.show_card(data.card, self.colours())
+        self._show_legend(data)
+        self._point_at(self._name_pointed)
+        self._progress.setText("" if data.is_drawn else tr("Drawing…"))
+
+    def _show_legend(self, data: OverviewData) -> None:
+        colours = self.colours()
+        if self._shading is Shading.STEP:
+            self._legend.setText(legend(data.subject, colours, zeros=data.subject.zeros))
+            return
+        energy = self._shading is Shading.ENERGY
+        items = [tr("pruned share of the energy") if energy else tr("sparsity")]
+        shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
+        items += [marked(colours.share(share), percent(share)) for share in shares]
+        self._legend.setText(SEPARATOR.join(items))
+
+    def _continue(self) -> None:
+        """Continue with further thumbnails and statistics."""
+        if self.picture() is not None and self._data is not None and not self._data.is_complete:
+            self._paint_timer.start()
+
+    def _on_moved(self) -> None:
+        """Draw what came into sight first."""
+        self._point_at("")
+        if self._data is not None and len(self._data.pictures) >= self._limit:
+            self._settle_timer.start()
+
+    def _point_at(self, name: str) -> None:
+        """Describe a parameter, and enlarge it after a while; "" for none."""
+        if name != self._name_pointed:
+            self._name_pointed = name
+            self._enlarged.hide()
+            self._hover_timer.start() if name else self._hover_timer.stop()
+        is_shown = self._data is not None and name in self._data.arrangement.positions
+        self._pointed.say(one_line(name) if is_shown else "")
+
+    def _enlarge(self) -> None:
+        data, name = self._data, self._name_pointed
+        if data is None or name not in data.arrangement.positions or not self.isVisible():
+            return
+        rect = self._grid.rect_of(name).toRect()
+        on_screen = QRect(self._grid.viewport().mapToGlobal(rect.topLeft()), rect.size())
+        shape = data.subject.resolution.checkpoint.tensors[name].shape
+        self._enlarged.show_beside(on_screen, data.pictures.get(name), shape, data.describe(name))
+
+    def _open(self, name: str) -> None:
+        """Show a parameter in the view Mask."""
+        self._point_at("")
+        self._workbench.choose(name)
+        self.view_wanted.emit("mask")
+
+    def _remove_dead(self) -> None:
+        """Let the draft prune what remains of all dead units."""
+        if self.subject is not None:
+            checkpoint = self.subject.resolution.checkpoint
+            self._request_draft(StepRequest(dead_units(None, checkpoint)))
+
+    def _recolour(self) -> None:
+        if self._data is not None:
+            self._card.show_card(self._data.card, self.colours())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Show the card beside the thumbnails, or above them if the view is narrow."""
+        super().resizeEvent(event)
+        flat = event.size().width() < MIN_WIDTH_BESIDE_PX
+        direction = QBoxLayout.Direction
+        self._beside.setDirection(direction.BottomToTop if flat else direction.LeftToRight)
+        self._card.lay_flat(flat=flat)
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Hide the enlarged thumbnail."""
+        super().hideEvent(event)
+        self._point_at("")

@@ -1,0 +1,1 @@
+"""The view Weights: the numbers of the elements."""

@@ -1,0 +1,324 @@
+"""Pixels of the numbers of a parameter. No Qt: they are computed on the engine's thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+from cachetools import LRUCache
+
+from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.views.bars.data import inner_limit
+from prune_gui.gui.views.maps.text import Texts, texts
+from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
+from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
+from prune_gui.session.subjects import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.raster.cell_statistics import Profiles
+    from prune_gui.raster.parameter_layouts import ParameterLayout
+    from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+    from prune_gui.statistics.element_values import Measure
+
+
+Quantity = Literal["value", "size", "score", "margin", "correction", "difference"]
+VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
+"""The quantities that follow from the values that steps correct."""
+SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
+"""The quantities of an element that follow from its value alone."""
+MAX_CACHED_REACHES: Final = 64
+"""Maximum number of pictures in the cache."""
+SAMPLED_SPANS: Final = 256
+SPAN_ELEMENTS: Final = 1 << 10
+"""A larger parameter is sampled in equally distant spans: to read all of it would delay the
+picture, and the end of a colour scale need not be exact.
+"""
+FEW_SPANS: Final = 8
+FEW_SPAN_ELEMENTS: Final = 1 << 15
+"""Fewer and longer spans, of parameters that are not fetched yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityStyle:
+    """How a quantity is shown.
+
+    A cell of several elements shows their mean if it is averaged; else it shows the number that is
+    farthest from zero, which a mean would hide. The profile is what is averaged along rows and
+    columns.
+    """
+
+    title: str
+    signed: bool
+    averaged: bool
+    profile: str
+    of_step: bool = False
+
+    @property
+    def reduced(self) -> str:
+        """Describe what a cell of several elements shows."""
+        what = tr(self.title)
+        if self.averaged:
+            return tr("{quantity}: a cell shows the mean of its values", quantity=what)
+        return tr("{quantity}: a cell shows its value farthest from zero", quantity=what)
+
+
+QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
+    "value": QuantityStyle(
+        deferred("Value"), signed=True, averaged=False, profile=deferred("Mean |w|")
+    ),
+    "size": QuantityStyle(
+        deferred("Size |w|"), signed=False, averaged=True, profile=deferred("Mean |w|")
+    ),
+    "score": QuantityStyle(
+        deferred("Score"), signed=False, averaged=True, profile=deferred("Mean score"), of_step=True
+    ),
+    "margin": QuantityStyle(
+        deferred("Margin to the cut"),
+        signed=True,
+        averaged=True,
+        profile=deferred("Mean margin"),
+        of_step=True,
+    ),
+    "correction": QuantityStyle(
+        deferred("Change by corrections"),
+        signed=True,
+        averaged=False,
+        profile=deferred("Mean |change|"),
+    ),
+    "difference": QuantityStyle(
+        deferred("Difference to a file"),
+        signed=True,
+        averaged=False,
+        profile=deferred("Mean |difference|"),
+    ),
+}
+
+
+class ReachCache:
+    """An LRU cache of the largest finite distances from zero of the numbers in pictures.
+
+    Computing a reach reads all numbers. The engine's thread writes the cache; the GUI thread reads
+    it, and clears it when another file is opened.
+    """
+
+    def __init__(self) -> None:
+        self._reaches: LRUCache[Hashable, float] = LRUCache(MAX_CACHED_REACHES)
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> float | None:
+        """Return the reach of a picture; None if it is not cached."""
+        with self._lock:
+            return self._reaches.get(key)
+
+    def keep(self, key: Hashable, reach: float) -> None:
+        """Cache the reach of a picture."""
+        with self._lock:
+            self._reaches[key] = reach
+
+    def forget(self) -> None:
+        """Clear the cache."""
+        with self._lock:
+            self._reaches.clear()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightsPainter:
+    """Paints one number per element.
+
+    Attributes:
+        step: the step of the score or margin; 0 for other quantities.
+        path: path of the other file for a difference; else "".
+        full_range: whether the colours range up to the number farthest from zero; else a few
+            outliers have the colour of the end.
+        is_part: whether only a part of a remote parameter is shown, and no more of it is to be
+            fetched. The end of the colours then follows from a few samples. See `shows_part`.
+    """
+
+    subject: Subject
+    colours: Colours
+    quantity: Quantity
+    step: int
+    path: str
+    files: AuxiliaryFiles
+    reach_cache: ReachCache
+    full_range: bool = False
+    is_part: bool = False
+
+    def shows_part(self) -> WeightsPainter:
+        """Return the painter of a part of the parameter.
+
+        It differs only if reading the rest of the parameter would fetch much.
+        """
+        subject = self.subject
+        is_part = (
+            self.quantity in SPANNED
+            and not self.full_range
+            and subject.resolution.checkpoint.url is not None
+            and subject.info.nbytes > UNASKED_FETCH_BYTES
+            and not subject.resolution.is_corrected(subject.name)
+            and self.reach_cache.get(self.numbers_key) is None
+        )
+        return replace(self, is_part=is_part)
+
+    @property
+    def style(self) -> QuantityStyle:
+        """How the quantity is shown."""
+        return QUANTITIES[self.quantity]
+
+    @property
+    def ramp(self) -> Ramp:
+        """The colour ramp of the quantity."""
+        return ramp(self.colours, signed=self.style.signed)
+
+    @property
+    def numbers_key(self) -> Hashable:
+        """A key that is equal for equal numbers."""
+        checkpoint, name, steps = self.subject.mask_key
+        of_step = (steps, self.step) if self.style.of_step else ()
+        of_values = self.quantity in VALUES
+        corrected = self.subject.resolution.values_key(self.subject.name) if of_values else ()
+        return checkpoint, name, self.quantity, of_step, corrected, self.path
+
+    @property
+    def key(self) -> Hashable:
+        """A key that is equal for equal pictures."""
+        return self.numbers_key, self.colours, self.full_range, self.is_part
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The magnitude at which the colours end, and the largest; 0.0 before the first picture."""
+        limit = self.reach_cache.get(self._limit_key) or 0.0
+        highest = limit if self.is_part else self.reach_cache.get(self.numbers_key) or 0.0
+        return highest if self.full_range else limit, highest
+
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle. Rare cells are those with a non-finite number."""
+        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
+        from prune_gui.raster.cell_statistics import cell_statistics
+        from prune_gui.raster.parameter_layouts import flat_span
+
+        reach = self._colour_limit(monitor)
+        measure = self._measure(flat_span(layout, part.rows, part.columns))
+        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
+        statistics = cell_statistics(measure, grid, monitor)
+        numbers = statistics.mean if self.style.averaged else statistics.farthest
+        pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
+        pixels[np.isnan(numbers), :3] = rgb(self.colours.grid)
+        pixels[statistics.non_finite, :3] = rgb(self.colours.warning)
+        return RasterBlock(pixels, (statistics.non_finite,))
+
+    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
+        """Return the numbers as texts."""
+        from prune_gui.raster.parameter_layouts import flat_span
+
+        measure = self._measure(flat_span(layout, rows, columns))
+        return texts(measure, layout, rows, columns)
+
+    @property
+    def profile_key(self) -> Hashable:
+        """A key that is equal for equal profiles."""
+        return self.numbers_key
+
+    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
+        """Average each row and column; of absolute values, unless cells show means too."""
+        from prune_gui.raster.cell_statistics import means  # torch: slow to import
+        from prune_gui.statistics.element_values import absolute
+
+        measure = self._measure()
+        return means(measure if self.style.averaged else absolute(measure), layout, monitor)
+
+    def _measure(self, span: tuple[int, int] | None = None) -> Measure:
+        """Return a reader of the numbers, of which only a span of flat indices may be read."""
+        from prune_gui.statistics import element_values  # torch: slow to import
+
+        resolution, name = self.subject.resolution, self.subject.name
+        if self.style.of_step and not self.step:
+            raise PruneGuiError(
+                tr("No step ranks {name} by a score.\nAdd or preview one that does.", name=name)
+            )
+        if self.quantity == "difference" and not self.path:
+            raise PruneGuiError(tr("Choose a checkpoint to compare with."))
+        if self.quantity == "score":
+            return element_values.scores(resolution, name, self.step)
+        if self.quantity == "margin":
+            return element_values.margins(resolution, name, self.step)
+        if self.quantity == "correction":
+            if not resolution.is_corrected(name):
+                raise PruneGuiError(
+                    tr("No step corrects {name}.\nAdd or preview one that does.", name=name)
+                )
+            return element_values.corrections(resolution, name)
+        if self.quantity == "difference":
+            return element_values.difference(resolution, name, self.files, self.path)
+        if self.quantity == "size":
+            return element_values.sizes(resolution, name, span)
+        return element_values.weights(resolution, name, span)
+
+    def _colour_limit(self, monitor: Monitor) -> float:
+        """Return the magnitude at which the colours end."""
+        from prune_gui.statistics.element_values import sampled_weights
+
+        subject, is_part = self.subject, self.is_part
+        reach, key = math.inf if is_part else self._reach(monitor), self._limit_key
+        if self.full_range:
+            return reach
+        limit = self.reach_cache.get(key)
+        if limit is None:
+            samples = sampled_weights(subject.resolution, subject.name) if is_part else None
+            measure = samples or self._measure()
+            limit = colour_limit(measure, subject.info.numel, monitor, few_spans=is_part)
+            limit = min(reach, limit)
+            self.reach_cache.keep(key, limit)
+        return limit
+
+    @property
+    def _limit_key(self) -> Hashable:
+        return self.numbers_key, "limit", self.is_part
+
+    def _reach(self, monitor: Monitor) -> float:
+        """Return the largest finite distance from zero of the whole parameter's numbers."""
+        from prune_gui.raster import cell_statistics  # torch: slow to import
+
+        reach, subject = self.reach_cache.get(self.numbers_key), self.subject
+        if reach is None:
+            if self.quantity in SPANNED:
+                reach = cell_statistics.max_weight_magnitude(
+                    subject.resolution, subject.name, monitor
+                )
+            else:
+                reach = cell_statistics.reach_of(self._measure(), subject.info.numel, monitor)
+            self.reach_cache.keep(self.numbers_key, reach)
+        return reach
+
+
+def colour_limit(
+    measure: Measure, size: int, monitor: Monitor, *, few_spans: bool = False
+) -> float:
+    """Return the magnitude at which a colour scale ends: that of about 99.9 % of the numbers."""
+    samples = []
+    spans = (FEW_SPANS, FEW_SPAN_ELEMENTS) if few_spans else (SAMPLED_SPANS, SPAN_ELEMENTS)
+    for start, stop in _spans(size, *spans):
+        monitor.advance(0)
+        numbers, is_defined = measure(start, stop)
+        magnitudes = np.abs(
+            (numbers[is_defined] if is_defined.size else numbers).astype(np.float64)
+        )
+        samples.append(magnitudes[np.isfinite(magnitudes)])
+    return inner_limit(np.concatenate(samples)) if samples else 0.0
+
+
+def _spans(size: int, count: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of flat indices to sample: all, or equally distant ones."""
+    if size <= count * length:
+        starts = np.arange(0, size, length)
+    else:
+        starts = np.linspace(0, size - length, count).astype(np.int64)
+    for start in starts.tolist():
+        yield start, min(start + length, size)

@@ -1,0 +1,242 @@
+"""The numbers of a parameter of any size: its values, its scores, or a difference of two files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from PySide6.QtCore import QRect, QSize, Qt
+from PySide6.QtGui import QImage, QPainter, QPaintEvent
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
+
+from prune_gui.errors import one_line
+from prune_gui.gui.dialogs.questions import ask_checkpoint
+from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.views.controls import Choice, switch
+from prune_gui.gui.views.legend_text import SEPARATOR, marked, unbroken
+from prune_gui.gui.views.maps.map_view import MapView
+from prune_gui.gui.views.maps.margins import Titles
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.weights.data import (
+    QUANTITIES,
+    QuantityStyle,
+    ReachCache,
+    WeightsPainter,
+)
+from prune_gui.language import deferred, format_number, tr
+from prune_gui.raster.colours import TABLE_SIZE, Ramp
+from prune_gui.session.subjects import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+    from prune_gui.session.changes import Changes
+
+
+LENGTH_PX = 180
+THICKNESS_PX = 10
+SWATCHES = 12
+
+
+class RampBar(QWidget):
+    """Shows a ramp, with the numbers at its ends and in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ramp: Ramp | None = None
+        self._reach = 0.0
+        self.setAccessibleName(tr("Colour scale"))
+        self.setToolTip(tr("Colours are scaled by the square root of the value."))
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def show_ramp(self, ramp: Ramp, reach: float) -> None:
+        """Show a ramp whose ends are at distance `reach` from zero."""
+        self._ramp, self._reach = ramp, reach
+        self.setAccessibleDescription(", ".join(self.numbers))
+        self.update()
+
+    @property
+    def numbers(self) -> tuple[str, str, str]:
+        """The numbers at the left end, the middle and the right end."""
+        if self._ramp is None:
+            return "", "", ""
+        low = 0.0 - self._reach if self._ramp.signed else 0.0  # avoids "-0"
+        middle = 0.0 if self._ramp.signed else self._reach / 4  # half of the square root
+        return (
+            format_number(low, ".3g"),
+            format_number(middle, ".3g"),
+            format_number(self._reach, ".3g"),
+        )
+
+    @property
+    def html(self) -> str:
+        """The bar as rich text: swatches from minimum to maximum, with numbers between them."""
+        if self._ramp is None:
+            return ""
+        table = np.ascontiguousarray(self._ramp.table()).view(np.uint8).reshape(-1, 4)
+        indices = np.linspace(0, len(table) - 1, SWATCHES).astype(int)
+        swatches = [f'<span style="color: #{bytes(table[i, :3]).hex()}">■</span>' for i in indices]
+        low, middle, high = self.numbers
+        half = SWATCHES // 2
+        parts = (low, "".join(swatches[:half]), middle, "".join(swatches[half:]), high)
+        return "&nbsp;".join(parts)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Return the size of the bar and of a line of text below it."""
+        return QSize(LENGTH_PX, THICKNESS_PX + self.fontMetrics().height() + 2)
+
+    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
+        """Draw the bar."""
+        if self._ramp is None:
+            return
+        painter = QPainter(self)
+        table = np.ascontiguousarray(self._ramp.table())
+        image = QImage(
+            table.tobytes(), TABLE_SIZE, 1, 4 * TABLE_SIZE, QImage.Format.Format_RGBA8888
+        )
+        painter.drawImage(QRect(0, 0, self.width(), THICKNESS_PX), image)
+        text_rect = QRect(0, THICKNESS_PX, self.width(), self.height() - THICKNESS_PX)
+        sides = (
+            Qt.AlignmentFlag.AlignLeft,
+            Qt.AlignmentFlag.AlignHCenter,
+            Qt.AlignmentFlag.AlignRight,
+        )
+        for side, text in zip(sides, self.numbers, strict=True):
+            painter.drawText(text_rect, side | Qt.AlignmentFlag.AlignBottom, text)
+
+
+CHOOSE: Final = deferred("Choose the checkpoint to compare with")
+FILE_NAME_WIDTH_PX: Final = 80
+"""Maximum width of a file name on its button."""
+
+
+class WeightsView(MapView):
+    """Shows a number per element as a colour: value, size, score, margin, or difference."""
+
+    lane = "weights"
+    bar: RampBar
+
+    def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
+        super().__init__(
+            workbench,
+            viewport,
+            tr("Weights"),
+            tr("Picture of the weights"),
+            tr("Show the mean of the finite values in each row and column"),
+        )
+        titles = {quantity: tr(style.title) for quantity, style in QUANTITIES.items()}
+        titles["difference"] += "…"
+        self._quantity = Choice(
+            tr("Colour by"),
+            [(title, quantity) for quantity, title in titles.items()],
+            tip=tr("Meaning of the colours"),
+        )
+        self._step = Choice(tr("Step"), changed=self.refresh, tip=tr("Step of the scores"))
+        self._choose_file = QPushButton(tr("File…"))
+        self._choose_file.setToolTip(tr(CHOOSE))
+        self._full_range = switch(
+            tr("Full range"),
+            tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers"),
+            self.refresh,
+        )
+        self._other = ""
+        self._files: AuxiliaryFiles | None = None
+        self._reach_cache = ReachCache()
+        self._is_whole = True
+        self.bar = RampBar()
+        self._step.hide()
+        self._choose_file.hide()
+        self._quantity.activated.connect(self._choose)
+        self._choose_file.clicked.connect(self._ask_for_file)
+        self._lay_out_map(
+            [self._quantity, self._step, self._choose_file],
+            [self.bar, self._full_range, QWidget()],
+        )
+
+    def compare_with(self, path: Path) -> None:
+        """Show the difference to another checkpoint."""
+        self._other = str(path.absolute())
+        metrics = self._choose_file.fontMetrics()
+        name = metrics.elidedText(
+            escape_mnemonics(path.name), Qt.TextElideMode.ElideMiddle, FILE_NAME_WIDTH_PX
+        )
+        self._choose_file.setText(name.replace("&", "&&"))
+        self._choose_file.setToolTip("\n".join((one_line(path.name), tr(CHOOSE))))
+        self._quantity.choose("difference")
+        self.refresh()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._reach_cache.forget()
+            self._files = None
+        super()._on_changed(changes)
+
+    @property
+    def _style(self) -> QuantityStyle:
+        return QUANTITIES[self._quantity.value]
+
+    def _choose(self) -> None:
+        if self._quantity.value == "difference" and not self._other:
+            self._ask_for_file()
+        self.refresh()
+
+    def _ask_for_file(self) -> None:
+        session = self._workbench.session
+        assert session is not None
+        path = ask_checkpoint(self.window(), session.checkpoint.path.parent)
+        if path is not None:
+            self.compare_with(path)
+
+    def _painter(self, subject: Subject) -> WeightsPainter:
+        from prune_gui.recipe.auxiliary_files import AuxiliaryFiles  # torch: slow to import
+
+        if self._files is None:  # keeps the other file open as long as the current file is
+            self._files = AuxiliaryFiles()
+        painter = WeightsPainter(
+            subject,
+            self.colours(),
+            self._quantity.value,
+            self._step.value or 0 if self._style.of_step else 0,
+            self._other if self._quantity.value == "difference" else "",
+            self._files,
+            self._reach_cache,
+            self._full_range.isChecked(),
+        )
+        return painter if self._is_whole else painter.shows_part()
+
+    def _prepare(self, subject: Subject, *, is_whole: bool) -> None:
+        """Offer the steps that rank the parameter; select the last unless another was chosen."""
+        from prune_gui.statistics.element_values import ranking_steps  # torch: slow to import
+
+        self._is_whole = is_whole
+        self._choose_file.setVisible(self._quantity.value == "difference")
+        steps = ranking_steps(subject.resolution, subject.name) if self._style.of_step else ()
+        self._step.setVisible(bool(steps))
+        last = steps[-1] if steps else None
+        self._step.offer([(subject.title(step), step) for step in steps], last)
+
+    def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
+        painter, colours = self._painter(subject), self.colours()
+        style, (limit, highest) = painter.style, painter.limits
+        title = tr("{quantity} of each weight", quantity=tr(style.title))
+        parts = [title if rendered.tile_grid.cell == (1, 1) else style.reduced]
+        if highest > limit:
+            parts.append(unbroken(tr("end colours: numbers up to {value:.3g}", value=highest)))
+        [non_finite] = rendered.painted.rare
+        if non_finite is None or len(non_finite):
+            parts.append(marked(colours.warning, tr("NaN or infinite")))
+        if len(rendered.painted.marks):
+            parts.append(unbroken(tr("○ marks single cells of this kind")))
+        if style.of_step:
+            parts.append(marked(colours.grid, tr("not ranked")))
+        return SEPARATOR.join(parts)
+
+    def _update_bar(self, subject: Subject) -> None:
+        painter = self._painter(subject)
+        self.bar.show_ramp(painter.ramp, painter.limits[0])
+
+    def _profile_titles(self, _subject: Subject) -> Titles:
+        mean = tr(self._style.profile)
+        return Titles(tr("{mean} of each column", mean=mean), tr("{mean} of each row", mean=mean))

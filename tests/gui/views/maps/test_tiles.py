@@ -1,0 +1,219 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.gui.views.maps import tiles as tiles_module
+from prune_gui.gui.views.maps.tiles import (
+    TILE_CELLS,
+    RasterBlock,
+    Tile,
+    TileCache,
+    TileGrid,
+    visible_region,
+)
+from prune_gui.raster.parameter_layouts import SliceLayout
+
+SPANS = st.tuples(st.floats(-100, 3000), st.floats(1, 3000)).map(lambda s: (s[0], s[0] + s[1]))
+
+
+def _paint(part):
+    """Paint cells in colours that encode their rows and columns."""
+    down, across = part.cells
+    pixels = np.zeros((down, across, 4), np.uint8)
+    pixels[..., 0] = (_starts(part.rows, down) % 251)[:, None]
+    pixels[..., 1] = (_starts(part.columns, across) % 251)[None]
+    pixels[..., 2] = np.minimum(len(part.rows) // down, 255)
+    return RasterBlock(pixels, (pixels[..., 0] == 7, pixels[..., 0] < 0))
+
+
+def _all(tile_grid, missing, paint=_paint):
+    """Return the tiles of all strips together."""
+    return dict(pair for strip in tile_grid.paint(missing, paint) for pair in strip.items())
+
+
+def _starts(lines, cells):
+    return lines.start + np.arange(cells) * len(lines) // cells
+
+
+@given(
+    st.integers(1, 3000),
+    st.integers(1, 3000),
+    SPANS,
+    SPANS,
+    st.integers(1, 900),
+    st.integers(1, 900),
+)
+def test_tiles_cover_the_visible_region_with_cells_no_smaller_than_a_pixel(
+    rows, columns, x, y, width, height
+):
+    pixel = ((x[1] - x[0]) / width, (y[1] - y[0]) / height)
+    layout = SliceLayout.flattened((rows, columns))
+    asked = visible_region(layout, x, y, pixel)
+    result = TileGrid.over(layout, asked)
+    for part, covered, cell, cells in (
+        (asked.rows, result.rows, result.cell[0], asked.cells[0]),
+        (asked.columns, result.columns, result.cell[1], asked.cells[1]),
+    ):
+        assert covered.start <= part.start < part.stop <= covered.stop
+        assert covered.start % (cell * TILE_CELLS) == 0
+        assert cell & (cell - 1) == 0
+        assert cell >= len(part) / cells
+        assert cell < 2 * max(1, -(-len(part) // cells))
+
+
+@given(st.integers(1, 1500), st.integers(1, 1500), st.sampled_from([1, 2, 4, 8]), st.data())
+def test_tiles_do_not_depend_on_which_others_are_painted(rows, columns, cell, data):
+    layout = SliceLayout.flattened((rows, columns))
+    tile = cell * TILE_CELLS
+    tile_grid = TileGrid(layout, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
+    every = _all(tile_grid, tile_grid.indices)
+    assert list(every) == tile_grid.indices
+    some = data.draw(st.lists(st.sampled_from(tile_grid.indices), unique=True, min_size=1))
+    for place, tile_again in _all(tile_grid, some).items():
+        np.testing.assert_array_equal(tile_again.pixels, every[place].pixels)
+        for again, before in zip(tile_again.rare, every[place].rare, strict=True):
+            np.testing.assert_array_equal(again, before)
+    pixels = tile_grid.join(every).pixels
+    assert pixels.shape == (-(-rows // cell), -(-columns // cell), 4)
+    expected = (np.arange(pixels.shape[0]) * cell % 251).astype(np.uint8)
+    np.testing.assert_array_equal(pixels[:, 0, 0], expected)
+
+
+def test_exactly_the_missing_tiles_are_painted_once():
+    tile_grid = TileGrid(SliceLayout.flattened((1024, 1024)), (1, 1), range(8), range(8))
+    painted = np.zeros((1024, 1024), np.int64)
+
+    def paint(part):
+        painted[part.rows.start : part.rows.stop, part.columns.start : part.columns.stop] += 1
+        return _paint(part)
+
+    missing = [(0, 0), (0, 1), (1, 0), (1, 1), (5, 7), (6, 2), (6, 4)]
+    assert set(_all(tile_grid, missing, paint)) == set(missing)
+    tiles = painted[::TILE_CELLS, ::TILE_CELLS]
+    assert {(i, j) for i, j in np.argwhere(tiles).tolist()} == set(missing)
+    assert painted.max() == 1
+
+
+@given(
+    st.integers(1, 1500),
+    st.integers(1, 1500),
+    st.sampled_from([1, 2, 4]),
+    st.integers(1, 1 << 20),
+    st.data(),
+)
+def test_pictures_are_painted_in_complete_strips_of_limited_size(
+    rows, columns, cell, entries, data
+):
+    tile = cell * TILE_CELLS
+    layout = SliceLayout.flattened((rows, columns))
+    tile_grid = TileGrid(layout, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
+    missing = data.draw(st.lists(st.sampled_from(tile_grid.indices), unique=True, min_size=1))
+    whole = tile_grid.join(_all(tile_grid, tile_grid.indices)).pixels
+    seen = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", entries)
+        for strip in tile_grid.paint(missing, _paint):
+            assert not seen.keys() & strip.keys()
+            size = sum(
+                min(tile, rows - down * tile) * min(tile, columns - across * tile)
+                for down, across in strip
+            )
+            assert len({row for row, _ in strip}) == 1 or size <= entries
+            seen |= strip
+            pixels = tile_grid.join(seen).pixels
+            inside = _there(tile_grid, seen, pixels)
+            np.testing.assert_array_equal(pixels[inside], whole[inside])
+            assert not pixels[~inside].any()
+    assert set(seen) == set(missing)
+
+
+def test_rare_cells_keep_their_positions_across_tiles():
+    layout = SliceLayout.flattened((1000, 1000))
+    tile_grid = TileGrid(layout, (2, 2), range(4), range(4))
+
+    def paint(part):
+        cells = np.zeros(part.cells, np.bool_)
+        for row, column in ((3, 5), (700, 999)):
+            if row in part.rows and column in part.columns:
+                cells[(row - part.rows.start) // 2, (column - part.columns.start) // 2] = True
+        return RasterBlock(np.zeros((*part.cells, 4), np.uint8), (cells,))
+
+    marks = tile_grid.join(_all(tile_grid, tile_grid.indices, paint)).marks
+    assert sorted(marks.tolist()) == [[2.5, 4.5], [700.5, 998.5]]
+
+
+def test_many_cells_are_not_rare():
+    tile_grid = TileGrid(
+        SliceLayout.flattened((TILE_CELLS, 2 * TILE_CELLS)), (1, 1), range(1), range(2)
+    )
+
+    def paint(part):
+        cells = np.zeros(part.cells, np.bool_)
+        cells[:2, :TILE_CELLS] = True
+        cells[0, TILE_CELLS] = True
+        return RasterBlock(np.zeros((*part.cells, 4), np.uint8), (cells,))
+
+    tiles = _all(tile_grid, tile_grid.indices, paint)
+    assert tiles[0, 0].rare == (None,)
+    assert tiles[0, 1].marks.tolist() == [[0, TILE_CELLS]]
+    assert tile_grid.join(tiles).rare == (None,)
+    pixels = np.zeros((30, 30, 4), np.uint8)
+    all_of_them = np.zeros((900, 2))
+    assert len(Tile(pixels, (all_of_them,)).marks) == 0
+
+
+def test_the_second_kind_is_marked_if_the_first_is_not_rare():
+    pixels = np.zeros((30, 30, 4), np.uint8)
+    one = np.array([[1.0, 2.0]])
+    assert Tile(pixels, (None, one)).marks.tolist() == [[1.0, 2.0]]
+    assert Tile(pixels, (np.zeros((0, 2)), one)).marks.tolist() == [[1.0, 2.0]]
+    assert Tile(pixels, (None, None)).marks.tolist() == []
+
+
+def _there(tile_grid, tiles, pixels):
+    """Return a bool per cell: whether it lies in one of the tiles."""
+    inside = np.zeros(pixels.shape[:2], np.bool_)
+    for row, column in tiles:
+        inside[
+            row * TILE_CELLS : (row + 1) * TILE_CELLS,
+            column * TILE_CELLS : (column + 1) * TILE_CELLS,
+        ] = True
+    return inside
+
+
+def _tile(size):
+    return Tile(np.zeros((size, 1, 4), np.uint8))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30)), max_size=40))
+def test_the_tile_cache_respects_its_limit_and_counts_its_bytes(puts):
+    tiles = TileCache(limit_bytes=200)
+    for key, size in puts:
+        tiles.put({key: _tile(size)})
+        assert tiles.nbytes <= 200
+        known = tiles.get(range(10))
+        assert tiles.nbytes == sum(tile.nbytes for tile in known.values())
+
+
+def test_the_least_recently_used_tile_is_evicted_first():
+    tiles = TileCache(limit_bytes=80)
+    tiles.put({"a": _tile(10), "b": _tile(10)})
+    tiles.get(["a"])
+    tiles.put({"c": _tile(10)})
+    assert set(tiles.get(["a", "b", "c"])) == {"a", "c"}
+    tiles.clear()
+    assert tiles.get(["a", "c"]) == {}
+    assert tiles.nbytes == 0
+
+
+def test_lowering_the_limit_evicts_the_least_recently_used_tiles_at_once():
+    tiles = TileCache(limit_bytes=200)
+    tiles.put({"a": _tile(10), "b": _tile(10), "c": _tile(10)})
+    tiles.limit(80)
+    assert set(tiles.get("abc")) == {"b", "c"}
+    assert tiles.nbytes == 80
+    tiles.put({"d": _tile(10)})
+    assert set(tiles.get("abcd")) == {"c", "d"}
+    tiles.limit(0)
+    assert tiles.nbytes == 0

@@ -1,0 +1,355 @@
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QComboBox, QPushButton
+
+from prune_gui.gui.views.maps import element_inspector
+from prune_gui.gui.views.maps.text import PENDING
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
+from prune_gui.gui.views.mask.view import DensityBar
+from prune_gui.raster.colours import LIGHT
+
+
+def _sight(mask):
+    (left, right), (top, bottom) = mask.canvas.view.viewRange()
+    return left, right, top, bottom
+
+
+def _entry(mask):
+    return mask._elements.inspector.texts
+
+
+def _click(mask, hand, qtbot, x, y):
+    at = hand.point(mask.canvas, x, y).toPoint()
+    qtbot.mouseClick(mask.canvas.viewport(), Qt.MouseButton.LeftButton, pos=at)
+
+
+def _pinned(mask):
+    texts = mask._elements.inspector.texts
+    return texts if texts[3] == "pinned (Esc)" else None
+
+
+def test_a_new_parameter_is_shown_whole(mask, bench):
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    bench.choose("conv.weight")
+    bench.until_idle()
+    assert _sight(mask)[1] > 7.5
+    assert _sight(mask)[3] > 22.5
+
+
+def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
+    bench.add(bench.step(amount=1.0))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
+    score, step = f"{abs(value):.6g}", "step 1: L1 unstructured"
+    assert _entry(mask)[:6] == [
+        "[2, 3]",
+        f"{value:.6g}",
+        "pruned by step 1",
+        "click to pin",
+        step,
+        score,
+    ]
+    qtbot.waitUntil(lambda: _entry(mask)[7].endswith(" of 48"))
+    bench.edit(lambda session: session.undo())
+    bench.until_idle()
+    assert _entry(mask)[2:] == ["kept", "click to pin"]
+
+
+def test_the_index_has_every_dimension(mask, bench, hand):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    hand.hover(mask.canvas, hand.point(mask.canvas, 4, 21))
+    bench.until_idle()
+    assert _entry(mask)[0] == "[3, 1, 3, 1]"
+    hand.hover(mask.canvas, hand.point(mask.canvas, 5, 21))
+    assert _entry(mask)[0] == ""  # between kernels
+    mask.findChild(QComboBox, "layout").setCurrentText("flattened")
+    bench.until_idle()
+    hand.hover(mask.canvas, hand.point(mask.canvas, 17, 3))
+    bench.until_idle()
+    assert _entry(mask)[0] == "[3, 1, 3, 1]"
+
+
+def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
+    mask.canvas.setFocus()
+    whole = _sight(mask)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_Plus)
+    zoomed = _sight(mask)
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_Right)
+    assert _sight(mask)[0] > zoomed[0]
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_1)
+    left, right, _, _ = _sight(mask)
+    assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_F)
+    assert _sight(mask) == pytest.approx(whole)
+    bench.until_idle()
+
+
+def test_buttons_fit_and_show_an_element_per_pixel(mask, bench, qtbot):
+    whole = _sight(mask)
+    one, fit = (
+        next(b for b in mask.findChildren(QPushButton) if b.text() == text)
+        for text in ("1:1", "Fit")
+    )
+    qtbot.mouseClick(one, Qt.MouseButton.LeftButton)
+    assert _sight(mask) != pytest.approx(whole)
+    qtbot.mouseClick(fit, Qt.MouseButton.LeftButton)
+    assert _sight(mask) == pytest.approx(whole)
+    bench.until_idle()
+
+
+def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
+    bench.open_and_choose(large, "fc.weight")
+    for amount in (1, 1_000_000 - 2):
+        bench.add(bench.step(amount=amount))
+        [place] = mask.canvas._marks.points()
+        pruned = ~bench.shown.mask("fc.weight").numpy()
+        row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
+        high, wide = mask._pipeline.shown.tile_grid.cell
+        assert abs(place.pos().y() - row) <= high
+        assert abs(place.pos().x() - column) <= wide
+    mask.canvas.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
+    bench.until_idle()
+    assert len(mask.canvas._marks.points()) == 0  # the element is large enough to see
+
+
+def test_large_elements_show_their_values(mask, bench):
+    mask.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    bench.until_idle()
+    written = mask.canvas._texts._cell_texts
+    values = bench.session.checkpoint.read("fc.weight")
+    assert written.texts.shape == (8, 6)
+    assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
+    mask.canvas.one_to_one()
+    bench.until_idle()
+    assert mask.canvas._texts._cell_texts is None
+
+
+def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot):
+    bench.add(bench.step(amount=24))
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    explanation = bench.shown.explain("fc.weight", (2, 3))
+    rank = explanation.element_ranks[1].rank
+    assert _pinned(mask)[0] == "[2, 3]"
+    assert _pinned(mask)[6:] == [
+        f"{explanation.element_ranks[1].cut:.6g}",
+        f"{rank + 1} of 48",
+    ]
+    bench.choose("other.weight")
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("other.weight")[2, 3])
+    assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
+    qtbot.keyClick(mask.canvas, Qt.Key.Key_Escape)
+    assert _pinned(mask) is None
+
+
+def test_profiles_are_shown_in_the_margins(mask, bench):
+    bench.add(bench.step("channels", dim=0, channels=[2]))
+    _, heights = mask.canvas.margins._columns.getData()
+    assert heights.max() == pytest.approx(1 / 8)
+    widths, _ = mask.canvas.margins._rows.getData()
+    assert sorted(set(widths)) == [0, 1]
+    titles = [title.toPlainText() for title in mask.canvas.margins._titles]
+    assert titles == [
+        "Share pruned of each column, from 0 to 100 %",
+        "Share pruned of each row, from 0 to 100 %",
+    ]
+    mask._profiles.box.click()
+    bench.until_idle()
+    assert not mask.canvas.margins._above.isVisible()
+
+
+def test_all_steps_can_have_one_colour(mask, bench, share_of):
+    bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
+    assert share_of(mask.canvas, LIGHT.steps[1]) > 0.01
+    mask._colour_by.setCurrentIndex(1)
+    bench.until_idle()
+    assert share_of(mask.canvas, LIGHT.steps[1]) == 0
+    assert share_of(mask.canvas, LIGHT.steps[0]) > 0.01
+
+
+def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
+    positions = set()
+    for name in ("fc.weight", "conv.weight", "fc.bias"):
+        bench.choose(name)
+        bench.until_idle()
+        buttons = mask.findChildren(QPushButton)
+        positions.add(tuple(button.geometry().getCoords() for button in buttons))
+    assert len(buttons) == 2
+    assert len(positions) == 1
+
+
+def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
+    def press(key, modifier=Qt.KeyboardModifier.NoModifier):
+        qtbot.keyClick(mask.canvas, key, modifier)
+        bench.until_idle()
+
+    shift = Qt.KeyboardModifier.ShiftModifier
+    mask.canvas.setRange(xRange=(2.5, 3.5), yRange=(1.5, 2.5), padding=0)
+    bench.until_idle()
+    press(Qt.Key.Key_Right, shift)
+    assert _pinned(mask) is None
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask)[0] == "[2, 3]"
+    press(Qt.Key.Key_Down, shift)
+    press(Qt.Key.Key_Left, shift)
+    assert _pinned(mask)[0] == "[3, 2]"
+    assert mask.canvas.sight.contains(2, 3)
+    for _ in range(9):
+        press(Qt.Key.Key_Up, shift)
+    assert _pinned(mask)[0] == "[0, 2]"
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask) is None
+
+
+def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
+    mask, bench, hand, qtbot, monkeypatch
+):
+    monkeypatch.setattr(element_inspector, "MAX_RESTED_ELEMENTS", 47)
+    bench.add(bench.step(amount=24))
+    hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
+    bench.until_idle()
+    assert _entry(mask)[7] == PENDING
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert _pinned(mask)[7].endswith(" of 48")
+
+
+def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):
+    bench.add(*(bench.step(amount=1) for _ in range(5)))
+    inspector, plot = mask._elements.inspector, mask.canvas
+    before = plot.geometry(), inspector.geometry(), _sight(mask)
+    hand.hover(plot, hand.point(plot, 3, 2))
+    bench.until_idle()
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    assert len(_pinned(mask)) == 4 + 5 * 4
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    hand.hover(plot, hand.point(plot, 4, 4))
+    bench.until_idle()
+    assert _pinned(mask)[0] == "[2, 3]"  # the pinned element stays
+    qtbot.keyClick(plot, Qt.Key.Key_Escape)
+    bench.until_idle()
+    assert _entry(mask)[0] == "[4, 4]"
+    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+
+
+def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
+    bench.open_and_choose(large, "fc.weight")
+    bench.add(bench.step(amount=0.5))
+    bar = mask.bar
+    assert bar.isEnabled()
+    assert share_of(mask.canvas, LIGHT.steps[0]) == 0
+    pixels = mask.canvas.whole.image
+    mask._local.click()
+    assert 0 < bar.contrast.low < 0.5 < bar.contrast.high < 1
+    assert not np.array_equal(mask.canvas.whole.image, pixels)
+    mask._local.click()
+    np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
+    mask._colour_by.setCurrentIndex(2)
+    assert not bar.isEnabled()
+    mask._colour_by.setCurrentIndex(0)
+    mask.canvas.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
+    bench.until_idle()
+    assert not bar.isEnabled()
+    assert share_of(mask.canvas, LIGHT.steps[0]) > 0.2
+
+
+def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
+    mask, bench, large, qtbot, monkeypatch
+):
+    bench.open_and_choose(large, "fc.weight")
+    bench.add(bench.step(amount=0.5))
+    pixels, bar = mask.canvas.whole.image, mask.bar
+    requests = []
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    middle = bar.rect().center()
+    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=bar.rect().topLeft())
+    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=middle)
+    qtbot.mouseClick(bar, Qt.MouseButton.LeftButton, pos=middle)
+    assert bar.contrast != Contrast()
+    assert not np.array_equal(mask.canvas.whole.image, pixels)
+    qtbot.keyClick(bar, Qt.Key.Key_Home)
+    assert bar.contrast == Contrast()
+    np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
+    assert requests == []
+
+
+def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
+    def pixels_per_cell():
+        left, right, top, bottom = _sight(mask)
+        size = mask.canvas.view.rect()
+        return size.width() / (right - left), size.height() / (bottom - top)
+
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    mask._square.click()
+    across, down = pixels_per_cell()
+    assert across == pytest.approx(down, rel=1e-3)
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    assert Viewport().square_cells
+    mask._square.click()
+    assert not Viewport().square_cells
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    bench.until_idle()
+
+
+@pytest.fixture
+def bar(qtbot):
+    made = DensityBar()
+    qtbot.addWidget(made)
+    made.resize(made.sizeHint())
+    made.show_contrast(Contrast(), LIGHT)
+    made.show()
+    return made
+
+
+def _drag(bar, qtbot, start, end):
+    points = [QPoint(round(share * (bar.width() - 1)), 5) for share in (start, end)]
+    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=points[0])
+    qtbot.mouseMove(bar, points[1])
+    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=points[1])
+
+
+def test_both_handles_can_be_dragged(bar, qtbot):
+    moved = []
+    bar.moved.connect(moved.append)
+    _drag(bar, qtbot, 0, 0.3)
+    _drag(bar, qtbot, 1, 0.6)
+    assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.3, 0.6), abs=0.02)
+    assert moved[-1] == bar.contrast
+    low, high = bar._text_positions()
+    assert 0 <= low < high
+    qtbot.mouseDClick(bar, Qt.MouseButton.LeftButton)
+    assert bar.contrast == Contrast()
+
+
+def test_the_handles_keep_their_order(bar, qtbot):
+    _drag(bar, qtbot, 1, 0)
+    assert bar.contrast == Contrast(0, MIN_CONTRAST)
+    _drag(bar, qtbot, 0, 1)
+    assert bar.contrast.high - bar.contrast.low >= MIN_CONTRAST - 1e-9
+
+
+def test_keys_move_the_handles(bar, qtbot):
+    qtbot.keyClick(bar, Qt.Key.Key_Left)
+    qtbot.keyClick(bar, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.01, 0.99))
+    assert bar.texts == ("1 %", "99 % kept")
+
+
+def test_the_bar_is_in_the_legend_of_a_picture_only_while_it_applies(bar):
+    assert bar.html.count("■") == 12
+    bar.setEnabled(False)
+    assert bar.html == ""

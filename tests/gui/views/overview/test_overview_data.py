@@ -1,0 +1,262 @@
+"""The overview is complete after some slices, and reuses what is still true."""
+
+import pytest
+import torch
+from small_bert import write_bert
+
+from prune_gui.architecture.blocks import sections
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.gui.views.overview import data as overview_data
+from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview, name_lines
+from prune_gui.gui.views.overview.layout import (
+    MAX_SIDE_PX,
+    MIN_SIDE_PX,
+    Arrangement,
+    OverviewLayout,
+)
+from prune_gui.gui.views.overview.text import MAX_LISTED
+from prune_gui.gui.views.overview.thumbnail import Shading
+from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.recipe import Recipe, Step, resolve
+from prune_gui.session.subjects import ModelSubject
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
+
+STEP = {"method": "l1_unstructured", "amount": 0.5, "targets": ["layers.0.*"]}
+WEIGHTS = {
+    f"layers.{i}.fc{j}.weight": torch.randn(8, 8, generator=torch.Generator().manual_seed(i))
+    for i in range(3)
+    for j in (1, 2)
+}
+
+
+def request(shading=Shading.STEP, *, vectors=False, colours=LIGHT, visible=None, limit=1000):
+    return OverviewRequest(shading, vectors, colours, visible, limit)
+
+
+def complete(resolution, wanted, before=None):
+    """Return the content after enough slices."""
+    subject = ModelSubject(resolution, None)
+    found = compute_overview(subject, before, wanted, Monitor())
+    while not found.is_complete:
+        found = compute_overview(subject, found, wanted, Monitor())
+    return found
+
+
+@pytest.fixture
+def no_time(monkeypatch):
+    monkeypatch.setattr(overview_data, "SLICE_S", 0.0)
+
+
+def test_a_slice_computes_at_least_one_thumbnail_and_visible_ones_come_first(resolved, no_time):
+    names = ("layers.1.fc2.weight", "layers.2.fc1.weight")
+    resolution = resolved(STEP, **WEIGHTS)
+    subject = ModelSubject(resolution, None)
+    first = compute_overview(subject, None, request(visible=names), Monitor())
+    assert list(first.pictures) == ["layers.1.fc2.weight"]
+    assert not first.is_drawn
+    second = compute_overview(subject, first, request(visible=names), Monitor())
+    assert list(second.pictures)[1] == "layers.2.fc1.weight"
+
+
+def test_all_parameters_have_thumbnails_in_the_end(resolved):
+    found = complete(resolved(STEP, **WEIGHTS), request())
+    assert found.pictures.keys() == WEIGHTS.keys()
+    assert found.statistics.is_complete
+
+
+def test_an_edit_renews_only_the_thumbnails_that_it_concerns(resolved):
+    before = complete(resolved(**WEIGHTS), request())
+    resolution = before.subject.resolution
+    after = complete(resolution.with_step(Step.model_validate(STEP), Monitor()), request(), before)
+    renewed = {name for name in WEIGHTS if after.pictures[name] is not before.pictures[name]}
+    assert renewed == {"layers.0.fc1.weight", "layers.0.fc2.weight"}
+    assert after.arrangement is before.arrangement
+
+
+def test_another_theme_draws_the_same_cells_in_other_colours(resolved):
+    resolution = resolved(STEP, **WEIGHTS)
+    light = complete(resolution, request())
+    dark = complete(resolution, request(colours=DARK), light)
+    for name in WEIGHTS:
+        assert dark.pictures[name].thumbnail is light.pictures[name].thumbnail
+        assert (dark.pictures[name].pixels != light.pictures[name].pixels).any()
+
+
+def test_thumbnails_beyond_the_limit_are_not_kept(resolved):
+    resolution = resolved(STEP, **WEIGHTS)
+    top = ("layers.0.fc1.weight", "layers.0.fc1.weight")
+    first = complete(resolution, request(visible=top, limit=2))
+    assert list(first.pictures) == ["layers.0.fc1.weight", "layers.0.fc2.weight"]
+    end = ("layers.2.fc2.weight", "layers.2.fc2.weight")
+    moved = compute_overview(
+        ModelSubject(resolution, None), first, request(visible=end, limit=2), Monitor()
+    )
+    assert set(moved.pictures) == {"layers.2.fc1.weight", "layers.2.fc2.weight"}
+
+
+def test_vectors_are_shown_on_request_or_if_there_is_nothing_else(resolved):
+    resolution = resolved(a=torch.ones(4, 4), b=torch.ones(4))
+    assert list(complete(resolution, request()).pictures) == ["a"]
+    assert set(complete(resolution, request(vectors=True)).pictures) == {"a", "b"}
+    assert list(complete(resolved(b=torch.ones(4)), request()).pictures) == ["b"]
+
+
+def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
+    card = complete(resolved(STEP, **WEIGHTS), request()).card
+    texts = {row.label: row.text for row in card.facts}
+    assert texts["Parameters"] == "6"
+    assert texts["Weights"] == "384"
+    assert texts["Blocks"] == "3"
+    assert texts["Pruned"] == "64 (16.7 %)"
+    assert [row.parameter for row in card.facts if row.parameter] == ["layers.0.fc1.weight"]
+    assert card.warnings.total == 0
+
+
+def test_the_card_lists_parameters_with_warnings(resolved):
+    names = [f"w{i}" for i in range(MAX_LISTED + 3)]
+    card = complete(resolved(**{name: torch.eye(4)[:3] * 0 for name in names}), request()).card
+    assert [row.parameter for row in card.warnings.rows] == names[:MAX_LISTED]
+    assert card.warnings.rows[0].text == "3 of 3 channels dead (all in the file)"
+    assert card.warnings.total == MAX_LISTED + 3
+
+
+def test_the_card_offers_to_remove_what_is_dead_unless_whole_units_are_pruned(tmp_path):
+    up = "*.intermediate.dense.weight"
+    rows = {"method": "channels", "targets": [up], "channels": [1]}
+    units = {"method": "listed_units", "space": "ffn", "units": [1], "targets": [up]}
+    rest = {"method": "dead_units", "targets": ["*"]}
+    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
+
+        def offered(*steps):
+            recipe = Recipe.model_validate({"steps": steps})
+            return complete(resolve(recipe, checkpoint), request()).card.has_dead
+
+        assert offered(rows)
+        assert offered(rest, rows)
+        assert not offered()
+        assert not offered({**rows, "enabled": False})
+        assert not offered(units)
+        assert not offered(rows, rest)
+
+
+def test_a_parameter_is_described_with_its_steps(resolved):
+    found = complete(resolved(STEP, **WEIGHTS), request())
+    lines = found.describe("layers.0.fc1.weight").splitlines()
+    assert lines[0] == "layers.0.fc1.weight"
+    assert "32 of 64 pruned (50.0 %)" in lines[1]
+    assert lines[2] == "all by step 1: L1 unstructured"
+
+
+@pytest.mark.parametrize("name", ["", ".", "a..b", "encoder.layer.0.attention.self.query.weight"])
+def test_the_lines_of_a_name_are_the_name(name):
+    lines = name_lines(name, 16)
+    assert "".join(lines) == name
+    assert all(len(line) <= 17 for line in lines)
+
+
+def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):
+    resolution = resolved(a=torch.eye(4), b=torch.ones(4, 4))
+    patterns = {"a": ZeroPatterns(zeros=12, total=16, shape=(4, 4), n_m="1:4")}
+    zeros = FileZeros(counts={"a": 12, "b": 0}, patterns=patterns, elements=32)
+    subject = ModelSubject(resolution, None, zeros)
+    found = compute_overview(subject, None, request(), Monitor())
+    texts = {row.label: row.text for row in found.card.facts}
+    assert texts["Zero in the file"] == "37.5 %"
+    assert [(row.parameter, row.text) for row in found.card.patterns.rows] == [("a", "1:4")]
+    assert found.pictures["a"].zeros == 12
+    assert found.pictures["b"].zeros is None
+
+
+NAMES = [f"layers.{i}.{path}.weight" for i in range(4) for path in ("fc1", "fc2")]
+
+
+@pytest.fixture
+def arrangement():
+    shapes = dict.fromkeys([*NAMES, "embed.weight", "head.weight"], (4, 4))
+    return Arrangement(tuple(sections(shapes)))
+
+
+@pytest.fixture
+def layout(arrangement):
+    return OverviewLayout(arrangement, 40, 12, 30, 36, 60)
+
+
+def test_names_are_in_reading_order(arrangement):
+    assert list(arrangement.positions) == [*NAMES, "embed.weight", "head.weight"]
+    assert arrangement.positions["layers.2.fc2.weight"] == (0, 2, 1)
+    assert arrangement.ranks["embed.weight"] == 8
+
+
+def test_visible_parameters_come_first_then_those_around_them(arrangement):
+    first = arrangement.nearest_first((NAMES[3], NAMES[4]))
+    assert first[:6] == [NAMES[3], NAMES[4], NAMES[5], NAMES[2], NAMES[6], NAMES[1]]
+    assert sorted(first) == sorted(arrangement.positions)
+    assert arrangement.nearest_first(None) == list(arrangement.positions)
+    assert arrangement.nearest_first(("gone", "gone")) == list(arrangement.positions)
+
+
+@pytest.mark.parametrize(
+    ("start", "across", "down", "end"),
+    [
+        ("layers.0.fc1.weight", 1, 0, "layers.0.fc2.weight"),
+        ("layers.0.fc2.weight", 1, 0, "layers.0.fc2.weight"),
+        ("layers.0.fc2.weight", 0, 2, "layers.2.fc2.weight"),
+        ("layers.3.fc2.weight", 0, 1, "head.weight"),
+        ("head.weight", 0, -1, "layers.3.fc2.weight"),
+        ("layers.1.fc1.weight", 0, -9, "layers.0.fc1.weight"),
+        ("embed.weight", 9, 0, "head.weight"),
+    ],
+)
+def test_arrows_move_to_the_adjacent_parameter(arrangement, start, across, down, end):
+    assert arrangement.neighbour(start, across, down) == end
+
+
+def test_moves_skip_gaps():
+    names = [*NAMES[:6], "layers.3.fc2.weight"]
+    gapped = Arrangement(tuple(sections(dict.fromkeys(names, (4, 4)))))
+    assert gapped.neighbour("layers.2.fc1.weight", 0, 1) == "layers.3.fc2.weight"
+    assert gapped.neighbour("layers.3.fc2.weight", -1, 0) == "layers.3.fc2.weight"
+
+
+def test_the_parameter_at_a_point_is_the_one_drawn_there(arrangement, layout):
+    for name, position in arrangement.positions.items():
+        tile = layout.tile(position)
+        assert layout.name_at(tile.x + 1, tile.y + 1) == name
+        assert layout.name_at(tile.x + tile.width - 1, tile.y + tile.height + 2) == name
+        cell = layout.cell(position)
+        assert cell.y + cell.height <= layout.size[1]
+        assert cell.x + cell.width <= layout.size[0]
+    assert layout.name_at(5, 60) is None
+    assert layout.name_at(9_999, 60) is None
+    assert layout.name_at(60, -5) is None
+    assert layout.name_at(60, 99_999) is None
+
+
+def test_rows_that_overlap_a_range_are_found(arrangement, layout):
+    assert [(i, list(rows)) for i, rows in layout.rows_between(0, layout.size[1])] == [
+        (0, [0, 1, 2, 3]),
+        (1, [0]),
+    ]
+    tile = layout.tile(arrangement.positions[NAMES[4]])
+    assert [(i, list(rows)) for i, rows in layout.rows_between(tile.y + 1, tile.y + 9)] == [
+        (0, [2])
+    ]
+
+
+@pytest.mark.parametrize("size", [(400, 500), (900, 900), (250, 400)])
+def test_thumbnails_fill_the_space_without_scrolling_if_they_fit(arrangement, size):
+    layout = OverviewLayout.fitting(arrangement, size, 12, 30, 36, 60)
+    assert layout.size[0] <= size[0]
+    assert layout.size[1] <= size[1]
+    larger = OverviewLayout(arrangement, layout.side + 1, 12, 30, 36, layout.loose_pitch)
+    too_large = larger.size[0] > size[0] or larger.size[1] > size[1]
+    assert too_large or layout.side == MAX_SIDE_PX
+
+
+def test_many_rows_scroll_down_and_keep_a_readable_size(arrangement):
+    layout = OverviewLayout.fitting(arrangement, (400, 100), 12, 30, 36, 60)
+    assert layout.size[0] <= 400
+    assert layout.size[1] > 100
+    assert layout.side > MIN_SIDE_PX
+    assert OverviewLayout.fitting(arrangement, (50, 100), 12, 30, 36, 60).side == MIN_SIDE_PX

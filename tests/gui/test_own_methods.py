@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pages import choose
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
 from waiting import change
@@ -166,8 +167,7 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
 
     qtbot.waitUntil(is_stopped, timeout=20_000)
     method = demo_window.draft.method
-    method.setCurrentIndex(method.findData("l1_unstructured"))
-    method.activated.emit(method.currentIndex())
+    choose(method, "l1_unstructured")
     settle()
     assert demo_window.draft._outcome.text().startswith("Zeroes 32,768 of 65,536")
 

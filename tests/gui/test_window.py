@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from pages import choose
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
@@ -70,8 +71,7 @@ def drop(window, *paths):
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured", "n_m"])
 def test_the_tab_key_reaches_every_input_and_returns_to_the_start(demo_window, method, qtbot):
     draft, start = demo_window.draft, demo_window.tree.filter
-    draft.method.setCurrentIndex(draft.method.findData(method))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, method)
     qtbot.waitUntil(lambda: draft.form.inputs[0].isVisible())
     start.setFocus()
     stops = []

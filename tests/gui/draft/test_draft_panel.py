@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from pages import choose
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSlider
 from safetensors.torch import save_file
@@ -91,8 +92,7 @@ def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
     assert "write a number after size" in draft.commit.toolTip()
     qtbot.keyClicks(draft.targets.line, "1k")
     qtbot.waitUntil(draft.commit.isEnabled)
-    draft.method.setCurrentIndex(draft.method.findData("threshold"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "threshold")
     qtbot.waitUntil(lambda: not draft.commit.isEnabled())
     assert draft.commit.toolTip() == "Correct the highlighted settings first."
     assert workbench.session.steps == ()
@@ -100,8 +100,7 @@ def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
 
 def changed(draft, settle):
     """Change the draft to a step that is not the initial one."""
-    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "ln_structured")
     draft.form.set_value("n", 1)
     settle()
 
@@ -185,8 +184,7 @@ def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench
     draft.targets.line.clear()
     draft.targets.line.insert("features.bn1.weight")
     draft.targets.line.textEdited.emit("")
-    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
-    draft.method.activated.emit(1)
+    choose(draft.method, "ln_structured")
     settle()
     assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
     assert not draft.commit.isEnabled()
@@ -364,8 +362,7 @@ def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path)
 
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
 def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
-    draft.method.setCurrentIndex(draft.method.findData(method))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, method)
     draft.form.fold.open()
     qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
     draft.targets.chips.setFocus()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pages import choose
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit
 from waiting import change
 
 from prune_gui.errors import PluginError
@@ -130,18 +129,6 @@ def test_a_step_that_a_new_version_rejects_is_kept_and_reported(
     assert workbench.shown.total[0] == 65536
 
 
-def test_a_step_being_edited_keeps_the_form(
-    demo_window, workbench, load, settle, plugin_file, make_step
-):
-    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGET, amount=0.3)))
-    settle()
-    demo_window.draft.edit(0)
-    load(demo_window, plugin_file(NAP.format(act=NONE)))
-    assert "nap" in listed(demo_window)
-    assert demo_window.draft.editing
-    assert demo_window.draft.method.currentData() == "l1_unstructured"
-
-
 def test_an_error_in_a_step_is_shown_in_the_form(demo_window, load, settle, plugin_file):
     act = "return default_mask if t.numel() < 5000 else 1 / 0"
     load(demo_window, plugin_file(NAP.format(act=act)))
@@ -170,17 +157,6 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
     choose(method, "l1_unstructured")
     settle()
     assert demo_window.draft._outcome.text().startswith("Zeroes 32,768 of 65,536")
-
-
-def test_words_and_numbers_can_be_typed(demo_window, load, qtbot, plugin_file):
-    load(demo_window, plugin_file(NAP.format(act=NONE)))
-    fields = demo_window.draft.form._fields
-    for name, text in (("word", "12"), ("share", "3")):
-        line = fields[name].findChild(QLineEdit)
-        line.selectAll()
-        qtbot.keyClicks(line, text)
-    method = demo_window.draft.form.method()
-    assert (method.word, method.share) == ("12", 3.0)
 
 
 def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(

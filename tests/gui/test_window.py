@@ -228,17 +228,18 @@ def test_a_recipe_saved_in_another_folder_still_finds_its_files(demo_window, ans
     assert step.method.mask == str(tmp_path / "masks.pt")
 
 
-def test_closing_without_changes_asks_nothing(demo_window, answer):
-    asked = answer("ask_unsaved", "cancel")
-    assert demo_window.close()
-    assert not asked
-
-
-@pytest.mark.parametrize(("reply", "closes"), [("discard", True), ("cancel", False)])
-def test_closing_with_an_unsaved_recipe_asks(changed, answer, reply, closes):
+@pytest.mark.parametrize(
+    ("unsaved", "reply", "closes"),
+    [(False, "cancel", True), (True, "discard", True), (True, "cancel", False)],
+)
+def test_closing_asks_only_about_an_unsaved_recipe(
+    demo_window, workbench, make_step, answer, unsaved, reply, closes
+):
+    if unsaved:
+        workbench.edit(lambda session: session.add(make_step()))
     asked = answer("ask_unsaved", reply)
-    assert changed.close() is closes
-    assert len(asked) == 1
+    assert demo_window.close() is closes
+    assert len(asked) == unsaved
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QModelIndex
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QLineEdit,
+    QMessageBox,
     QPlainTextEdit,
     QSlider,
     QSpinBox,
@@ -14,6 +16,8 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.draft.form import MethodForm
+from prune_gui.gui.modules.tree_panel import TreePanel
+from prune_gui.gui.workbench import Workbench
 
 
 def choose(box: QComboBox, value: object) -> None:
@@ -78,3 +82,18 @@ class Draft(Form):
     def outcome(self) -> str:
         """What the panel says that the step would do."""
         return self.panel._outcome.text()
+
+
+def errors(window: QWidget) -> QMessageBox | None:
+    """Return the box that shows errors; None if it is not open."""
+    return next((box for box in window.findChildren(QMessageBox) if box.isVisible()), None)
+
+
+def is_idle(workbench: Workbench) -> bool:
+    """Return whether no job is queued or running whose result is still to come."""
+    return not workbench.bridge._waiting
+
+
+def tree_index(panel: TreePanel, path: str) -> QModelIndex:
+    """Return the index of a node of the tree by its dotted path."""
+    return panel.tree.model().find(path)

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import scenes
 import torch
+from pages import is_idle
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import (
     QApplication,
@@ -109,7 +110,7 @@ def test_every_view_shows_names_as_plain_text(
         window.views._tabs.setCurrentIndex(index)
         workbench.choose(names[index])
         QApplication.processEvents()
-        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+        qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)
         unsafe |= unsafe_in(window)
         rich += rich_in(window)
     window.menu_actions["batch"].trigger()

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import scenes
-from pages import choose
+from pages import choose, is_idle
 from PySide6.QtCore import QTranslator
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import (
@@ -83,7 +83,7 @@ def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbo
     for index in range(tabs.count()):
         tabs.setCurrentIndex(index)
         QApplication.processEvents()  # shows new widgets
-        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+        qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)
         duplicates[tabs.tabText(index)] = duplicate_mnemonics([*always, *texts_of(demo_window)])
     assert not any(duplicates.values()), duplicates
 

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from pages import choose
+from pages import choose, errors
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
@@ -325,8 +325,8 @@ def test_dropping_several_checkpoints_or_recipes_is_an_error(window, names, monk
     for method in ("open_path", "use_recipe"):
         monkeypatch.setattr(window.commands, method, pytest.fail)
     drop(window, *names)
-    assert window._errors._box.text().startswith("Drop one checkpoint, one recipe")
-    window._errors._box.accept()
+    assert errors(window).text().startswith("Drop one checkpoint, one recipe")
+    errors(window).accept()
 
 
 def drag_onto(line, mime):
@@ -391,7 +391,7 @@ def test_errors_share_one_box_without_duplicates(window, workbench, tmp_path, qt
         drop(window, tmp_path / "gone.safetensors")
     workbench.failed.emit("Opening", CheckpointError("Another."))
     workbench.failed.emit("Opening", CheckpointError("Another."))
-    box = window._errors._box
+    box = errors(window)
     assert [b for b in window.findChildren(QMessageBox) if b.isVisible()] == [box]
     recipe, checkpoint, other = box.text().split("\n\n")
     assert recipe.endswith("the recipe cannot be read: No such file or directory.")
@@ -402,14 +402,14 @@ def test_errors_share_one_box_without_duplicates(window, workbench, tmp_path, qt
 
 def test_a_dropped_recipe_without_a_checkpoint_is_an_error(window):
     drop(window, resource("demo", "digits_cnn.yaml"))
-    assert window._errors._box.text().startswith("Open a checkpoint first")
-    window._errors._box.accept()
+    assert errors(window).text().startswith("Open a checkpoint first")
+    errors(window).accept()
 
 
 def test_errors_on_the_gui_thread_are_logged(window, caplog):
     drop(window, resource("demo", "digits_cnn.yaml"))
     assert "Opening the recipe: Open a checkpoint first" in caplog.text
-    window._errors._box.accept()
+    errors(window).accept()
 
 
 def test_the_window_shows_what_a_drop_would_open_while_a_file_is_over_it(window, demo_checkpoint):

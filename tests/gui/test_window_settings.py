@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 
 import pytest
+from pages import errors
 from PySide6.QtWidgets import QDockWidget, QMenu
 
 from prune_gui.checkpoint.remote.locations import path_of
@@ -30,7 +31,7 @@ from prune_gui.session import Settings
 def test_a_fault_names_the_log_file_and_an_error_its_cause(window, workbench, error, text, details):
     error.__cause__ = OSError("no")
     workbench.failed.emit("Opening", error)
-    box = window._errors._box
+    box = errors(window)
     assert box.text().endswith(text)
     assert box.detailedText().endswith(details)
     box.accept()

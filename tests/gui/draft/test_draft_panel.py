@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from pages import choose
+from pages import choose, tree_index
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSlider
 from safetensors.torch import save_file
@@ -64,7 +64,7 @@ def test_a_step_added_right_after_selecting_is_for_the_selected_parameters(
     draft, workbench, demo_window, qtbot
 ):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
     draft.add()
     assert workbench.session.steps == ()  # the globs are not known yet
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
@@ -75,7 +75,7 @@ def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_
     draft, workbench, demo_window, settle
 ):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
     draft.add()
     draft.targets.line.setText("features.*")
     draft.targets.line.textEdited.emit("")
@@ -137,7 +137,7 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
     assert draft.form.method() == METHODS["channels"](channels=(1, 5), dim=0)
     if lose == "follow":
         tree = demo_window.tree
-        tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+        tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
         draft.targets.following.click()
     elif lose == "add":
         draft.add()
@@ -171,7 +171,7 @@ def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window
     positions, texts = set(), set()
     for name in ("classifier.output", "features", "classifier.hidden.bias"):
         before = targets.count.text()
-        tree.tree.setCurrentIndex(tree._model.find(name))
+        tree.tree.setCurrentIndex(tree_index(tree, name))
         qtbot.waitUntil(lambda before=before: targets.count.text() != before)
         draft.grab()  # updates the layout
         texts.add(targets.count.text().count(";"))
@@ -201,14 +201,14 @@ def test_the_outcome_includes_the_sparsity_with_other_steps(draft, workbench, se
 
 def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("classifier.output"))
+    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("classifier.output.weight",))
     qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 weights")
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "*.bias")
     assert not draft.targets.following.isChecked()
     qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 weights")
-    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
@@ -253,7 +253,7 @@ def test_globs_that_do_not_fit_are_counted(draft):
 
 def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
     assert workbench.chosen == "features.conv1.weight"
     assert workbench.draft.current is None
@@ -261,9 +261,9 @@ def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench
 
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("features.conv2"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv2"))
     assert workbench.chosen == "features.conv2.weight"
-    tree.tree.setCurrentIndex(tree._model.find("features"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features"))
     assert workbench.chosen == "features.conv2.weight"
 
 

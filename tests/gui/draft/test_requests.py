@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pages import choose
+from pages import choose, is_idle
 from PySide6.QtWidgets import QSlider
 
 from prune_gui.session.draft_request import (
@@ -157,6 +157,6 @@ def test_a_cut_dragged_in_the_picture_of_the_previous_parameter_is_ignored(
     workbench.failed.connect(lambda *what: failed.append(what))
     workbench.choose("features.bn1.num_batches_tracked")  # not a target of the draft
     draft.change(CutRequest("weight", 0.02))
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting)
+    qtbot.waitUntil(lambda: is_idle(workbench))
     assert not failed
     assert draft.form.method() == before

@@ -42,6 +42,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.norms.channels import channel_norms
+from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Recipe, Resolution, Step
@@ -427,8 +428,7 @@ def first_picture(checkpoint: Checkpoint, dtype: str, *, wanted: float) -> Figur
 def picture(resolution: Resolution, info: TensorInfo) -> object:
     """Compute the density picture of a whole parameter at the size of the window."""
     layout = SliceLayout.flattened(info.shape)
-    everything = range(layout.rows), range(layout.columns)
-    return density(resolution, info.name, layout, *everything, (600, 800), Monitor())
+    return density(resolution, info.name, CellGrid.over(layout, (600, 800)), Monitor())
 
 
 def shape_text(info: TensorInfo) -> str:

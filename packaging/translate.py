@@ -1,10 +1,10 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, in code
-and in the templates of the report; the first paragraph of the docstring of each built-in method;
-and the titles of units in the tables of architectures. Adds new messages to each catalogue
-`resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
-the untranslated messages. A `.po` file can be edited with any gettext editor.
+Extracts every message of the program: the literals in calls of `tr`, `trn`, `deferred` and of
+errors, in code and in the templates of the report; the first paragraph of the docstring of each
+built-in method; and the titles of units in the tables of architectures. Adds new messages to each
+catalogue `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and
+prints the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from prune_gui import errors
 from prune_gui.architecture.tables import own_tables
 from prune_gui.pruning.methods import METHODS, Method, summary_of
 
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
-SOURCES: Final = {
-    "prune_gui": ("**.py", "python"),
-    "resources/report": ("**.html", "jinja2.ext:babel_extract"),
-}
-"""The files in each folder that contain messages, and what extracts them."""
-KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None}
+KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None, "FalseClaimError": None}
+ERRORS: Final = dict.fromkeys(name for name in vars(errors) if name.endswith("Error"))
+IN_ENGLISH: Final = ("cli/**.py", "gui/desktop/**.py")
+"""Errors that only the command line shows."""
+SOURCES: Final = (
+    ("prune_gui", [("**.py", "python")], KEYWORDS),
+    ("prune_gui", [*((path, "ignore") for path in IN_ENGLISH), ("**.py", "python")], ERRORS),
+    ("resources/report", [("**.html", "jinja2.ext:babel_extract")], KEYWORDS),
+)
+"""The folders with messages, what extracts them from their files, and the functions."""
 
 
 def found() -> Catalog:
     """Return a catalogue of all messages of the program, without translations."""
     template = Catalog(project="Prune GUI", charset="utf-8")
-    for folder, method in SOURCES.items():
-        found_in_folder = extract_from_dir(ROOT / folder, method_map=[method], keywords=KEYWORDS)
+    for folder, methods, keywords in SOURCES:
+        found_in_folder = extract_from_dir(ROOT / folder, method_map=methods, keywords=keywords)
         for path, _, message, _, _ in found_in_folder:
             template.add(message, locations=[(f"{folder}/{path}", 0)])
     for method in METHODS.values():

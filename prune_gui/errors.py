@@ -37,11 +37,12 @@ class PruneGuiError(Exception):
     bounded length even if names in it contain arbitrary characters.
 
     Args:
-        message: in the current language.
+        message: in English, with the names of its fields, or translated already; see `tr`.
+        fields: what is filled in.
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__(one_line(message, MAX_MESSAGE_CHARS))
+    def __init__(self, message: str, **fields: object) -> None:
+        super().__init__(one_line(tr(message, **fields), MAX_MESSAGE_CHARS))
 
 
 class CheckpointError(PruneGuiError):
@@ -51,8 +52,8 @@ class CheckpointError(PruneGuiError):
 class RecipeError(PruneGuiError):
     """A recipe cannot be read or cannot be applied to this checkpoint."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
+    def __init__(self, message: str, **fields: object) -> None:
+        super().__init__(one_line(tr(message, **fields)))
 
 
 class StepError(RecipeError):

@@ -11,7 +11,7 @@ State = tuple[int, int, int]
 
 
 class FileStamps(NamedTuple):
-    """The state of each of some files at one time; None for a missing file. Equal if all are."""
+    """The state of each of some files at one time, once each; None for a missing file."""
 
     states: tuple[tuple[Path, State | None], ...] = ()
 

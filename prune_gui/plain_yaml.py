@@ -96,12 +96,12 @@ def dump_yaml(value: object) -> str:
             text = yaml.dump(value, allow_unicode=False, **options)
     except UnicodeError as error:
         raise RecipeError(
-            tr("The recipe cannot be written: a name in it is not Unicode text. Rename the file.")
+            "The recipe cannot be written: a name in it is not Unicode text. Rename the file."
         ) from error
     # A line has at most two nodes: a key and a value.
     if len(text.encode()) > MAX_BYTES or 2 * text.count("\n") > MAX_NODES:
         raise RecipeError(
-            tr("The recipe is too long to be written. Use globs as targets, and fewer steps.")
+            "The recipe is too long to be written. Use globs as targets, and fewer steps."
         )
     return text
 

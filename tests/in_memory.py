@@ -34,6 +34,10 @@ class InMemory(Checkpoint):
     def fingerprint(self, monitor) -> str:
         return "in memory"
 
+    @property
+    def model_files_folder(self) -> Path:
+        return Path()
+
     def close(self) -> None:
         pass
 

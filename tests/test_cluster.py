@@ -35,8 +35,8 @@ from prune_gui.pruning.norms import channels
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 from prune_gui.statistics import dispatch as spreading_figures
-from prune_gui.statistics import layers, zero_scan
-from prune_gui.statistics.layers import compute, empty_statistics
+from prune_gui.statistics import layer_statistics, zero_scan
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.zero_scan import ZeroScan
 
 MAX_MESSAGE_BYTES = 16_000
@@ -361,7 +361,7 @@ def test_apply_on_a_cluster_writes_the_same_bytes(sharded, client, tmp_path, mes
 def spread_all(monkeypatch) -> None:
     """Compute the figures of each parameter in a task of its own, in several chunks."""
     monkeypatch.setattr(spreading_figures, "MIN_SPREAD_BYTES", 0)
-    monkeypatch.setattr(layers, "MAX_SMALL_ELEMENTS", 5000)
+    monkeypatch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", 5000)
     monkeypatch.setattr(zero_scan, "MAX_SMALL_ELEMENTS", 5000)
 
 

@@ -8,7 +8,7 @@ def test_a_modified_touched_or_replaced_file_has_changed(tmp_path):
     for path in (kept, written, replaced, touched):
         path.write_text("one")
         os.utime(path, (1, 1))
-    stamps = FileStamps.of([kept, written, replaced, touched])
+    stamps = FileStamps.of([kept, written, written, replaced, touched])
     assert stamps.changed() == ()
     written.write_text("longer")
     other = tmp_path / "other"

@@ -35,9 +35,11 @@ ATTENTION_PROJECTIONS: Final = frozenset(
     {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
 )
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
+NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
+"""For each component of a path the words, with "*" for numbers, and the numbers."""
 
 
-class Role(NamedTuple):
+class BlockRole(NamedTuple):
     """A column of a section.
 
     Attributes:
@@ -50,7 +52,7 @@ class Role(NamedTuple):
     label: str
 
 
-class Row(NamedTuple):
+class BlockRow(NamedTuple):
     """A row of a section.
 
     Attributes:
@@ -74,8 +76,8 @@ class Section:
     """
 
     title: str
-    roles: tuple[Role, ...]
-    rows: tuple[Row, ...]
+    roles: tuple[BlockRole, ...]
+    rows: tuple[BlockRow, ...]
 
 
 @gc_paused()
@@ -160,13 +162,13 @@ def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
         blocks[block][name[len(block) + 1 :]] = name
     roles = _ordered({path: name for block in blocks.values() for path, name in block.items()})
     rows = [
-        Row(".".join(map(str, _numbers(block))), tuple(map(blocks[block].get, roles)))
+        BlockRow(".".join(map(str, _numbers(block))), tuple(map(blocks[block].get, roles)))
         for block in sorted(blocks, key=_numbers)
     ]
     return Section(pattern, tuple(roles.values()), tuple(rows))
 
 
-def _ordered(examples: Mapping[str, str]) -> dict[str, Role]:
+def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
     """Return the role of each path in a block, in the order of the columns.
 
     Attention comes first, then the other projections, then the rest in the order of the file.
@@ -189,7 +191,7 @@ def _ordered(examples: Mapping[str, str]) -> dict[str, Role]:
     return {path: roles[path] for path in sorted(roles, key=key)}
 
 
-def _role(path: str, name: str) -> Role:
+def _role(path: str, name: str) -> BlockRole:
     module, _, leaf = path.rpartition(".")
     group, _, last = module.rpartition(".")
     kind = projection(name)
@@ -202,8 +204,8 @@ def _role(path: str, name: str) -> Role:
         leaf = leaf.rpartition("_")[2]
     label = kind.value if kind else last
     if leaf == "weight" and label:
-        return Role(group, label)
-    return Role(group, f"{label}.{leaf}" if label else leaf)
+        return BlockRole(group, label)
+    return BlockRole(group, f"{label}.{leaf}" if label else leaf)
 
 
 def _rank(name: str) -> int:
@@ -215,7 +217,7 @@ def _module(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
+def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
     """Yield a row per module that has several of the parameters, then one for all others."""
     depth = _common_depth(names)
     by_stage: dict[str, list[str]] = defaultdict(list)
@@ -230,14 +232,14 @@ def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
     yield from _wrapped("", singles, len(".".join(names[0].split(".")[:depth])) + bool(depth))
 
 
-def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[Row]:
+def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
     """Yield rows of about equal length; only the first has the label."""
     lines = math.ceil(len(names) / LOOSE_COLUMNS)
     columns = math.ceil(len(names) / max(1, lines))
     for start in range(0, len(names), max(1, columns)):
         of_row = tuple(names[start : start + columns])
         captions = tuple(name[skip:].removesuffix(".weight") for name in of_row)
-        yield Row("" if start else label, of_row, captions)
+        yield BlockRow("" if start else label, of_row, captions)
 
 
 def _common_depth(names: Iterable[str]) -> int:
@@ -249,10 +251,6 @@ def _common_depth(names: Iterable[str]) -> int:
             break
         shared += 1
     return min(shared, min(map(len, modules)) - 1) if shared else 0
-
-
-NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
-"""For each component of a path the words, with "*" for numbers, and the numbers."""
 
 
 def natural_key(path: str) -> NaturalKey:

@@ -50,6 +50,8 @@ OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a // b if b and a % b == 0 else 0,
 }
+_cache: WeakKeyDictionary[Checkpoint, dict[object, Analysis]] = WeakKeyDictionary()
+_cache_lock = threading.Lock()
 
 
 def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceRule]:
@@ -224,10 +226,6 @@ class Analysis:
     guessed: bool = False
     readings: Mapping[str, Reading] = field(default_factory=dict)
     windows: Mapping[str, Windows] = field(default_factory=dict)
-
-
-_cache: WeakKeyDictionary[Checkpoint, dict[object, Analysis]] = WeakKeyDictionary()
-_cache_lock = threading.Lock()
 
 
 def analysis(checkpoint: Checkpoint, path: Path | None = None) -> Analysis:

@@ -26,7 +26,7 @@ OTHER_MODEL: Final = re.compile(
 """In the path of a module, shows that it is no part of the text model."""
 
 
-class Block(NamedTuple):
+class RepeatedModule(NamedTuple):
     """A repeated module.
 
     Attributes:
@@ -65,7 +65,9 @@ class Slot(NamedTuple):
     found: dict[int, list[Found]]
 
 
-def blocks_of(table: ArchitectureTable, named: Iterable[tuple[str, TensorInfo]]) -> list[Block]:
+def blocks_of(
+    table: ArchitectureTable, named: Iterable[tuple[str, TensorInfo]]
+) -> list[RepeatedModule]:
     """Return the blocks of a table, by stack in the order of the file, and by number."""
     stacks = "|".join(map(re.escape, table.stacks))
     pattern = re.compile(rf"((.*?\.)?(?:{stacks}))\.([0-9]{{1,7}})\.(.+)", re.DOTALL)
@@ -78,7 +80,7 @@ def blocks_of(table: ArchitectureTable, named: Iterable[tuple[str, TensorInfo]])
             if prefix and OTHER_MODEL.search(prefix):
                 others.add(stack)
     blocks = [
-        Block(stack, number, numbered[number])
+        RepeatedModule(stack, number, numbered[number])
         for stack, numbered in found.items()
         for number in sorted(numbered)
         if all(name in numbered[number] for name in table.signature)
@@ -101,7 +103,7 @@ class Match(NamedTuple):
     unit: int | None
 
 
-def slots_of(table: ArchitectureTable, blocks: Sequence[Block]) -> dict[str, list[Slot]]:
+def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict[str, list[Slot]]:
     """Return what may be a group, by space, in the order of the blocks."""
     rules = [
         (name, _start(rule), index, name_pattern(rule.name))
@@ -148,7 +150,7 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[Block]) -> dict[str, lis
     return slots
 
 
-def _slots_of_blocks(space: SpaceRule, blocks: Sequence[Block]) -> list[Slot]:
+def _slots_of_blocks(space: SpaceRule, blocks: Sequence[RepeatedModule]) -> list[Slot]:
     """Return what is a group of blocks: the tensors of each, by number of the block.
 
     A tensor is spared only if no other block of the stack has one of this name.

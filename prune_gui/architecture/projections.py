@@ -11,6 +11,14 @@ from typing import Final
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint
 
+ATTENTION: Final = re.compile(r"attn|attention", re.IGNORECASE)
+HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+KEY_VALUE_HEAD_KEYS: Final = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
+WIDTH_KEYS: Final = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim")
+HEAD_WIDTH_KEYS: Final = ("head_dim", "d_kv")
+INTERLEAVED: Final = "query_key_value"
+"""In a module of this name, q, k and v of each head are side by side (GPT-NeoX, BLOOM)."""
+
 
 class Projection(StrEnum):
     """A linear map of a transformer block; `QKV` is one tensor for three of them."""
@@ -25,7 +33,6 @@ class Projection(StrEnum):
     DOWN = "down"
 
 
-ATTENTION: Final = re.compile(r"attn|attention", re.IGNORECASE)
 FUSED_PARAMETERS: Final = {
     "in_proj_weight": Projection.QKV,
     "in_proj_bias": Projection.QKV,
@@ -80,14 +87,6 @@ def projection(name: str) -> Projection | None:
     known = INSIDE_NAMES if in_attention else OUTSIDE_NAMES
     tails = (".".join(parts[-length:]) for length in (1, 2, 3))
     return next((known[tail] for tail in tails if tail in known), None)
-
-
-HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-KEY_VALUE_HEAD_KEYS: Final = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
-WIDTH_KEYS: Final = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim")
-HEAD_WIDTH_KEYS: Final = ("head_dim", "d_kv")
-INTERLEAVED: Final = "query_key_value"
-"""In a module of this name, q, k and v of each head are side by side (GPT-NeoX, BLOOM)."""
 
 
 @dataclass(frozen=True, slots=True)

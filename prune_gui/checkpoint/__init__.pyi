@@ -1,12 +1,9 @@
 from .base import Checkpoint as Checkpoint
 from .opening import open_checkpoint as open_checkpoint
 from .sharded.reading import ShardedCheckpoint as ShardedCheckpoint
-from .sharded.writing import check_shards_target as check_shards_target
 from .sharded.writing import is_folder as is_folder
-from .sharded.writing import write_shards as write_shards
 from .tensor_info import TensorInfo as TensorInfo
 from .tree import ModuleNode as ModuleNode
 from .tree import module_tree as module_tree
 from .write.entries import TensorWriter as TensorWriter
-from .write.writing import check_target as check_target
 from .write.writing import write_checkpoint as write_checkpoint

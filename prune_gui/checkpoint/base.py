@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final, Self
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
-from prune_gui.checkpoint.remote.locations import location, url_of
 from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
-from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.memory import gc_paused
 from prune_gui.monitor import Monitor
 
@@ -43,16 +42,12 @@ Read = Callable[[str], Iterator[memoryview]]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the files and folders around a checkpoint say about it.
+    """What the files and folders around a checkpoint say about it; see `Checkpoint`.
 
     Attributes:
-        description: a few words on the model from the config.json beside the file, or "".
         remarks: remarks for the user, one sentence each.
         models: the names of the models of a pipeline, including the open one; () if there is none.
         model: the name of the open model of a pipeline; "" if there is none.
-        hf_config: the positive integers in that config.json, by key.
-        model_types: the family of the network in that config.json, such as "llama", and then that
-            of its text model, if it consists of several models.
     """
 
     description: str = ""
@@ -70,9 +65,7 @@ class Checkpoint(ABC):
     """An open checkpoint, which reads values on demand. A context manager.
 
     Attributes:
-        path: the file, or the index of shards; of a remote checkpoint, what stands for it (see
-            `prune_gui.checkpoint.remote.locations`).
-        url: the URL of a remote checkpoint, else None.
+        location: where the file, or the index of shards, is; as a text, what to show for it.
         files: the files that hold the tensors: `path` itself, or the shards.
         format: the name of the `FileFormat`; for shards, of each shard.
         tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
@@ -127,8 +120,7 @@ class Checkpoint(ABC):
         tensors, remarks = parameters(raw, surroundings.hf_config, root)
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
-        self.path = path
-        self.url = url_of(path)
+        self.location = Location.at(path)
         self.files: tuple[Path, ...] = tuple(files) or (path,)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
@@ -148,9 +140,14 @@ class Checkpoint(ABC):
         self.module_classes: Mapping[str, str] = MappingProxyType(dict(module_classes))
 
     @property
-    def location(self) -> str:
-        """What to show for the path: the URL of a remote checkpoint."""
-        return location(self.path)
+    def path(self) -> Path:
+        """The file, or the index of shards; of a remote checkpoint, what stands for it."""
+        return self.location.path
+
+    @property
+    def url(self) -> str | None:
+        """The URL of a remote checkpoint, else None."""
+        return self.location.url
 
     @property
     def loads_without_code(self) -> bool:
@@ -166,48 +163,31 @@ class Checkpoint(ABC):
         Raises:
             CheckpointError: there is no such parameter, or its values cannot be read.
         """
-        info = self._info(name)
-        return self.read_key(info.pair[0] if info.pair else info.name)
+        return self.read_key(self._key(name))
 
     def view(self, name: str) -> torch.Tensor:
-        """Return the tensor that `read` returns, from a cache of recent reads.
-
-        Raises:
-            CheckpointError: as `read`.
-        """
-        info = self._info(name)
-        return self.view_key(info.pair[0] if info.pair else info.name)
+        """Return the tensor that `read` returns, from a cache of recent reads."""
+        return self.view_key(self._key(name))
 
     def views(self, names: Iterable[str]) -> list[torch.Tensor]:
         """Return the flat values of parameters, in order; see `view`.
 
         Parameters that are adjacent in the file and have the same dtype are returned as one tensor,
         so that reading many small ones takes no longer than reading a large one.
-
-        Raises:
-            CheckpointError: as `read`.
         """
-        infos = map(self._info, names)
-        return self.view_keys([info.pair[0] if info.pair else info.name for info in infos])
+        return self.view_keys(list(map(self._key, names)))
 
     def view_span(self, name: str, start: int, stop: int) -> torch.Tensor:
         """Return the elements [start, stop) of the flat values of a parameter; see `view`.
 
         Only these are fetched of a remote file whose tensors are plain bytes.
-
-        Raises:
-            CheckpointError: as `read`.
         """
-        info = self._info(name)
-        return self.view_key_span(info.pair[0] if info.pair else info.name, start, stop)
+        return self.view_key_span(self._key(name), start, stop)
 
     def read_values(self, name: str) -> torch.Tensor:
         """Return the numbers that a parameter stands for: codes times their scales, float32.
 
         Without scales this is what `read` returns.
-
-        Raises:
-            CheckpointError: as `read`.
         """
         info = self._info(name)
         if info.scale is None:
@@ -215,11 +195,7 @@ class Checkpoint(ABC):
         return self.values_span(name, 0, info.numel).reshape(info.shape)
 
     def values_span(self, name: str, start: int, stop: int) -> torch.Tensor:
-        """Return the elements [start, stop) of the flat `read_values`; see `view_span`.
-
-        Raises:
-            CheckpointError: as `read`.
-        """
+        """Return the elements [start, stop) of the flat `read_values`; see `view_span`."""
         stored, info = self.view_span(name, start, stop), self._info(name)
         if info.scale is None:
             return stored
@@ -246,12 +222,10 @@ class Checkpoint(ABC):
             chunk = values[start : start + CHUNK_ELEMENTS].to(torch.float64)
             if not bool(((chunk == 0) | (chunk == 1)).all()):
                 raise CheckpointError(
-                    tr(
-                        "{file}: the mask {key!r} holds values other than 0 and 1. "
-                        "Make it 0 where pruned and 1 where kept, and save the checkpoint again.",
-                        file=self.path.name,
-                        key=pair[1],
-                    )
+                    "{file}: the mask {key!r} holds values other than 0 and 1. "
+                    "Make it 0 where pruned and 1 where kept, and save the checkpoint again.",
+                    file=self.path.name,
+                    key=pair[1],
                 )
             kept[start : start + CHUNK_ELEMENTS] = chunk == 1
         return mask
@@ -276,19 +250,11 @@ class Checkpoint(ABC):
         """
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return the tensor stored under a raw key of the file; see `view`.
-
-        Raises:
-            CheckpointError: as `read_key`.
-        """
+        """Return the tensor stored under a raw key of the file; see `view`."""
         return self.read_key(key)
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
-        """Return a span of the flat tensor stored under a raw key of the file; see `view_span`.
-
-        Raises:
-            CheckpointError: as `read_key`.
-        """
+        """Return a span of the flat tensor stored under a raw key of the file; see `view_span`."""
         tensor = self.view_key(key)
         if tensor.dim() > 1:  # reshaping copies a strided tensor
             per_row = max(1, math.prod(tensor.shape[1:]))
@@ -298,53 +264,36 @@ class Checkpoint(ABC):
         return tensor.reshape(-1)[start:stop]
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return the flat tensors stored under raw keys of the file; see `views`.
-
-        Raises:
-            CheckpointError: as `read_key`.
-        """
+        """Return the flat tensors stored under raw keys of the file; see `views`."""
         return [self.view_key(key).reshape(-1) for key in keys]
 
     @contextmanager
     def stored_reader(self) -> Iterator[Read]:
         """Yield a function that reads the dense tensors for checking what the disk holds.
 
-        Each item that the function yields is valid until the second one after it. The function
-        raises OSError or CheckpointError if the values cannot be read.
-
-        Raises:
-            CheckpointError: the file is no longer valid.
-            OSError: the file cannot be opened.
+        It raises OSError or CheckpointError if the values cannot be read.
         """
         yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
 
     def state_code(self, loaded: str) -> str:
-        """Return a Python expression for the state dict.
+        """Return a Python expression for the state dict, given one that reads the file.
 
-        Args:
-            loaded: an expression that reads the file; see `FileFormat.load_code`. It reads a file
-                only if `loads_without_code`.
+        See `FileFormat.load_code`. It reads a file only if `loads_without_code`.
         """
         return loaded + "".join(f"[{key!r}]" for key in self.root)
 
     def nbytes_outside(self) -> int:
-        """Return the approximate bytes of the values that are not dense tensors of the state dict.
-
-        Only torch files hold such values.
-        """
+        """Return the approximate bytes of values that are not dense tensors of the state dict."""
         return 0
 
     @property
     def other_objects(self) -> tuple[str, ...]:
-        """The names of what the file holds besides its tensors and metadata, as far as it is named.
-
-        A file of another format does not hold it.
-        """
+        """What the file holds besides tensors and metadata, and other formats do not, by name."""
         return ()
 
+    @abstractmethod
     def missing_nbytes(self, names: Iterable[str]) -> int:
         """Return the bytes to fetch before these parameters can be read; 0 for local files."""
-        return 0
 
     @property
     def is_fetched(self) -> bool:
@@ -360,13 +309,9 @@ class Checkpoint(ABC):
         if self.url is not None:
             fetch_limit.check(self.url, self.missing_nbytes(names))
 
+    @abstractmethod
     def fetch(self, monitor: Monitor) -> None:
-        """Fetch all of a remote checkpoint; the files of a local one are there.
-
-        Raises:
-            CheckpointError: it cannot be fetched.
-        """
-        self.check()
+        """Fetch all of a remote checkpoint; the files of a local one are there."""
 
     @property
     @abstractmethod
@@ -391,13 +336,9 @@ class Checkpoint(ABC):
             CheckpointError: the file was changed, or it is closed.
         """
 
+    @abstractmethod
     def file_states(self) -> Mapping[str, tuple[int, int]]:
-        """Return (size in bytes, modification time in nanoseconds) of each file, by its name.
-
-        A file that stays open has those from when it was opened.
-        """
-        stats = {path.name: path.stat() for path in self.files}
-        return {name: (one.st_size, one.st_mtime_ns) for name, one in stats.items()}
+        """Return size in bytes and modification time in ns at the opening, by file name."""
 
     def files_digest(self) -> bytes:
         """Return a digest of `file_states`, of 16 bytes."""
@@ -429,11 +370,16 @@ class Checkpoint(ABC):
     ) -> None:
         self.close()
 
+    def _key(self, name: str) -> str:
+        """Return the key of the values of a parameter: of a pair, the original."""
+        info = self._info(name)
+        return info.pair[0] if info.pair else info.name
+
     def _info(self, name: str) -> TensorInfo:
         info = self.tensors.get(name)
         if info is None:
             raise CheckpointError(
-                tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
+                "{file} has no parameter {name!r}.", file=self.path.name, name=name
             )
         return info
 
@@ -453,10 +399,7 @@ class FileCheckpoint(Checkpoint):
         return self.missing_nbytes_of_keys(keys)
 
     def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        """Return the bytes to fetch before the tensors under raw keys can be read.
-
-        They are about all of the file, unless a subclass knows better.
-        """
+        """Return the bytes to fetch before the tensors under raw keys can be read: most of all."""
         return self.source.missing_nbytes([(0, self.source.size)])
 
     def fetch(self, monitor: Monitor) -> None:

@@ -3,7 +3,9 @@
 The system sends SIGBUS to a thread that touches a mapped page which another program has truncated,
 or which a faulty disk cannot read. By default this ends the process. A check before each access
 would leave a race between check and access. The handler therefore maps zeros over the lost pages
-and sets a flag; the thread continues, and `Source.check` discards its result.
+and sets a flag; the thread continues, and `Source.check` discards its result. Reading with `pread`
+instead takes a third longer where a pass over the weights is quick (see
+`benchmarks/mapped_reading.py`), and could not return a tensor that is larger than the memory.
 
 A signal handler may call only async-signal-safe functions, and Python cannot run in it, so it is
 compiled from LLVM IR. Windows does not let a mapped file be truncated; macOS is not handled.
@@ -91,9 +93,7 @@ class _SigAction(ctypes.Structure):
 class _Handler:
     """The compiled handler, and the table of the mappings that it watches.
 
-    Attributes:
-        spans: for each mapping three addresses: its start, its stop and its flag. Free slots are
-            zero.
+    For each mapping there are three addresses: start, stop and flag. Free slots are zero.
     """
 
     def __init__(self) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint import formats
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.sharded.index import index_pattern, is_index, part_names
 from prune_gui.errors import CheckpointError
 from prune_gui.language import listed, tr
+from prune_gui.location import Location
 
 VARIANT_MARK: Final = r"\.((fp|bf|int)\d+|(non_)?ema)"
 """The part of a file name that marks a variant, such as "fp16". A file without it is preferred."""
@@ -25,11 +25,7 @@ DENOISERS: Final = ("unet", "transformer")
 def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the file to open, an index or a checkpoint, and a remark if it has variants.
 
-    Inner folders are not searched.
-
-    Raises:
-        CheckpointError: there is no such file, or the user has to choose one of several.
-        OSError: the folder cannot be read.
+    Inner folders are not searched. It is refused if the user has to choose one of several.
     """
     names = [path.name for path in visible_files(folder)]
     for pattern in _preferred_names():
@@ -43,19 +39,14 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
             return folder / candidates[0], _variant_remarks(candidates[0], names)
         if matches:
             raise CheckpointError(
-                tr(
-                    "{folder} holds several checkpoints. Open one of them: {names}.",
-                    folder=location(folder),
-                    names=listed(candidates),
-                )
+                "{folder} holds several checkpoints. Open one of them: {names}.",
+                folder=Location.at(folder),
+                names=listed(candidates),
             )
     raise CheckpointError(
-        tr(
-            "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a "
-            "checkpoint.",
-            folder=location(folder),
-            suffixes=", ".join(formats.known_suffixes()),
-        )
+        "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a checkpoint.",
+        folder=Location.at(folder),
+        suffixes=", ".join(formats.known_suffixes()),
     )
 
 
@@ -108,14 +99,7 @@ def is_weight_file(path: Path) -> bool:
 
 
 class Component(NamedTuple):
-    """One model of a pipeline.
-
-    Attributes:
-        folder: the folder of the pipeline.
-        name: the name of the model, which is that of its inner folder.
-        names: the names of all models with weights.
-        path: the path to open: the folder of the model, or a file in it.
-    """
+    """One model of a pipeline; its name is that of its folder, `path` this or a file in it."""
 
     folder: Path
     name: str
@@ -143,13 +127,11 @@ def find_component(path: Path, wanted: str | None) -> Component | None:
     if names := _model_names(path):
         if wanted is not None and wanted not in names:
             raise CheckpointError(
-                tr(
-                    "{path} is a pipeline of several models, and has no {name!r}. "
-                    "Choose one of {names}.",
-                    path=path,
-                    name=wanted,
-                    names=listed(names),
-                )
+                "{path} is a pipeline of several models, and has no {name!r}. "
+                "Choose one of {names}.",
+                path=path,
+                name=wanted,
+                names=listed(names),
             )
         name = wanted or _main_model(path, names)
         return Component(path, name, names, path / name)

@@ -15,7 +15,6 @@ from prune_gui.checkpoint.npz.format import NPZ
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 
 FORMATS: tuple[FileFormat, ...] = (SAFETENSORS, TORCH, GGUF, NPZ, KERAS, HDF5, FLAX)
 """In order of preference in a folder."""
@@ -33,11 +32,7 @@ def recognized(start: bytes, file: BinaryIO) -> FileFormat | None:
 
 
 def format_named(name: str) -> FileFormat:
-    """Return the format with a name, such as `Checkpoint.format`.
-
-    Raises:
-        KeyError: there is no such format.
-    """
+    """Return the format with a name, such as `Checkpoint.format`."""
     return {each.name: each for each in FORMATS}[name]
 
 
@@ -55,19 +50,13 @@ def stem_and_suffix(path: Path) -> tuple[str, str]:
 
 
 def format_to_write(out: Path) -> FileFormat:
-    """Return the format that the suffix of an output file selects.
-
-    Raises:
-        CheckpointError: the suffix is not that of a checkpoint.
-    """
+    """Return the format that the suffix of an output file selects."""
     file_format = format_by_suffix(out)
     if file_format is None:
         raise CheckpointError(
-            tr(
-                "{name} has no suffix of a known format. Use one of {suffixes}.",
-                name=out.name,
-                suffixes=", ".join(known_suffixes()),
-            )
+            "{name} has no suffix of a known format. Use one of {suffixes}.",
+            name=out.name,
+            suffixes=", ".join(known_suffixes()),
         )
     return file_format
 
@@ -77,11 +66,9 @@ def compressing(file_format: FileFormat, out: Path) -> FileFormat:
     if file_format.write_compressed is None:
         suffixes = [suffix for each in FORMATS if each.write_compressed for suffix in each.suffixes]
         raise CheckpointError(
-            tr(
-                "{name} cannot be compressed: its format has no compression. Save without "
-                "compression, or use one of {suffixes}.",
-                name=out.name,
-                suffixes=", ".join(suffixes),
-            )
+            "{name} cannot be compressed: its format has no compression. Save without "
+            "compression, or use one of {suffixes}.",
+            name=out.name,
+            suffixes=", ".join(suffixes),
         )
     return replace(file_format, write=file_format.write_compressed)

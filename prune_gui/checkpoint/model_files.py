@@ -94,10 +94,9 @@ def is_model_folder(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The files beside the weights of a model.
+    """The files beside the weights of a model, in the folder of these.
 
     Attributes:
-        folder: the folder of the weights.
         names: the names of the files to copy, those of inner folders with a slash.
         code: the names of the files that programs run; they are copied only on request.
         left_out: the names of inner folders and of files of the model that are not copied, since

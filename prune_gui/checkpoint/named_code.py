@@ -47,20 +47,12 @@ MAX_NAME_CHARS: Final = 60
 
 
 def runs_programs(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that are known to run programs when another program loads the file.
-
-    Args:
-        names: dotted paths of classes and functions; see `Checkpoint.foreign`.
-    """
+    """Return the names of `Checkpoint.foreign` that run programs when loaded elsewhere."""
     return tuple(name for name in names if not RUNS_PROGRAMS.isdisjoint(_parts(name)))
 
 
 def code_statement(names: Sequence[str]) -> str:
-    """Return what the user should know of a file that names code; "" if it names none.
-
-    Args:
-        names: dotted paths of classes and functions; see `Checkpoint.foreign`.
-    """
+    """Return what the user should know of a file that names code; see `Checkpoint.foreign`."""
     if not names:
         return ""
     if found := runs_programs(names):

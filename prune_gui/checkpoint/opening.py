@@ -14,13 +14,12 @@ from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint, find_component
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.refusal import explanation, refusing
-from prune_gui.checkpoint.remote.locations import location, location_path, url_of
 from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.surroundings import look_around
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.memory import gc_paused
 
 MAX_REOPENED: Final = 8
@@ -38,7 +37,7 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
             part of a split GGUF, which are opened as one checkpoint; a folder with one of these; or
             a diffusers pipeline, which has such a folder for each model. The URL of a file, an
             index or a folder opens a remote checkpoint; see
-            `prune_gui.checkpoint.remote.locations` for the schemes.
+            `prune_gui.location` for the schemes.
         state: the name of one of several state dicts of a torch file, or of one of several models
             of a pipeline (see `Checkpoint.candidates`); None selects the largest state dict, or the
             denoiser.
@@ -47,32 +46,29 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         CheckpointError: the file cannot be read, has an unknown format, breaks a rule of its
             format, or would need to run code; or a folder is ambiguous.
     """
-    path = location_path(path)
-    if "\0" in str(path):
-        raise CheckpointError(tr("{path!r} is not a valid path. Check its name.", path=str(path)))
+    location = Location.of(path)
+    if "\0" in str(location):
+        raise CheckpointError("{path!r} is not a valid path. Check its name.", path=str(location))
     try:
-        with refusing(path):
-            return _open(path, state)
+        with refusing(location.path):
+            return _open(location, state)
     except FileNotFoundError:
-        raise CheckpointError(
-            tr("{path} does not exist. Check its name.", path=location(path))
-        ) from None
+        raise CheckpointError("{path} does not exist. Check its name.", path=location) from None
     except OSError as error:
         raise CheckpointError(
-            tr(
-                "{path} cannot be read: {reason}. Check its name and permissions.",
-                path=location(path),
-                reason=error.strerror or error,
-            )
+            "{path} cannot be read: {reason}. Check its name and permissions.",
+            path=location,
+            reason=error.strerror or error,
         ) from error
 
 
-def _open(path: Path, state: str | None) -> Checkpoint:
-    """Open what is at a path; see `open_checkpoint`."""
-    if url_of(path) is not None:
-        from prune_gui.checkpoint.remote.surroundings import fetch_surroundings  # optional
+def _open(location: Location, state: str | None) -> Checkpoint:
+    """Open what is at a location; see `open_checkpoint`."""
+    path = location.path
+    if location.url is not None:
+        from prune_gui.checkpoint.remote.small_files import fetch_surroundings  # optional
 
-        fetch_surroundings(path)
+        fetch_surroundings(location)
     component = find_component(path, state)
     remarks: tuple[str, ...] = ()
     if component is not None:
@@ -113,11 +109,12 @@ def open_file(
 
 
 def _source(path: Path) -> Source:
-    if url_of(path) is None:
+    location = Location.at(path)
+    if location.url is None:
         return Source(path)
-    from prune_gui.checkpoint.remote.source import RemoteSource  # optional
+    from prune_gui.checkpoint.remote.fetched_blocks import RemoteSource  # optional
 
-    return RemoteSource(path)
+    return RemoteSource(path, location.url)
 
 
 def _format_of(source: Source) -> FileFormat:
@@ -125,7 +122,7 @@ def _format_of(source: Source) -> FileFormat:
     path = source.path
     start = source.file.read(HEAD_BYTES)
     if not start:
-        raise CheckpointError(tr("{name} is empty. Download the file again.", name=path.name))
+        raise CheckpointError("{name} is empty. Download the file again.", name=path.name)
     if file_format := recognized(start, source.file):
         return file_format
     if explained := explanation(path, start):
@@ -133,11 +130,9 @@ def _format_of(source: Source) -> FileFormat:
     if file_format := format_by_suffix(path):
         return file_format
     raise CheckpointError(
-        tr(
-            "{name} is not a checkpoint of a known format. Open one of {suffixes}.",
-            name=path.name,
-            suffixes=", ".join(known_suffixes()),
-        )
+        "{name} is not a checkpoint of a known format. Open one of {suffixes}.",
+        name=path.name,
+        suffixes=", ".join(known_suffixes()),
     )
 
 
@@ -145,11 +140,8 @@ def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
     """Refuse the name of a state dict for a file that cannot hold several."""
     if state is not None and not has_states:
         raise CheckpointError(
-            tr(
-                "{name} has no state dicts to choose from. Open it without the name of a state "
-                "dict.",
-                name=path.name,
-            )
+            "{name} has no state dicts to choose from. Open it without the name of a state dict.",
+            name=path.name,
         )
 
 
@@ -160,19 +152,14 @@ def address_of(checkpoint: Checkpoint) -> tuple[str, str | None, bytes, bool]:
 
 
 def reopen(where: str, state: str | None, digest: bytes, is_part: bool) -> Checkpoint:
-    """Return the checkpoint at a path or URL, which stays open in this process.
-
-    Args:
-        where: the absolute path, or the URL, of the file or of the index of shards.
-    """
-    path = location_path(where)
-    if url_of(path) is None and not path.exists():
+    """Return the checkpoint at an absolute path or URL, which stays open in this process."""
+    location = Location.of(where)
+    path = location.path
+    if location.url is None and not path.exists():
         raise CheckpointError(
-            tr(
-                "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "
-                "system that all workers mount at the same path.",
-                path=path,
-            )
+            "{path} does not exist on a worker of the cluster. Put the checkpoint on a file "
+            "system that all workers mount at the same path.",
+            path=path,
         )
     with _lock:  # opens it once for all threads
         return _reopened(path, state, digest, is_part)
@@ -184,11 +171,9 @@ def _reopened(path: Path, state: str | None, digest: bytes, is_part: bool) -> Ch
     if checkpoint.files_digest() != digest:
         checkpoint.close()
         raise CheckpointError(
-            tr(
-                "{path} on a worker of the cluster is another file than here: its size or its "
-                "modification time differs. Put the checkpoint on a file system that all workers "
-                "mount at the same path.",
-                path=path,
-            )
+            "{path} on a worker of the cluster is another file than here: its size or its "
+            "modification time differs. Put the checkpoint on a file system that all workers "
+            "mount at the same path.",
+            path=path,
         )
     return checkpoint

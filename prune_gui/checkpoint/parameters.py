@@ -23,12 +23,10 @@ class RawTensor(NamedTuple):
     """One tensor as the file stores it.
 
     Attributes:
-        shape: the shape.
-        dtype: the dtype; see `ELEMENT_BITS`.
+        dtype: see `ELEMENT_BITS`.
         view: equal for two tensors that are the same view of the same memory; None if unique.
         special: see `TensorInfo`.
-        shares: the key of a different view that has some elements in the same memory; None if there
-            is none.
+        shares: the key of a different view that has some elements in the same memory.
         is_buffer: whether the file has it as a buffer of a module, not as a parameter.
     """
 
@@ -180,10 +178,7 @@ def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
 
 
 def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[str, str] | None:
-    """Return the keys of the pair that `key` belongs to, or None.
-
-    Adds the name to `unpaired` if both tensors exist but are not a pair.
-    """
+    """Return the keys of the pair of a key, or None; `unpaired` gets what only looks like one."""
     name = (
         key.removesuffix(ORIGINAL_SUFFIX)
         if key.endswith(ORIGINAL_SUFFIX)

@@ -41,6 +41,20 @@ ONNX_FIELD: Final = b"\x08"
 WEB_PAGE_STARTS: Final = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
 
 
+class FalseClaimError(Exception):
+    """A fault of a file, as its parser finds it.
+
+    Attributes:
+        claim: the fault as the end of a sentence, to be translated with `tr` when it is shown.
+        foreign: the names of code in the pickle before the fault.
+    """
+
+    def __init__(self, claim: str, /, **fields: object) -> None:
+        self.claim = deferred(claim, **fields)
+        super().__init__(self.claim)
+        self.foreign: tuple[str, ...] = ()
+
+
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
     """Convert what the parsers of a file do not expect to a refusal, and log it as an error.
@@ -56,11 +70,9 @@ def refusing(path: Path) -> Iterator[None]:
             raise
         log.exception("%s cannot be read", path)
         raise CheckpointError(
-            tr(
-                "{name} cannot be read: it is damaged, or of a form that this program does not "
-                "know. Download the file again, or save it again with the program that made it.",
-                name=path.name,
-            )
+            "{name} cannot be read: it is damaged, or of a form that this program does not "
+            "know. Download the file again, or save it again with the program that made it.",
+            name=path.name,
         ) from error
 
 

@@ -36,16 +36,7 @@ WEIGHT_NORM_REASON: Final = deferred("magnitude of a weight norm")
 ITERATION_REASON: Final = deferred("vector of a power iteration")
 
 
-BUFFER: Final = deferred("buffer: not trained")
-STATISTIC: Final = deferred("running statistic")
-SCALE: Final = deferred("scale, zero point or map of quantized numbers")
-CODES: Final = deferred("codes of a quantized weight")
-ALPHA: Final = deferred("alpha of an adapter: a factor of all its weights")
-DORA: Final = deferred("magnitude of an adapter (DoRA): the norms of the adapted weight")
-MASK: Final = deferred("mask, score or threshold of a pruning wrapper")
-MOMENT: Final = deferred("state of the optimizer")
 AVERAGE: Final = deferred("averaged copy (EMA) of {name}")
-AVERAGED_COPY: Final = deferred("averaged copy (EMA)")
 
 MOMENTS: Final = re.compile(
     r"(?:max_)?exp_avg\w*|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta"
@@ -89,18 +80,16 @@ CODE_NAMES: Final = ("{m}qweight", "{m}q_weight", "{m}Qidxs", "{m}codes", "{m}B"
 SCHEDULE: Final = ("{m}alphas_cumprod", "{m}betas", "{m}log_sigmas", "{m}sigmas")
 
 
-class Role(NamedTuple):
-    """What a tensor is for.
-
-    Attributes:
-        text: the role in a few words; see `TensorInfo.role`.
-        spared: why the tensor is not pruned; see `TensorInfo.spared`.
-        kind: what it is, if it is no weight; see `TensorInfo.kind`.
-    """
+class TensorRole(NamedTuple):
+    """What a tensor is for; see `TensorInfo.role`, `TensorInfo.spared` and `TensorInfo.kind`."""
 
     text: str
     spared: str | None = None
     kind: Kind | None = None
+
+
+NamedRoles = Iterator[tuple[str, TensorRole]]
+"""Names of tensors, and their roles."""
 
 
 class Rule(NamedTuple):
@@ -117,7 +106,7 @@ class Rule(NamedTuple):
             floating point numbers.
     """
 
-    role: Role
+    role: TensorRole
     name: str
     beside: tuple[str, ...] = ()
     fits: Callable[[TensorInfo, TensorInfo], bool] = lambda *_: True
@@ -166,13 +155,18 @@ def _has_codes(_: TensorInfo, codes: TensorInfo) -> bool:
     return is_packed or codes.dtype.startswith(("float8", "int", "uint"))
 
 
-BUFFERS: Final = Role(BUFFER, kind="buffer")
-STATISTICS: Final = Role(STATISTIC, kind="statistic")
-SCALES: Final = Role(SCALE, kind="scale")
-MASKS: Final = Role(MASK, kind="mask")
-AVERAGES: Final = Role(AVERAGED_COPY, kind="average")
-MAGNITUDES: Final = Role(DORA, kind="scale")
-OPTIMIZER: Final = Role(MOMENT, kind="moment")
+BUFFERS: Final = TensorRole(deferred("buffer: not trained"), kind="buffer")
+STATISTICS: Final = TensorRole(deferred("running statistic"), kind="statistic")
+SCALES: Final = TensorRole(deferred("scale, zero point or map of quantized numbers"), kind="scale")
+MASKS: Final = TensorRole(deferred("mask, score or threshold of a pruning wrapper"), kind="mask")
+AVERAGES: Final = TensorRole(deferred("averaged copy (EMA)"), kind="average")
+MAGNITUDES: Final = TensorRole(
+    deferred("magnitude of an adapter (DoRA): the norms of the adapted weight"), kind="scale"
+)
+ALPHAS: Final = TensorRole(
+    deferred("alpha of an adapter: a factor of all its weights"), kind="alpha"
+)
+OPTIMIZER: Final = TensorRole(deferred("state of the optimizer"), kind="moment")
 ROLES_OF_PATHS: Final = {
     "moment": OPTIMIZER,
     "buffer": BUFFERS,
@@ -236,8 +230,7 @@ RULES: Final = (
     Rule(SCALES, "min_val|eps", ("{m}max_val",), _is_vector),
     Rule(SCALES, "max_val", ("{m}min_val",), _is_vector),
     Rule(MAGNITUDES, "dora_scale", ADAPTERS),
-    Rule(Role(ALPHA, kind="alpha"), "(?:lora_|network_)?alpha", ADAPTERS,
-         _is_number),
+    Rule(ALPHAS, "(?:lora_|network_)?alpha", ADAPTERS, _is_number),
     Rule(MASKS, "_?binary_mask|mask_scores?|qz_loga"),
     Rule(MASKS, r"_?(?P<of>\w+?)_(?:mask|mask_scores?)", ("{m}{of}", "{m}{of}_orig"), _masks),
     Rule(MASKS, r"(?:\w*_)?(?:mask|thresholds?)|sparseThreshold", ("{m}weight", "{up}"), _masks),
@@ -255,14 +248,14 @@ ANY_RULE: Final = re.compile(
 
 def roles(
     tensors: Mapping[str, TensorInfo], buffers: Collection[str] = (), root: str = ""
-) -> dict[str, Role]:
+) -> dict[str, TensorRole]:
     """Return the roles of the tensors that have one, by name.
 
     Recognizes torch.nn.utils.weight_norm and spectral_norm, their successors in
     torch.nn.utils.parametrizations, the originals of any other parametrization, and what `PATHS`,
     `RULES` and `AVERAGED` describe.
     """
-    roles_by_name: dict[str, Role] = {}
+    roles_by_name: dict[str, TensorRole] = {}
     every = {alias: info for info in tensors.values() for alias in info.aliases} | dict(tensors)
     names = "\n".join((root, *tensors))
     has_paths = any(word in names for word in PATH_WORDS)
@@ -327,7 +320,7 @@ def _kind_roles(
     rules: Sequence[tuple[Rule, Mapping[str, str]]],
     info: TensorInfo,
     every: Mapping[str, TensorInfo],
-) -> Iterator[tuple[str, Role]]:
+) -> NamedRoles:
     """Yield the role of a tensor that is no weight, and that of the codes beside it."""
     path = name[:end]
     for rule, groups in rules:
@@ -342,7 +335,10 @@ def _kind_roles(
             if rule.fits(info, every[other]):
                 yield name, rule.role
                 if rule.codes and (every[other].dtype not in CODE_DTYPES):
-                    yield every[other].name, Role(CODES, QUANTIZED)
+                    yield (
+                        every[other].name,
+                        TensorRole(deferred("codes of a quantized weight"), QUANTIZED),
+                    )
                 return
 
 
@@ -369,7 +365,7 @@ def _is_keras_statistic(
     return len(alike) > 1 and name[end:] in alike[-2:]
 
 
-def _average_roles(every: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Role]]:
+def _average_roles(every: Mapping[str, TensorInfo]) -> NamedRoles:
     """Yield the roles of averaged copies of tensors that are in the file too."""
     groups: dict[str, list[str]] = {}
     joined = "\n".join(every)
@@ -383,7 +379,7 @@ def _average_roles(every: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Role]
         originals = _originals(prefix, names, plain, every)
         for name in names if originals else ():
             of = originals.get(name, prefix.rstrip("./"))
-            yield name, Role(deferred(AVERAGE, name=of), kind="average")
+            yield name, TensorRole(deferred(AVERAGE, name=of), kind="average")
 
 
 def _originals(
@@ -392,10 +388,7 @@ def _originals(
     plain: Mapping[str, TensorInfo],
     every: Mapping[str, TensorInfo],
 ) -> dict[str, str]:
-    """Return the tensors that those below a prefix are copies of; {} unless each is a copy.
-
-    Numbers, such as the decay, need no original.
-    """
+    """Return the originals of the copies below a prefix; {} unless each but numbers is a copy."""
     rest = {name: name[len(prefix) :] for name in names if every[name].shape}
     wrapper = WRAPPERS.match(min(rest.values(), default=""))
     if wrapper and all(one.startswith(wrapper[0]) for one in rest.values()):
@@ -416,7 +409,7 @@ def _originals(
     return {}
 
 
-def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Role]]:
+def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
     """Yield the roles of the tensors of a group, given the name of one of them."""
     stem, parametrized = name[:-2], PARAMETRIZED.fullmatch(name)
     if parametrized:
@@ -425,42 +418,40 @@ def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> Iterator[tuple
     elif name.endswith("_g") and _is_magnitude(tensors[name], tensors.get(f"{stem}_v")):
         yield from _weight_norm_roles(name, f"{stem}_v", stem)
     elif name.endswith("_u") and _is_singular_vector(tensors[name], tensors.get(f"{stem}_orig")):
-        yield f"{stem}_orig", Role(deferred(SPECTRAL, weight=stem))
+        yield f"{stem}_orig", TensorRole(deferred(SPECTRAL, weight=stem))
         yield from _iteration_roles(stem, stem, tensors)
 
 
 def _parametrization_roles(
     group: str, weight: str, tensors: Mapping[str, TensorInfo]
-) -> Iterator[tuple[str, Role]]:
+) -> NamedRoles:
     first, second, original = f"{group}.original0", f"{group}.original1", f"{group}.original"
     if first in tensors and _is_magnitude(tensors[first], tensors.get(second)):
         yield from _weight_norm_roles(first, second, weight)
     elif first in tensors:
         index = 0
         while (name := f"{group}.original{index}") in tensors:
-            yield name, Role(deferred(ORIGINAL, weight=weight))
+            yield name, TensorRole(deferred(ORIGINAL, weight=weight))
             index += 1
     elif original in tensors:
         step = 0
         while step < 8 and f"{group}.{step}._u" not in tensors:
             step += 1
         spectral = _is_singular_vector(tensors.get(f"{group}.{step}._u"), tensors[original])
-        yield original, Role(deferred(SPECTRAL if spectral else ORIGINAL, weight=weight))
+        yield original, TensorRole(deferred(SPECTRAL if spectral else ORIGINAL, weight=weight))
         if spectral:
             yield from _iteration_roles(f"{group}.{step}.", weight, tensors)
 
 
-def _weight_norm_roles(magnitude: str, direction: str, weight: str) -> Iterator[tuple[str, Role]]:
-    yield magnitude, Role(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
-    yield direction, Role(deferred(DIRECTION, weight=weight))
+def _weight_norm_roles(magnitude: str, direction: str, weight: str) -> NamedRoles:
+    yield magnitude, TensorRole(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
+    yield direction, TensorRole(deferred(DIRECTION, weight=weight))
 
 
-def _iteration_roles(
-    stem: str, weight: str, tensors: Mapping[str, TensorInfo]
-) -> Iterator[tuple[str, Role]]:
+def _iteration_roles(stem: str, weight: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
     for name in (f"{stem}_u", f"{stem}_v"):
         if name in tensors:
-            yield name, Role(deferred(ITERATION, weight=weight), ITERATION_REASON)
+            yield name, TensorRole(deferred(ITERATION, weight=weight), ITERATION_REASON)
 
 
 def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:

@@ -90,12 +90,7 @@ def scale_of(
 def _fitted(
     shape: tuple[int, ...], codes: tuple[int, ...], named: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return `Scale.shape` and `Scale.blocks`; None if the shapes do not tell them.
-
-    Args:
-        shape: the shape of the scales.
-        codes: the shape of the codes.
-    """
+    """Return shape and blocks of a `Scale` for shapes of scales and codes, if they tell."""
     dims, rows = len(codes), shape
     if math.prod(shape) == 1:
         return (1,) * dims, codes
@@ -127,12 +122,9 @@ def _block(codes: int, scales: int, named: int) -> int:
 def dequantized(
     codes: torch.Tensor, start: int, shape: tuple[int, ...], scales: torch.Tensor, scale: Scale
 ) -> torch.Tensor:
-    """Return codes times their scales, float32.
+    """Return codes from the flat index `start` on times their scales, float32.
 
-    Args:
-        start: the flat index of the first one.
-        shape: the shape of the weight.
-        scales: all its scales, of any shape.
+    `shape` is that of the weight; `scales` are all of its scales, of any shape.
     """
     import torch  # slow to import
 

@@ -36,9 +36,6 @@ class Source:
     truncates, or that the disk cannot read, turn to zeros (see `bus_errors`).
 
     Attributes:
-        path: the path that was opened.
-        file: the file, open for reading.
-        size: the size in bytes.
         state: (size in bytes, modification time in nanoseconds), which detects changes.
     """
 
@@ -59,21 +56,17 @@ class Source:
     def check(self) -> None:
         """Check that the file is open and unchanged, and that no mapped page was unreadable."""
         if self.file.closed:
-            raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
+            raise CheckpointError("{file} is closed. Open it again.", file=self.path.name)
         if self._stat() != self.state:
             raise CheckpointError(
-                tr(
-                    "{file} was changed by another program since it was opened. Open it again.",
-                    file=self.path.name,
-                )
+                "{file} was changed by another program since it was opened. Open it again.",
+                file=self.path.name,
             )
         if self._lost.value:
             raise CheckpointError(
-                tr(
-                    "{file} cannot be read: the disk did not return all of its bytes. Download the "
-                    "file again.",
-                    file=self.path.name,
-                )
+                "{file} cannot be read: the disk did not return all of its bytes. Download the "
+                "file again.",
+                file=self.path.name,
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
@@ -91,11 +84,9 @@ class Source:
         except (OSError, ValueError) as error:  # the file may be shorter by now
             self.check()
             raise CheckpointError(
-                tr(
-                    "{file} cannot be mapped into memory: {reason}. Close other programs.",
-                    file=self.path.name,
-                    reason=getattr(error, "strerror", None) or error,
-                )
+                "{file} cannot be mapped into memory: {reason}. Close other programs.",
+                file=self.path.name,
+                reason=getattr(error, "strerror", None) or error,
             ) from error
         watch(pages, self._lost)
         return torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - first)
@@ -105,10 +96,7 @@ class Source:
         return os.pread(self.file.fileno(), size, position)
 
     def whole_file(self) -> AbstractContextManager[BinaryIO]:
-        """Return a file of the system with the same bytes, which another process can read.
-
-        It may be closed at the end of the context.
-        """
+        """Return a file that another process can read, which the context may close."""
         return nullcontext(self.file)
 
     def chunks(self, start: int, stop: int) -> Iterator[bytes]:
@@ -150,7 +138,7 @@ class Source:
             self.check()
             reason = error.strerror or error
             raise CheckpointError(
-                tr("{path} cannot be read: {reason}.", path=self.path, reason=reason)
+                "{path} cannot be read: {reason}.", path=self.path, reason=reason
             ) from error
         return f"{FINGERPRINT_PREFIX}{digest.hexdigest()}"
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.write.entries import KeyedWriter
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -55,11 +55,9 @@ ReadBytes = Callable[[int, int, int], "torch.Tensor"]
 
 
 class SpanTensor(NamedTuple):
-    """A tensor, and the bytes of its values: little-endian, in row-major order.
+    """A tensor, and the spans of its bytes: little-endian, in row-major order.
 
-    Attributes:
-        raw: the tensor.
-        spans: the spans of its bytes, in order; () for values that cannot be used as they are.
+    There are none for values that cannot be used as they are.
     """
 
     raw: RawTensor
@@ -67,12 +65,7 @@ class SpanTensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`.
-
-    Attributes:
-        metadata: the strings that the file carries.
-        remarks: remarks on the file for the user, one sentence each.
-    """
+    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`."""
 
     tensors: dict[str, RawTensor]
     spans: dict[str, tuple[Span, ...]]
@@ -86,9 +79,6 @@ class MappedCheckpoint(FileCheckpoint):
     `read_key` maps a span copy-on-write: the system loads pages when they are first accessed, a
     write never reaches the file, and the mapping ends with the tensor. `view_key` keeps the last
     mappings. Tensors of a packed dtype, which torch does not have, are read as flat uint8.
-
-    Attributes:
-        spans: the spans of each tensor by key.
     """
 
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
@@ -179,14 +169,12 @@ class MappedCheckpoint(FileCheckpoint):
         dtype: torch.dtype | None = torch.uint8 if packed else getattr(torch, raw.dtype, None)
         if dtype is None:
             raise CheckpointError(
-                tr(
-                    "{file}: this version of torch ({version}) does not know the dtype {dtype} of "
-                    "{key!r}. Install a newer one.",
-                    file=self.path.name,
-                    version=torch.__version__,
-                    dtype=raw.dtype,
-                    key=key,
-                )
+                "{file}: this version of torch ({version}) does not know the dtype {dtype} of "
+                "{key!r}. Install a newer one.",
+                file=self.path.name,
+                version=torch.__version__,
+                dtype=raw.dtype,
+                key=key,
             )
         return dtype
 
@@ -230,16 +218,14 @@ def dense(checkpoint: Checkpoint, key: str) -> RawTensor:
     """Return the tensor under a raw key."""
     raw, name = checkpoint.raw.get(key), checkpoint.path.name
     if raw is None:
-        raise CheckpointError(tr("{file} has no tensor {key!r}.", file=name, key=key))
+        raise CheckpointError("{file} has no tensor {key!r}.", file=name, key=key)
     if raw.special is not None:
         raise CheckpointError(
-            tr(
-                "{file}: the values of {key!r} ({special}) are not read. Open them with the "
-                "program that made the file.",
-                file=name,
-                key=key,
-                special=tr(raw.special),
-            )
+            "{file}: the values of {key!r} ({special}) are not read. Open them with the "
+            "program that made the file.",
+            file=name,
+            key=key,
+            special=tr(raw.special),
         )
     return raw
 
@@ -252,7 +238,7 @@ def checked_nbytes(key: str, shape: Sequence[object], dtype: str) -> int:
         or len(sizes) > MAX_DIMS
         or math.prod(filter(None, sizes)) * ELEMENT_BITS[dtype] >= 1 << 63
     ):
-        raise FalseClaimError(deferred("{key!r} has an impossible shape", key=key))
+        raise FalseClaimError("{key!r} has an impossible shape", key=key)
     return size_in_bytes(tuple(sizes), dtype)
 
 
@@ -264,7 +250,7 @@ def check_spans(tensors: Mapping[str, SpanTensor], size: int) -> None:
         for start, stop in spans:
             if not end <= start <= stop <= size:
                 raise FalseClaimError(
-                    deferred("the values of {key!r} are not where they are declared to be", key=key)
+                    "the values of {key!r} are not where they are declared to be", key=key
                 )
             end = stop
 
@@ -280,13 +266,11 @@ def dotted(paths: Sequence[str]) -> str:
 def invalid_file(path: Path, claim: FalseClaimError, program: str) -> CheckpointError:
     """Return the message that refuses a damaged file; `program` could write it again."""
     return CheckpointError(
-        tr(
-            "{name} cannot be opened: {problem}. Download the file again, or save it again with "
-            "{program}.",
-            name=path.name,
-            problem=tr(claim.claim),
-            program=program,
-        )
+        "{name} cannot be opened: {problem}. Download the file again, or save it again with "
+        "{program}.",
+        name=path.name,
+        problem=tr(claim.claim),
+        program=program,
     )
 
 
@@ -303,11 +287,9 @@ def in_place(
         ):
             return template
     raise CheckpointError(
-        tr(
-            "A {format} file is only written as the finalized form of a file of the same format. "
-            "Save as .safetensors or .npz instead.",
-            format=name,
-        )
+        "A {format} file is only written as the finalized form of a file of the same format. "
+        "Save as .safetensors or .npz instead.",
+        format=name,
     )
 
 

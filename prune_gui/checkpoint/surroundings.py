@@ -27,11 +27,7 @@ CONFIG_KEYS: Final = ("architectures", "_class_name", "model_type", "torch_dtype
 
 
 def look_around(path: Path, remarks: Iterable[str], component: Component | None) -> Surroundings:
-    """Return what is around a checkpoint, without opening it.
-
-    Args:
-        path: the file, or the index of shards.
-    """
+    """Return what is around a file or an index of shards, without opening it."""
     config, config_remarks = _read_hf_config(path.parent)
     return Surroundings(
         _describe(config),
@@ -73,10 +69,7 @@ def _read_hf_config(folder: Path) -> tuple[dict[str, object], tuple[str, ...]]:
 
 
 def _describe(config: dict[str, object]) -> str:
-    """Return a few words from a config.
-
-    Only plain ASCII words are used, so that no control characters or markup are shown.
-    """
+    """Return a few plain ASCII words from a config: no control characters or markup are shown."""
     words = [word for key in CONFIG_KEYS for word in _words(config.get(key))]
     return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS])
 

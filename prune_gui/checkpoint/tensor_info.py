@@ -10,13 +10,9 @@ from prune_gui.language import deferred
 
 
 class TensorType(NamedTuple):
-    """A type of tensors.
+    """A type of tensors: torch's name or ggml's name of a quantized type, and the size of a block.
 
-    Attributes:
-        dtype: torch's name, or ggml's name of a quantized type.
-        block_elements: elements of one block; 1 if the type is not quantized. A row of a tensor
-            consists of whole blocks.
-        block_nbytes: bytes of one block.
+    A row of a tensor consists of whole blocks, which have one element if the type is not quantized.
     """
 
     dtype: str

@@ -48,7 +48,6 @@ class ModuleNode:
         path: the dotted path from the root; "" at the root.
         tensor: the parameter with exactly this path, if there is one.
         below: the parameters under this node without `tensor`, in file order.
-        depth: 0 at the root.
         module_classes: the dotted names of the classes of all modules by path, as far as the file
             contains them.
     """
@@ -132,12 +131,7 @@ class ModuleNode:
 def module_tree(
     tensors: Iterable[TensorInfo], module_classes: Mapping[str, str] = MappingProxyType({})
 ) -> ModuleNode:
-    """Return the root of the tree of `tensors`, whose names must be unique.
-
-    Args:
-        tensors: the parameters.
-        module_classes: see `ModuleNode`.
-    """
+    """Return the root of the tree of `tensors`, whose names must be unique; see `ModuleNode`."""
     return ModuleNode("", "", None, tuple(tensors), 0, module_classes)
 
 

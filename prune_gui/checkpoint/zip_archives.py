@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source
 from prune_gui.checkpoint.torch.archive import (
     DIRECTORY_HEADER_BYTES,
@@ -15,7 +16,6 @@ from prune_gui.checkpoint.torch.archive import (
     ZIP64_END_BYTES,
     ZIP64_EXTRA_BYTES,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
@@ -24,16 +24,12 @@ from prune_gui.checkpoint.torch.zip_layout import (
     check_entries,
     record_starts,
 )
-from prune_gui.language import deferred
 
 
 class OpenArchive(NamedTuple):
-    """An archive whose directory is checked.
+    """An archive whose directory is checked: the entries by name.
 
-    Attributes:
-        entries: the entries of the directory by name.
-        starts: the position of the content of each record, by that of its header.
-        checks: compares records with their checksums.
+    `starts` has the position of the content of each record, by that of its header.
     """
 
     zip: zipfile.ZipFile
@@ -58,7 +54,7 @@ def open_archive(source: Source) -> OpenArchive:
     listed = archive.infolist()
     entries = {entry.orig_filename: entry for entry in listed}
     if len(entries) < len(listed):
-        raise FalseClaimError(deferred("its archive has two records of the same name"))
+        raise FalseClaimError("its archive has two records of the same name")
     if entries:
         check_entries(entries, source.size)
     starts = record_starts(listed, file, source.size)
@@ -73,11 +69,9 @@ def record_chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[
 
 
 def zip_nbytes(records: Iterable[tuple[str, int]], unlisted_nbytes: int = 0) -> int:
-    """Return the bytes of an archive.
+    """Return the bytes of an archive with records of these names and bytes.
 
-    Args:
-        records: the name of each record, and its bytes in the archive.
-        unlisted_nbytes: bytes between the last record and the directory.
+    Other bytes may be between the last record and the directory.
     """
     end = directory = count = 0
     for name, nbytes in records:

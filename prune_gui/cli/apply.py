@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prune_gui.checkpoint.remote.locations import is_url, location
 from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
@@ -31,6 +30,7 @@ from prune_gui.cli.options import (
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import merged
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.recipe import OutputOptions, Recipe, Resolution
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 @as_json
 def apply(
     recipe: Path,
-    checkpoint: Path,
+    checkpoint: Location,
     out: str,
     state: str | None,
     own: Sequence[Path],
@@ -132,7 +132,7 @@ def _loaded(recipe: Path) -> Recipe:
 
 def prune_and_save(
     recipe: Recipe,
-    checkpoint: Path,
+    checkpoint: Location,
     outputs: Mapping[str, OutputOptions],
     *,
     as_json: bool,
@@ -157,7 +157,7 @@ def prune_and_save(
         for out, options in outputs.items():
             target = OutputPath.of(opened, out, options)
             if loader_script(resolution, target, options):
-                loaders.append(location(loader_path(target)))
+                loaders.append(str(Location.at(loader_path(target))))
             entries = [part.entry for part in parts_to_write(resolution, options)]
             notes[out] = contents_note(resolution, target, options.form, entries, options)
         if as_json:
@@ -180,7 +180,7 @@ def prune_and_save(
 
 def _remove_interrupted(outputs: Iterable[str]) -> None:
     """Remove what killed processes uploaded, and say so, if there are remote outputs."""
-    if any(map(is_url, outputs)):
+    if any(Location.of(out).url is not None for out in outputs):
         from prune_gui.checkpoint.remote.destination import remove_interrupted  # optional
 
         for url in remove_interrupted():
@@ -189,10 +189,10 @@ def _remove_interrupted(outputs: Iterable[str]) -> None:
 
 def _size_on_disk(out: str) -> int:
     """Return the size of a file, or of all files in a folder, in bytes."""
-    if is_url(out):
+    if (url := Location.of(out).url) is not None:
         from prune_gui.checkpoint.remote.stores import stored_nbytes
 
-        return stored_nbytes(out)
+        return stored_nbytes(url)
     path = Path(out)
     files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
@@ -203,7 +203,7 @@ def _result_json(
 ) -> dict[str, object]:
     pruned, total = resolution.total
     return {
-        "checkpoint": resolution.checkpoint.location,
+        "checkpoint": str(resolution.checkpoint.location),
         "warnings": list(resolution.checkpoint.warnings),
         "files": [
             {"path": out, "form": options.form, "bytes": _size_on_disk(out), "note": notes[out]}

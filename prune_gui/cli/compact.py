@@ -25,6 +25,7 @@ from prune_gui.cli.options import (
     use_methods,
 )
 from prune_gui.cli.printing import aligned, job, print_json, print_line
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Recipe
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 @own_methods
 @as_json
 def compact(
-    checkpoint: Path,
+    checkpoint: Location,
     recipe: Path | None,
     out: str | None,
     state: str | None,
@@ -92,7 +93,7 @@ def _zeros() -> Recipe:
 
 
 def _plan(
-    recipe: Recipe, path: Path, state: str | None, *, allow_unloadable: bool
+    recipe: Recipe, path: Location, state: str | None, *, allow_unloadable: bool
 ) -> tuple[CompactPlan, tuple[str, ...]]:
     """Return the plan of the compact form, with its problems, and the warnings of the file."""
     from prune_gui.monitor import Monitor

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.opening import opened_checkpoint
 from prune_gui.cli.options import (
@@ -19,6 +17,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import one_line
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint, TensorInfo
@@ -45,7 +44,7 @@ STATE_TEXTS: Final[dict[State, str]] = {
 @click.argument("b", type=checkpoint_file)
 @cluster_address
 @as_json
-def diff(a: Path, b: Path, cluster: str | None, *, as_json: bool) -> None:
+def diff(a: Location, b: Location, cluster: str | None, *, as_json: bool) -> None:
     """Compare two checkpoints: names, shapes, types, values, zeros gained and lost.
 
     Tensors are compared by name and element by element; X_orig and X_mask count as one tensor X.
@@ -65,7 +64,7 @@ def diff(a: Path, b: Path, cluster: str | None, *, as_json: bool) -> None:
 
 def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[str]:
     for label, checkpoint in (("A", a), ("B", b)):
-        path = one_line(checkpoint.location)
+        path = one_line(str(checkpoint.location))
         yield f"{label}: {path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors"
     changed = [_cells(row) for row in differences.rows if row.state != "identical"]
     if changed:
@@ -150,9 +149,9 @@ def _differences_json(a: Checkpoint, b: Checkpoint, differences: Differences) ->
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
     return {
         "warnings": list(checkpoint.warnings),
-        "path": checkpoint.location,
+        "path": str(checkpoint.location),
         "format": checkpoint.format,
-        "files": [location(path) for path in checkpoint.files],
+        "files": [str(Location.at(path)) for path in checkpoint.files],
         "state_dict": checkpoint.state_dict,
         "tensors": len(checkpoint.tensors),
     }

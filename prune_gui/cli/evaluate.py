@@ -26,6 +26,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import aligned, job, print_json, print_line
 from prune_gui.errors import EvaluationError
+from prune_gui.location import Location
 from prune_gui.number_formats import short_bytes
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 @as_json
 def evaluate(
     evaluator: Evaluator,
-    checkpoint: Path,
+    checkpoint: Location,
     recipe: Path | None,
     split: str,
     state: str | None,
@@ -79,7 +80,7 @@ def evaluate(
 
 
 def _json(
-    evaluator: Evaluator, result: Evaluation, checkpoint: Path, recipe: Path | None
+    evaluator: Evaluator, result: Evaluation, checkpoint: Location, recipe: Path | None
 ) -> dict[str, object]:
     from prune_gui.evaluation.metrics import json_number
 
@@ -99,7 +100,7 @@ def _json(
     }
 
 
-def _lines(result: Evaluation, checkpoint: Path) -> Iterator[str]:
+def _lines(result: Evaluation, checkpoint: Location) -> Iterator[str]:
     from prune_gui.evaluation.metrics import number_text
 
     yield f"{checkpoint}: {result.pruned:,} of {result.total:,} pruned ({result.sparsity:.1%})"

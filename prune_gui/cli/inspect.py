@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import module_tree
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.checkpoint.roles import KINDS, counted
 from prune_gui.cli.clusters import on_cluster
 from prune_gui.cli.options import (
@@ -30,6 +28,7 @@ from prune_gui.cli.printing import (
     shape_text,
 )
 from prune_gui.errors import one_line
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ MAX_SHOWN_ROLES: Final = 8
 @one_state
 @cluster_address
 @as_json
-def inspect(checkpoint: Path, state: str | None, cluster: str | None, *, as_json: bool) -> None:
+def inspect(checkpoint: Location, state: str | None, cluster: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.statistics.zero_scan import ZeroScan  # torch: slow to import
@@ -60,9 +59,9 @@ def inspect(checkpoint: Path, state: str | None, cluster: str | None, *, as_json
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
     return {
-        "path": checkpoint.location,
+        "path": str(checkpoint.location),
         "format": checkpoint.format,
-        "files": [location(path) for path in checkpoint.files],
+        "files": [str(Location.at(path)) for path in checkpoint.files],
         "description": checkpoint.description,
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),

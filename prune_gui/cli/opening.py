@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.cli.printing import print_line
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_checkpoint(path: Path, state: str | None = None) -> Iterator[Checkpoint]:
+def opened_checkpoint(path: os.PathLike[str], state: str | None = None) -> Iterator[Checkpoint]:
     """Open a checkpoint during the block, and print its warnings on standard error."""
     from prune_gui.checkpoint import open_checkpoint  # slow to import
 

@@ -10,19 +10,16 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
 
-from prune_gui.checkpoint.remote.locations import check_path, is_url, path_of
 from prune_gui.cli.printing import print_line
+from prune_gui.location import Location
 from prune_gui.number_formats import parse_bytes
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-class _NonEmptyPath(click.Path):
+class _LocalPath(click.Path):
     """A path that is not empty. Whether the file exists is checked when it is opened."""
 
-    def __init__(self, path_type: type[str | Path]) -> None:
-        super().__init__(readable=False, path_type=path_type)
-
     def convert(
         self,
         value: str | os.PathLike[str],
@@ -30,55 +27,65 @@ class _NonEmptyPath(click.Path):
         ctx: click.Context | None,
     ) -> str | bytes | os.PathLike[str]:
         """Return the path."""
+        location = self._location(value, param, ctx)
+        if location.url is not None:
+            self.fail(f"{value!r} is a URL. Only checkpoints can be remote.", param, ctx)
+        return location.path
+
+    def _location(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Location:
         if not os.fspath(value):
             self.fail("The path is empty.", param, ctx)
-        text = os.fspath(value)
-        if is_url(text):
-            return self._of_url(text, param, ctx)
-        check_path(text)
-        return super().convert(value, param, ctx)
-
-    def _of_url(
-        self, url: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | Path:
-        """Return what a URL stands for: nothing here, because only checkpoints can be remote."""
-        self.fail(f"{url!r} is a URL. Only checkpoints can be remote.", param, ctx)
+        return Location.of(os.fspath(value))
 
 
-class _CheckpointPath(_NonEmptyPath):
-    """A path, or the URL of a remote checkpoint."""
-
-    def _of_url(self, url: str, _param: click.Parameter | None, _ctx: click.Context | None) -> Path:
-        """Return the path that stands for a URL."""
-        return path_of(url)
-
-
-class _OutputPath(_NonEmptyPath):
-    """A path, or a URL in an object store, which stays as it is."""
-
-    def _of_url(self, url: str, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
-        """Return the URL."""
-        from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
-
-        path_of(url)
-        check_writable(url)
-        return url
-
-
-class _PathOrUrl(_NonEmptyPath):
-    """A path, or the `file:` URL of one, which some file managers pass to programs."""
+class _CheckpointLocation(_LocalPath):
+    """The location of a checkpoint: a path or a URL."""
 
     def convert(
         self,
         value: str | os.PathLike[str],
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path."""
+    ) -> Location:
+        """Return the location."""
+        return self._location(value, param, ctx)
+
+
+class _Output(_LocalPath):
+    """A path, or a URL in an object store; both stay as they are."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """Return the text."""
+        if (url := self._location(value, param, ctx).url) is not None:
+            from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
+
+            check_writable(url)
+        return os.fspath(value)
+
+
+class _PathOrUrl(_LocalPath):
+    """A path, or the `file:` URL of one, which some file managers pass to programs."""
+
+    def _location(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Location:
         text = os.fspath(value)
         if text[:5].lower() == "file:" and not os.path.lexists(text):
             value = self._path_of_url(text, param, ctx)
-        return super().convert(value, param, ctx)
+        return super()._location(value, param, ctx)
 
     def _path_of_url(
         self, text: str, param: click.Parameter | None, ctx: click.Context | None
@@ -96,15 +103,15 @@ class _PathOrUrl(_NonEmptyPath):
         return path.lstrip("/") if os.name == "nt" else path
 
 
-class _CheckpointOrUrl(_PathOrUrl, _CheckpointPath):
-    """A path, its `file:` URL, or the URL of a remote checkpoint."""
+class _CheckpointOrUrl(_PathOrUrl, _CheckpointLocation):
+    """The location of a checkpoint: a path, its `file:` URL, or the URL of a remote checkpoint."""
 
 
-file = _NonEmptyPath(Path)
-file_or_url = _PathOrUrl(Path)
-checkpoint_file = _CheckpointPath(Path)
-checkpoint_or_url = _CheckpointOrUrl(Path)
-target = _OutputPath(str)
+file = _LocalPath()
+file_or_url = _PathOrUrl()
+checkpoint_file = _CheckpointLocation()
+checkpoint_or_url = _CheckpointOrUrl()
+target = _Output()
 one_state = click.option(
     "--state",
     metavar="NAME",

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from prune_gui.checkpoint.remote.locations import is_url
 from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.opening import opened_checkpoint, print_warnings
 from prune_gui.cli.options import (
@@ -21,6 +20,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import job as cli_job
 from prune_gui.cli.printing import print_line
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 
@@ -68,7 +68,7 @@ def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[i
 def part(
     number: tuple[int, int],
     recipe: Path,
-    checkpoint: Path,
+    checkpoint: Location,
     out: str,
     work: Path,
     state: str | None,
@@ -94,10 +94,10 @@ def part(
             parts=number[1],
             recipe=load_recipe(recipe).to_yaml(),
             folder=str(recipe.absolute().parent),
-            checkpoint=opened.url or str(checkpoint.absolute()),
+            checkpoint=opened.url or str(checkpoint.path.absolute()),
             digest=opened.files_digest().hex(),
             state=state,
-            out=out if is_url(out) else str(Path(out).absolute()),
+            out=Location.of(out).url or str(Path(out).absolute()),
             options=OutputOptions(**options),
         )
     work.mkdir(parents=True, exist_ok=True)

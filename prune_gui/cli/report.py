@@ -20,6 +20,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line
 from prune_gui.errors import one_line
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 @cluster_address
 @as_json
 def report(
-    files: Sequence[Path],
+    files: Sequence[Location],
     out: Path,
     reference: Path | None,
     table: Path | None,
@@ -82,7 +83,7 @@ def report(
 def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
     lines = [
         (
-            f"{each.label}  {one_line(checkpoint.location, MAX_NAME_LENGTH)}",
+            f"{each.label}  {one_line(str(checkpoint.location), MAX_NAME_LENGTH)}",
             f"{each.zeros:,}",
             f"{each.total:,}",
             f"{each.sparsity:.1%}",

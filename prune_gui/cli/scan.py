@@ -36,6 +36,7 @@ from prune_gui.cli.printing import (
     print_line,
 )
 from prune_gui.errors import one_line
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator, Trial
@@ -77,7 +78,7 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
 @as_json
 def scan(
     evaluator: Evaluator,
-    checkpoint: Path,
+    checkpoint: Location,
     amounts: tuple[float, ...],
     targets: tuple[str, ...],
     depth: int | None,

@@ -30,6 +30,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import Interrupted, aligned, job, print_json, print_line
 from prune_gui.errors import one_line
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -86,7 +87,7 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 @as_json
 def search(
     evaluator: Evaluator,
-    checkpoint: Path,
+    checkpoint: Location,
     at_least: float | None,
     amount: float | None,
     targets: tuple[str, ...],

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.cli.options import as_json, checkpoint_file
 from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_line
 from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Finding, Verification
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", type=checkpoint_file, nargs=-1, required=True, metavar="FILE...")
 @as_json
-def verify(files: Sequence[Path], *, as_json: bool) -> None:
+def verify(files: Sequence[Location], *, as_json: bool) -> None:
     """Check the integrity of checkpoints.
 
     Reads the whole checkpoint. If this program saved it, checks the checksum of each tensor, and
@@ -34,10 +33,10 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
     from prune_gui.recipe import verify as verify_file  # pydantic: slow to import
 
     results: list[Verification | PruneGuiError] = []
-    for path in files:
-        with job(f"Verifying {path.name}") as (progress, stop):
+    for location in files:
+        with job(f"Verifying {location.name}") as (progress, stop):
             try:
-                results.append(verify_file(path, progress, stop))
+                results.append(verify_file(location, progress, stop))
             except PruneGuiError as error:
                 if stop.is_set():
                     raise
@@ -45,8 +44,8 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         print_json({"files": [_result_json(*each) for each in zip(files, results, strict=True)]})
     else:
-        for path, result in zip(files, results, strict=True):
-            for line in _lines(path, result):
+        for location, result in zip(files, results, strict=True):
+            for line in _lines(location, result):
                 print_line(line)
     problems = [line for each in zip(files, results, strict=True) for line in _problems(*each)]
     if problems:
@@ -54,36 +53,36 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
         raise PruneGuiError(f"{one_line(problems[0])}{more}")
 
 
-def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
+def _lines(location: Location, result: Verification | PruneGuiError) -> Iterator[str]:
     if isinstance(result, PruneGuiError):
         yield str(result)
         return
-    yield from _problems(path, result)
+    yield from _problems(location, result)
     for note in result.notes:
-        yield f"{location(path)}: note: {_finding_text(path, note)}"
+        yield f"{location}: note: {_finding_text(location, note)}"
     if not result.problems:
         compared = f", {result.compared:,} compared with checksums" if result.compared else ""
         size = f"{result.tensors:,} tensors, {result.nbytes:,} bytes"
-        yield f"{location(path)}: sound: {size}{compared}"
+        yield f"{location}: sound: {size}{compared}"
 
 
-def _problems(path: Path, result: Verification | PruneGuiError) -> list[str]:
+def _problems(location: Location, result: Verification | PruneGuiError) -> list[str]:
     if isinstance(result, PruneGuiError):
         return [str(result)]
-    return [f"{location(path)}: {_finding_text(path, problem)}." for problem in result.problems]
+    return [f"{location}: {_finding_text(location, problem)}." for problem in result.problems]
 
 
-def _finding_text(path: Path, finding: Finding) -> str:
-    if finding.name == path.name:
+def _finding_text(location: Location, finding: Finding) -> str:
+    if finding.name == location.name:
         return finding.text
     return f"{one_line(finding.name, MAX_NAME_LENGTH)!r}: {finding.text}"
 
 
-def _result_json(path: Path, result: Verification | PruneGuiError) -> dict[str, object]:
+def _result_json(location: Location, result: Verification | PruneGuiError) -> dict[str, object]:
     if isinstance(result, PruneGuiError):
-        return {"path": location(path), "sound": False, "error": str(result)}
+        return {"path": str(location), "sound": False, "error": str(result)}
     return {
-        "path": location(path),
+        "path": str(location),
         "sound": not result.problems,
         "tensors": result.tensors,
         "bytes": result.nbytes,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.cli.apply import prune_and_save
 from prune_gui.cli.options import (
     checkpoint_or_url,
@@ -21,6 +20,7 @@ from prune_gui.cli.options import (
 )
 from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
+from prune_gui.location import Location
 from prune_gui.resources import resource
 
 if TYPE_CHECKING:
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 def _checked_path(
-    ctx: click.Context, _param: click.Parameter, checkpoint: Path | None
+    ctx: click.Context, _param: click.Parameter, checkpoint: Location | None
 ) -> Path | None:
-    """Return the path if it exists."""
-    if checkpoint is None or url_of(checkpoint) is not None:
-        return checkpoint
-    if not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
+    """Return the path if it exists, or stands for a URL."""
+    if checkpoint is None:
+        return None
+    if checkpoint.url is None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
         group = ctx.find_root().command
         named_commands = group.commands.items() if isinstance(group, click.Group) else ()
         commands = ", ".join(name for name, command in named_commands if not command.hidden)
         raise click.UsageError(
             f"{str(checkpoint)!r} is neither a file or folder nor a command ({commands}).", ctx
         )
-    return checkpoint
+    return checkpoint.path
 
 
 def _open(
@@ -97,5 +97,5 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
         for form in forms
     }
     use_methods(own)
-    prune_and_save(Recipe.load(recipe), checkpoint, outputs, as_json=False)
+    prune_and_save(Recipe.load(recipe), Location(checkpoint), outputs, as_json=False)
     return 0

@@ -37,8 +37,7 @@ class Difference:
         state: ``identical``: the same shape, dtype and bytes. ``equal``: bitwise the same numbers,
             stored differently. ``changed``: other values. ``shape``: another shape; values are not
             compared. ``not_compared``: see `reason`.
-        a: the tensor in the first checkpoint; None if it has none.
-        b: the tensor in the second checkpoint; None if it has none.
+        a, b: the tensor in each checkpoint; None if it has none.
         tensor_diff: the comparison by element; None if values are not compared or are packed.
         reason: why values are not compared.
     """
@@ -126,7 +125,7 @@ def difference(
     ]
     size = sum(one.nbytes + other.nbytes for one, other in compared)
     with monitor.plan(size):
-        tasks = (_Pair(tuple(names), (a, one), (b, other)) for names, one, other in pairs)
+        tasks = ((a, b, *pair) for pair in pairs)
         rows = tuple(map_parameters(_row, tasks, size, monitor))
     metadata = {
         key: (a.metadata.get(key), b.metadata.get(key))
@@ -156,18 +155,13 @@ def _by_name(checkpoint: Checkpoint) -> dict[str, TensorInfo]:
     return {**checkpoint.tensors, **tied}
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """The task to compare the tensor of some names in two checkpoints; None where it is missing."""
-
-    names: tuple[str, ...]
-    one: tuple[Checkpoint, TensorInfo | None]
-    other: tuple[Checkpoint, TensorInfo | None]
-
-
-def _row(pair: _Pair, monitor: Monitor) -> Difference:
-    (file_a, a), (file_b, b) = pair.one, pair.other
-    row = partial(Difference, pair.names[0], pair.names[1:], a=a, b=b)
+def _row(
+    task: tuple[Checkpoint, Checkpoint, list[str], TensorInfo | None, TensorInfo | None],
+    monitor: Monitor,
+) -> Difference:
+    """Compare the tensor of some names in two checkpoints; None where it is missing."""
+    file_a, file_b, (name, *aliases), a, b = task
+    row = partial(Difference, name, tuple(aliases), a=a, b=b)
     monitor.advance()
     if a is None or b is None:
         return row("only_in_b" if a is None else "only_in_a")
@@ -181,7 +175,7 @@ def _row(pair: _Pair, monitor: Monitor) -> Difference:
     row = partial(row, tensor_diff=None if a.dtype in PACKED_DTYPES else tensor_diff)
     if tensor_diff.differing:
         return row("changed")
-    same = a.dtype == b.dtype and _stored_alike((file_a, a), (file_b, b), monitor)
+    same = a.dtype == b.dtype and _stored_alike(file_a, a, file_b, b, monitor)
     return row("identical" if same else "equal")
 
 
@@ -213,10 +207,9 @@ def _side(file: Checkpoint, info: TensorInfo) -> Side:
 
 
 def _stored_alike(
-    one: tuple[Checkpoint, TensorInfo], other: tuple[Checkpoint, TensorInfo], monitor: Monitor
+    file_a: Checkpoint, a: TensorInfo, file_b: Checkpoint, b: TensorInfo, monitor: Monitor
 ) -> bool:
     """Return whether two tensors of equal values and dtype are also stored with equal bytes."""
-    (file_a, a), (file_b, b) = one, other
     if (a.pair is None) != (b.pair is None):
         return False
     keys_a, keys_b = a.pair or (a.name,), b.pair or (b.name,)

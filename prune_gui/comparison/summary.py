@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.comparison.overlaps import Overlap, comparable, overlaps
+from prune_gui.comparison.mask_overlap import Overlap, comparable, overlaps
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
-from prune_gui.statistics.layers import LayerStatistics, compute, empty_statistics
+from prune_gui.statistics.layer_statistics import LayerStatistics, compute, empty_statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,6 @@ class Extent:
     """How much is pruned of a parameter, or of all parameters.
 
     Attributes:
-        pruned: number of pruned elements.
-        total: number of all elements.
         kept_energy: share of the energy of the open checkpoint's weights that is kept, in [0, 1];
             None while it is not computed, NaN if there is no energy or it is infinite.
     """
@@ -37,10 +35,9 @@ class Extent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideSummary:
-    """One of the states.
+    """One of the states; the statistics are those of all its parameters, as far as computed.
 
     Attributes:
-        statistics: of all its parameters, as far as they are computed.
         parameter: the chosen parameter; None if it cannot be compared.
         everything: all parameters that can be compared.
         worst: the parameter that keeps the smallest share of its energy, and that share; None while
@@ -55,14 +52,7 @@ class SideSummary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """Two states.
-
-    Attributes:
-        name: name of the chosen parameter.
-        left: one state.
-        right: the other state.
-        overlap: of the chosen parameter; None if it cannot be compared.
-    """
+    """Two states, and a chosen parameter; its overlap is None if it cannot be compared."""
 
     name: str
     left: SideSummary
@@ -96,13 +86,11 @@ def summarize(
 
     Args:
         name: the chosen parameter.
-        left: one state.
-        right: the other state.
+        left, right: the states.
         reference: a resolution of the open checkpoint. Only those of its parameters are summarized
             that can be compared on both sides.
         before: an earlier summary, whose statistics are reused as far as they apply.
         wanted: called before the weights of a parameter are read; False stops the computation.
-        monitor: receives the number of bytes read.
     """
     sides = left, right
     names = [

@@ -14,7 +14,7 @@ from prune_gui.pruning.kernels.loop import compiled
 from prune_gui.pruning.selection.keys import Bits, ranking_dtype, raw_bits
 from prune_gui.pruning.selection.scores import Scores
 from prune_gui.statistics.pattern_scan import GROUPS, fewest_in_groups
-from prune_gui.statistics.values import Values, of_bits
+from prune_gui.statistics.weight_values import Values, of_bits
 
 FLOATS: Final = frozenset(
     {

@@ -48,7 +48,7 @@ from prune_gui.worker import Dropped, Event, Failed, Finished
 if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 
 MAX_NAME_CHARS = 100

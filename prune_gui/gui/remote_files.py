@@ -17,12 +17,12 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
-from prune_gui.checkpoint.remote.locations import is_url, path_of
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.questions import CANCEL, Role, ask
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location, is_url
 from prune_gui.number_formats import short_bytes
 from prune_gui.worker.jobs import fetch_job, missing_job
 
@@ -151,7 +151,7 @@ class LocationDialog(QDialog):
         """The path that stands for the URL; None if it is not valid."""
         text = self.url.text().strip()
         try:
-            return path_of(text) if is_url(text) else None
+            return Location.of(text).path if is_url(text) else None
         except PruneGuiError:
             return None
 
@@ -162,7 +162,7 @@ class LocationDialog(QDialog):
             problem = tr("A URL begins as in the examples.")
         elif text:
             try:
-                path_of(text)
+                Location.of(text)
             except PruneGuiError as error:
                 problem = str(error)
         self.problem.setText(problem)

@@ -24,7 +24,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
 from prune_gui.gui.actions.action_spec import DOCKS, PRESETS, RECENT, SEPARATOR, STATES, ActionSpec
@@ -331,9 +330,9 @@ class MainWindow(PanelWindow):
     def _refresh(self) -> None:
         session = self.workbench.session
         if session is not None:
-            path = session.checkpoint.path
+            location = session.checkpoint.location
             # Qt replaces [*] in a title by the mark for unsaved changes; [*][*] is a literal [*].
-            texts = (path.name, location(path.absolute().parent))
+            texts = (location.name, str(location.parent))
             name, folder = (text.replace("[*]", "[*][*]") for text in texts)
             self.setWindowTitle(one_line(f"{name}[*] – {folder} – Prune GUI"))  # noqa: RUF001
             self.setWindowModified(session.unsaved)

@@ -30,15 +30,12 @@ Layout = TypeVar("Layout", bound=ParameterLayout)
 
 @dataclass(frozen=True, slots=True)
 class GridChunk:
-    """Rows and columns of a tile whose elements are within a chunk of memory.
+    """Rows and columns of a tile whose elements are within the flat indices [start, stop).
 
     Attributes:
-        start: flat index of the first element.
-        stop: flat index after the last element.
         rows: offset of each row from `start`; gaps are omitted.
         columns: offset of each column from its row; gaps are omitted.
-        down: the cell of each row, as an index down the tile.
-        across: the cell of each column, as an index across the tile.
+        down, across: the cell of each row and of each column, as an index in the tile.
     """
 
     start: int
@@ -48,13 +45,17 @@ class GridChunk:
     down: Lines
     across: Lines
 
+    @property
+    def lines(self) -> tuple[Lines, Lines, Lines, Lines]:
+        """Rows, columns, down and across, as the loops of `cell_kernels` take them."""
+        return self.rows, self.columns, self.down, self.across
+
 
 @dataclass(frozen=True, slots=True)
 class CellGrid(Generic[Layout]):
     """A grid of cells over a rectangle of a layout.
 
     Attributes:
-        layout: the layout of the parameter.
         row_edges: int64 (cells down + 1), the first row of each cell, and the row after the last.
         column_edges: int64 (cells across + 1), in the same way.
     """
@@ -68,14 +69,28 @@ class CellGrid(Generic[Layout]):
 
     @classmethod
     def over(
-        cls, layout: Layout, rows: range, columns: range, cells: tuple[int, int]
+        cls,
+        layout: Layout,
+        cells: tuple[int, int],
+        rows: range | None = None,
+        columns: range | None = None,
     ) -> CellGrid[Layout]:
         """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
         Args:
             cells: maximum number of cells (down, across); at most one per row and column.
+            rows, columns: of the rectangle; None for all.
         """
+        rows, columns = rows or range(layout.rows), columns or range(layout.columns)
         return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
+
+    @property
+    def turned(self) -> CellGrid[SliceLayout] | None:
+        """The transposed grid if consecutive elements run down the columns, else None."""
+        layout = self.layout
+        if isinstance(layout, SliceLayout) and layout.row_stride < layout.column_stride:
+            return CellGrid(layout.transposed, self.column_edges, self.row_edges)
+        return None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -134,13 +149,6 @@ class CellGrid(Generic[Layout]):
         return self._runs[key]
 
 
-def turned(layout: ParameterLayout) -> ParameterLayout | None:
-    """Return the transposed layout if consecutive elements run down the columns, else None."""
-    if isinstance(layout, SliceLayout) and layout.row_stride < layout.column_stride:
-        return layout.transposed
-    return None
-
-
 def _edges(span: range, cells: int) -> Lines:
     cells = max(1, min(cells, len(span)))
     return span.start + np.arange(cells + 1, dtype=np.int64) * len(span) // cells
@@ -159,11 +167,9 @@ def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tupl
 
 
 def _runs_of_lines(lines: Lines, length: int) -> Iterator[slice]:
-    """Divide rows or columns into runs, each of which is read in one call.
+    """Divide rows or columns, given their offsets, into runs, each of which is read in one call.
 
-    Args:
-        lines: their offsets, ascending.
-        length: flat indices from the first element of a row or column to its last, inclusive.
+    A row or column has `length` flat indices from its first element to its last, inclusive.
     """
     if not lines.size:
         return

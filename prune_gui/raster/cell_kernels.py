@@ -93,10 +93,8 @@ def count_cells(
 ) -> None:
     """Add the pruned elements of a rectangle to the counts of their cells.
 
-    Args:
-        row_edges: cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``).
-        rows: (start, stop) of the rectangle.
-        columns: (start, stop) of the rectangle.
+    Cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``). The rectangle has ``rows``
+    and ``columns`` (start, stop).
     """
     i = np.searchsorted(row_edges, rows[0], side="right") - 1
     first = np.searchsorted(column_edges, columns[0], side="right") - 1
@@ -300,11 +298,8 @@ def add_lines(
 ) -> None:
     """Sum and count the finite values of each row and of each column.
 
-    Args:
-        down: the index of each row in ``by_row``.
-        across: the index of each column in ``by_column``.
-        by_row: (2, rows), the sum and the number of finite values.
-        by_column: (2, columns), in the same way.
+    ``down`` and ``across`` are the indices in ``by_row`` (2, rows) and ``by_column`` (2, columns),
+    which get the sums and the numbers.
     """
     complete = 0
     for i in range(rows.size):

@@ -2,69 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.raster import cell_kernels
-from prune_gui.raster.cell_grid import CellGrid, Tile, turned
+from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
 from prune_gui.raster.layouts import ParameterLayout
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics import kernels
+from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.element_scores import ALL, Flags
 from prune_gui.statistics.element_values import Measure
-from prune_gui.statistics.scores import ALL, Flags
-from prune_gui.statistics.values import Values
+from prune_gui.statistics.weight_values import Values
 
 
 @dataclass(frozen=True, slots=True)
 class CellStatistics:
-    """A grid of cells over a rectangle of a layout. The arrays are read-only.
+    """The numbers of each cell of a grid; read-only arrays (cells down, cells across).
 
     Attributes:
-        rows: the rows that the grid covers.
-        columns: the columns that the grid covers.
-        mean: float64 (cells down, cells across), the mean of the finite numbers of each cell; NaN
+        mean: the mean of the finite numbers of each cell; NaN where there is none.
+        farthest: the finite number of the largest magnitude, of x and -x the positive one; NaN
             where there is none.
-        farthest: float64, the finite number of the largest magnitude, of x and -x the positive one;
-            NaN where there is none.
-        non_finite: boolean, whether one of the numbers is NaN or infinite.
+        non_finite: whether one of the numbers is NaN or infinite.
     """
 
-    rows: range
-    columns: range
     mean: NDArray[np.float64]
     farthest: NDArray[np.float64]
     non_finite: NDArray[np.bool_]
 
 
-def cell_statistics(
-    measure: Measure,
-    layout: ParameterLayout,
-    rows: range,
-    columns: range,
-    cells: tuple[int, int],
-    monitor: Monitor,
-) -> CellStatistics:
-    """Return the statistics of each cell of a rectangle of a layout; every element counts.
-
-    Args:
-        cells: maximum number of cells (down, across); at most one per row and column. The sizes
-            of cells differ by at most one row or column.
-    """
-    transposed = turned(layout)
-    if transposed is not None:
-        cells_turned = cells[1], cells[0]
-        result = cell_statistics(measure, transposed, columns, rows, cells_turned, monitor)
-        return CellStatistics(rows, columns, result.mean.T, result.farthest.T, result.non_finite.T)
-    grid = CellGrid.over(layout, rows, columns, cells)
+def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) -> CellStatistics:
+    """Return the statistics of each cell of a grid; every element counts."""
+    if grid.turned is not None:
+        result = cell_statistics(measure, grid.turned, monitor)
+        return CellStatistics(result.mean.T, result.farthest.T, result.non_finite.T)
     total, farthest = np.zeros(grid.shape), np.zeros(grid.shape)
     finite, non_finite = np.zeros(grid.shape, np.int64), np.zeros(grid.shape, np.bool_)
 
@@ -73,10 +54,7 @@ def cell_statistics(
             monitor.advance(len(chunk.rows) * len(chunk.columns))
             cell_kernels.add_values(
                 *measure(chunk.start, chunk.stop),
-                chunk.rows,
-                chunk.columns,
-                chunk.down,
-                chunk.across,
+                *chunk.lines,
                 total[tile],
                 farthest[tile],
                 finite[tile],
@@ -84,27 +62,26 @@ def cell_statistics(
             )
 
     monitor.expect(grid.size)
-    _exhaust(run(fill, grid.tiles()))
+    for _ in run(fill, grid.tiles()):
+        pass
     has_finite = finite > 0
     mean = np.divide(total, finite, out=np.full(grid.shape, np.nan), where=has_finite)
     farthest[~has_finite] = np.nan
     for array in (mean, farthest, non_finite):
         array.flags.writeable = False
-    return CellStatistics(rows, columns, mean, farthest, non_finite)
+    return CellStatistics(mean, farthest, non_finite)
 
 
 def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
     """Return the largest magnitude of a finite number; 0.0 if there is none."""
 
-    def max_magnitude(span: tuple[int, int]) -> float:
-        monitor.advance(span[1] - span[0])
-        numbers, defined = measure(*span)
+    def max_magnitude(start: int, stop: int) -> float:
+        numbers, defined = measure(start, stop)
         limits = np.zeros(2)
         kernels.widen_range(numbers if defined.size == 0 else numbers[defined], limits)
         return float(max(-limits[0], limits[1]))
 
-    monitor.expect(size)
-    return max(run(max_magnitude, chunks(size)), default=0.0)
+    return max(map_chunks(max_magnitude, size, monitor), default=0.0)
 
 
 def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) -> float:
@@ -115,30 +92,18 @@ def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) ->
     else:
         keys = ScoreKeys.of(weight_reader(checkpoint, checkpoint.tensors[name]))
 
-    def max_key(span: tuple[int, int]) -> int:
-        monitor.advance(span[1] - span[0])
-        bits = keys.bits(*span)
+    def max_key(start: int, stop: int) -> int:
+        bits = keys.bits(start, stop)
         as_key = bits.dtype.type
         end = as_key(keys.first_non_finite)
         return cell_kernels.highest_key(bits, as_key(keys.magnitude), end)
 
-    monitor.expect(keys.size)
-    return keys.value(max(run(max_key, chunks(keys.size)), default=0))
-
-
-def _exhaust(results: Iterator[None]) -> None:
-    for _ in results:
-        pass
+    return keys.value(max(map_chunks(max_key, keys.size, monitor), default=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The means of the rows and columns of a layout; NaN for gaps. The arrays are read-only.
-
-    Attributes:
-        rows: float64 (rows,).
-        columns: float64 (columns,).
-    """
+    """The means of the rows and of the columns of a layout; NaN for gaps. Read-only."""
 
     rows: NDArray[np.float64]
     columns: NDArray[np.float64]
@@ -161,30 +126,21 @@ def means(
     monitor: Monitor,
 ) -> Profiles:
     """Return the mean of the finite numbers of each row and of each column of a whole layout."""
-    transposed = turned(layout)
-    if transposed is not None:
-        profiles = means(measure, transposed, monitor)
+    grid = CellGrid.over(layout, (layout.rows, layout.columns))  # one cell per element
+    if grid.turned is not None:
+        profiles = means(measure, grid.turned.layout, monitor)
         return Profiles(profiles.columns, profiles.rows)
-    rows, columns = range(layout.rows), range(layout.columns)
-    grid = CellGrid.over(layout, rows, columns, (len(rows), len(columns)))  # one cell per element
 
     def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
         by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
-            cell_kernels.add_lines(
-                *measure(chunk.start, chunk.stop),
-                chunk.rows,
-                chunk.columns,
-                chunk.down,
-                chunk.across,
-                by_row,
-                by_column,
-            )
+            read = measure(chunk.start, chunk.stop)
+            cell_kernels.add_lines(*read, *chunk.lines, by_row, by_column)
         return tile, by_row, by_column
 
     monitor.expect(grid.size)
-    of_rows, of_columns = np.zeros((2, len(rows))), np.zeros((2, len(columns)))
+    of_rows, of_columns = np.zeros((2, layout.rows)), np.zeros((2, layout.columns))
     for (down, across), by_row, by_column in run(add, grid.tiles()):
         of_rows[:, down] += by_row
         of_columns[:, across] += by_column

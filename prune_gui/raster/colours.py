@@ -22,7 +22,6 @@ class Colours:
     Attributes:
         background: background of every picture.
         foreground: text, axes and important outlines.
-        grid: grid lines.
         kept: elements that no step prunes.
         steps: elements pruned by step 1, 2, ...; the colours repeat after the last one.
         badges: the colours of `steps` with more chroma, for small areas such as numbers of steps.
@@ -31,7 +30,6 @@ class Colours:
         zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
-        warning: warnings.
         scale: shares from 0 to 1, at equal distances. The colours differ in lightness.
     """
 
@@ -56,12 +54,7 @@ class Colours:
         return mixed(self.scale[low], self.scale[low + 1], position - low)
 
     def of(self, code: int, draft: int | None = None) -> str:
-        """Return the colour of elements pruned by step `code`.
-
-        Args:
-            code: `KEPT`, `IN_FILE`, `ZERO`, or the number of a step.
-            draft: the number of the draft as a step, if there is a draft.
-        """
+        """Return the colour of elements pruned by step `code`, which may be the draft."""
         if code == KEPT:
             return self.kept
         if code == IN_FILE:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
 from prune_gui.raster import cell_kernels
-from prune_gui.raster.cell_grid import CellGrid, Tile
+from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
 from prune_gui.raster.layouts import HeadBands, ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
 from prune_gui.statistics.kernels import CodeIndex
@@ -30,43 +30,26 @@ Take = Callable[[Tile, NDArray[np.int64], NDArray[np.int64]], None]
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """A grid of cells over a rectangle of a parameter's layout. The arrays are read-only.
+    """What is pruned of each cell of a grid; read-only arrays (cells down, cells across).
 
     Attributes:
-        rows: the rows that the grid covers.
-        columns: the columns that the grid covers.
-        share: float32 (cells down, cells across), the pruned share of each cell.
-        step: uint8 (cells down, cells across), the step that pruned the most elements of the cell
-            (of equals the lowest number); 0 where none is pruned, 255 for "in the file".
+        share: float32, the pruned share of each cell.
+        step: uint8, the step that pruned the most elements of the cell (of equals the lowest
+            number); 0 where none is pruned, 255 for "in the file".
     """
 
-    rows: range
-    columns: range
     share: NDArray[np.float32]
     step: NDArray[np.uint8]
 
 
-def density(
-    resolution: Resolution,
-    name: str,
-    layout: ParameterLayout,
-    rows: range,
-    columns: range,
-    cells: tuple[int, int],
-    monitor: Monitor,
-) -> Density:
-    """Return the density of pruned elements in a rectangle of a parameter's layout.
+def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: Monitor) -> Density:
+    """Return the density of pruned elements in each cell of a grid.
 
     Computes codes only for the rows that it covers; needs a few chunks of memory at any size. A
     cell without elements, between kernels, has the share NaN.
-
-    Args:
-        cells: maximum number of cells (down, across); at most one per row and column. The sizes
-            of cells differ by at most one row or column.
     """
     code_index = CodeIndex.of(resolution.layers.get(name, ()))
     codes = np.array(code_index.codes, np.uint8)
-    grid = CellGrid.over(layout, rows, columns, cells)
     share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
@@ -77,14 +60,14 @@ def density(
         share[tile][elements == 0] = np.nan
 
     within = partial(resolution.pruned_by_within, name)
+    layout: ParameterLayout = grid.layout
     if not isinstance(layout, SliceLayout):
         _count_with_gaps(within, code_index, grid, take_with_gaps, monitor)
     elif len(codes) > 1:
-        count_in_cells(
-            within, code_index, CellGrid(layout, grid.row_edges, grid.column_edges), take, monitor
-        )
+        sliced = CellGrid(layout, grid.row_edges, grid.column_edges)
+        count_in_cells(within, code_index, sliced, take, monitor)
     share.flags.writeable = step.flags.writeable = False
-    return Density(rows, columns, share, step)
+    return Density(share, step)
 
 
 def head_shares(
@@ -97,8 +80,7 @@ def head_shares(
     """Return float32 (heads,), the pruned share of each head of a parameter."""
     count = len(bands.labels)
     cells = (count, 1) if bands.are_rows else (1, count)
-    rows, columns = range(layout.rows), range(layout.columns)
-    return density(resolution, name, layout, rows, columns, cells, monitor).share.reshape(-1)
+    return density(resolution, name, CellGrid.over(layout, cells), monitor).share.reshape(-1)
 
 
 def count_in_cells(
@@ -109,13 +91,12 @@ def count_in_cells(
     monitor: Monitor,
 ) -> None:
     """Count the codes in every cell of a grid over a layout without gaps."""
-    layout = grid.layout
-    if layout.row_stride < layout.column_stride:
+    layout, turned = grid.layout, grid.turned
+    if turned is not None:
 
         def take_turned(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
             take(tile[::-1], counts.transpose(0, 2, 1).copy(), elements.T.copy())
 
-        turned = CellGrid(layout.transposed, grid.column_edges, grid.row_edges)
         count_in_cells(within, code_index, turned, take_turned, monitor)
         return
     codes = np.array(code_index.codes, np.uint8)
@@ -154,7 +135,7 @@ def count_in_cells(
 def _count_with_gaps(
     within: Within,
     code_index: CodeIndex,
-    grid: CellGrid[ParameterLayout],
+    grid: CellGrid[Layout],
     take: Take,
     monitor: Monitor,
 ) -> None:
@@ -171,13 +152,7 @@ def _count_with_gaps(
             monitor.advance(len(chunk.rows) * len(chunk.columns))
             buffer = np.empty(chunk.stop - chunk.start, np.uint8)
             cell_kernels.add_codes(
-                within(chunk.start, chunk.stop, buffer),
-                code_index.lookup,
-                chunk.rows,
-                chunk.columns,
-                chunk.down,
-                chunk.across,
-                counts,
+                within(chunk.start, chunk.stop, buffer), code_index.lookup, *chunk.lines, counts
             )
         take(tile, counts, counts.sum(0))
 
@@ -189,11 +164,7 @@ def _count_with_gaps(
 def _rectangles(
     layout: SliceLayout, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Divide a tile into rectangles whose elements are within one chunk of memory.
-
-    Yields:
-        The rows (start, stop) and the columns (start, stop) of each rectangle.
-    """
+    """Divide a tile into rectangles (of rows and columns) that are within one chunk of memory."""
     first, last = int(row_edges[0]), int(row_edges[-1])
     left, right = int(column_edges[0]), int(column_edges[-1])
     length = (right - left - 1) * layout.column_stride + 1

@@ -1,11 +1,11 @@
-"""Two-dimensional layouts of a parameter of any number of dimensions."""
+"""Two-dimensional layouts of a parameter of any number of dimensions. No torch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,44 +13,51 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from prune_gui.architecture.projections import Heads
 
-
+Offsets = NDArray[np.int64]
 GAP = -1
 """Marks a row or column without elements, in place of its offset."""
+MIN_WRAPPED_ELEMENTS = 256
+"""A vector with fewer elements is shown as a single row."""
 
 
-class ParameterLayout(Protocol):
+@dataclass(frozen=True, slots=True)
+class ParameterLayout:
     """A map between (row, column) and the elements of a parameter.
 
     The element at (row, column) has the flat (row-major) index
     ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
+
+    The numbers of rows and columns include gaps.
     """
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the parameter."""
+    shape: tuple[int, ...]
+    rows: int
+    columns: int
 
-    @property
-    def rows(self) -> int:
-        """The number of rows, gaps included."""
-
-    @property
-    def columns(self) -> int:
-        """The number of columns, gaps included."""
-
-    def row_offsets(self, rows: range) -> NDArray[np.int64]:
+    def row_offsets(self, rows: range) -> Offsets:
         """Return the offset of each row in `rows`, or `GAP`."""
+        raise NotImplementedError
 
-    def column_offsets(self, columns: range) -> NDArray[np.int64]:
+    def column_offsets(self, columns: range) -> Offsets:
         """Return the offset of each column in `columns`, or `GAP`."""
+        raise NotImplementedError
 
     def holds(self, row: int, column: int) -> bool:
         """Return whether there is an element at (row, column)."""
+        inside = 0 <= row < self.rows and 0 <= column < self.columns
+        return inside and GAP not in self._offsets(row, column)
 
     def flat(self, row: int, column: int) -> int:
         """Return the flat index of the element at (row, column)."""
+        return sum(self._offsets(row, column))
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
         """Return the index of the element at (row, column), one number per dimension."""
+        return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
+
+    def _offsets(self, row: int, column: int) -> tuple[int, int]:
+        down = self.row_offsets(range(row, row + 1))
+        return int(down[0]), int(self.column_offsets(range(column, column + 1))[0])
 
 
 def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int, int]:
@@ -62,29 +69,16 @@ def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int
     return int(down[0] + across[0]), int(down[-1] + across[-1]) + 1
 
 
-MIN_WRAPPED_ELEMENTS = 256
-"""A vector with fewer elements is shown as a single row."""
-
-
 @dataclass(frozen=True, slots=True)
-class SliceLayout:
-    """A strided layout, for example a two-dimensional slice of a parameter.
-
-    The element at (row, column) has the flat (row-major) index
-    ``first + row * row_stride + column * column_stride``.
+class SliceLayout(ParameterLayout):
+    """A strided layout without gaps, for example a two-dimensional slice of a parameter.
 
     Attributes:
-        shape: the shape of the parameter.
-        rows: number of rows.
-        columns: number of columns.
         row_stride: distance in flat indices from one row to the next.
         column_stride: distance in flat indices from one column to the next.
         first: flat index of the element at (0, 0).
     """
 
-    shape: tuple[int, ...]
-    rows: int
-    columns: int
     row_stride: int
     column_stride: int = 1
     first: int = 0
@@ -100,8 +94,7 @@ class SliceLayout:
     def wrapped(cls, shape: tuple[int, ...]) -> SliceLayout | None:
         """Return a layout that wraps a vector into a full rectangle, as square as possible.
 
-        Returns:
-            None if the parameter is short or not a vector, or no divisor of its size is suitable.
+        None if the parameter is short or not a vector, or no divisor of its size is suitable.
         """
         size = math.prod(shape)
         if len(shape) != 1 or size < MIN_WRAPPED_ELEMENTS:
@@ -115,13 +108,7 @@ class SliceLayout:
     def section(
         cls, shape: tuple[int, ...], row_dim: int, column_dim: int, at: Sequence[int]
     ) -> SliceLayout:
-        """Return the layout of a slice along two dimensions.
-
-        Args:
-            shape: the shape of the parameter.
-            row_dim: the dimension that runs down.
-            column_dim: the dimension that runs across; not `row_dim`.
-            at: an index per dimension; those of `row_dim` and `column_dim` are ignored.
+        """Return the layout of a slice along two dimensions, at an index of each of the others.
 
         Raises:
             ValueError: there is no such slice.
@@ -129,8 +116,8 @@ class SliceLayout:
         shown = {row_dim, column_dim}
         if len(shown) != 2 or not shown <= set(range(len(shape))) or len(at) != len(shape):
             raise ValueError(f"no section of {shape} along {row_dim} and {column_dim} at {at}")
-        rest = [(at[d], shape[d]) for d in range(len(shape)) if d not in shown]
-        if not all(0 <= index < size for index, size in rest):
+        rest = [d for d in range(len(shape)) if d not in shown]
+        if not all(0 <= at[d] < shape[d] for d in rest):
             raise ValueError(f"{at} lies outside {shape}")
         strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
         return cls(
@@ -139,7 +126,7 @@ class SliceLayout:
             shape[column_dim],
             strides[row_dim],
             strides[column_dim],
-            sum(at[d] * strides[d] for d in range(len(shape)) if d not in shown),
+            sum(at[d] * strides[d] for d in rest),
         )
 
     @property
@@ -153,43 +140,23 @@ class SliceLayout:
             column_stride=self.row_stride,
         )
 
-    def row_offsets(self, rows: range) -> NDArray[np.int64]:
-        """Return the offset of each row in `rows`; there are no gaps."""
+    def row_offsets(self, rows: range) -> Offsets:
+        """Return the offset of each row in `rows`."""
         return self.first + np.arange(rows.start, rows.stop, dtype=np.int64) * self.row_stride
 
-    def column_offsets(self, columns: range) -> NDArray[np.int64]:
-        """Return the offset of each column in `columns`; there are no gaps."""
+    def column_offsets(self, columns: range) -> Offsets:
+        """Return the offset of each column in `columns`."""
         return np.arange(columns.start, columns.stop, dtype=np.int64) * self.column_stride
-
-    def holds(self, row: int, column: int) -> bool:
-        """Return whether there is an element at (row, column)."""
-        return 0 <= row < self.rows and 0 <= column < self.columns
-
-    def flat(self, row: int, column: int) -> int:
-        """Return the flat index of the element at (row, column)."""
-        return self.first + row * self.row_stride + column * self.column_stride
-
-    def index(self, row: int, column: int) -> tuple[int, ...]:
-        """Return the index of the element at (row, column), one number per dimension."""
-        return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
 
 
 @dataclass(frozen=True, slots=True)
-class KernelLayout:
-    """Rows and columns of kernels, with a gap of one row or column between them.
+class KernelLayout(ParameterLayout):
+    """All kernels of a convolution side by side, with a gap of one row or column between them.
 
     A kernel has the dimensions after the first two: its last dimension runs across, the others run
-    down.
-
-    Attributes:
-        shape: the shape of the parameter.
-        down: number of kernels in a column of the grid.
-        across: number of kernels in a row of the grid.
-        height: rows of a kernel.
-        width: columns of a kernel.
+    down. The grid is `down` x `across` kernels of `height` x `width` elements.
     """
 
-    shape: tuple[int, ...]
     down: int
     across: int
     height: int
@@ -205,52 +172,30 @@ class KernelLayout:
         if len(shape) < 3 or math.prod(shape[2:]) <= 1 or shape[1] == shape[-1] == 1:
             return None
         across = shape[1] if shape[1] > 1 else _squarest(shape[0])
-        height, width = math.prod(shape[2:-1]), shape[-1]
-        return cls(shape, shape[0] * shape[1] // across, across, height, width)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows, gaps included."""
-        return self.down * self.pitch[0] - (self.pitch[0] - self.height)
-
-    @property
-    def columns(self) -> int:
-        """The number of columns, gaps included."""
-        return self.across * self.pitch[1] - (self.pitch[1] - self.width)
+        height, width, down = math.prod(shape[2:-1]), shape[-1], shape[0] * shape[1] // across
+        rows, columns = _with_gaps(down, height), _with_gaps(across, width)
+        return cls(shape, rows, columns, down, across, height, width)
 
     @property
     def pitch(self) -> tuple[int, int]:
         """Distance (rows, columns) from one kernel to the next; a side of length 1 has no gap."""
         return self.height + (self.height > 1), self.width + (self.width > 1)
 
-    def row_offsets(self, rows: range) -> NDArray[np.int64]:
+    def row_offsets(self, rows: range) -> Offsets:
         """Return the offset of each row in `rows`, or `GAP` between kernels."""
         kernel, line = np.divmod(np.arange(rows.start, rows.stop), self.pitch[0])
-        return np.where(
-            line < self.height,
-            kernel * (self.across * self.height * self.width) + line * self.width,
-            GAP,
-        )
+        offsets = kernel * (self.across * self.height * self.width) + line * self.width
+        return np.where(line < self.height, offsets, GAP)
 
-    def column_offsets(self, columns: range) -> NDArray[np.int64]:
+    def column_offsets(self, columns: range) -> Offsets:
         """Return the offset of each column in `columns`, or `GAP` between kernels."""
         kernel, line = np.divmod(np.arange(columns.start, columns.stop), self.pitch[1])
         return np.where(line < self.width, kernel * (self.height * self.width) + line, GAP)
 
-    def holds(self, row: int, column: int) -> bool:
-        """Return whether there is an element at (row, column)."""
-        inside = 0 <= row < self.rows and 0 <= column < self.columns
-        return inside and row % self.pitch[0] < self.height and column % self.pitch[1] < self.width
 
-    def flat(self, row: int, column: int) -> int:
-        """Return the flat index of the element at (row, column)."""
-        row_offset = self.row_offsets(range(row, row + 1))[0]
-        column_offset = self.column_offsets(range(column, column + 1))[0]
-        return int(row_offset + column_offset)
-
-    def index(self, row: int, column: int) -> tuple[int, ...]:
-        """Return the index of the element at (row, column), one number per dimension."""
-        return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
+def _with_gaps(kernels: int, length: int) -> int:
+    """Return the length of kernels in a row; there are no gaps between those of length 1."""
+    return kernels * length + (kernels - 1) * (length > 1)
 
 
 def _squarest(size: int) -> int:
@@ -260,13 +205,7 @@ def _squarest(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HeadBands:
-    """Bands of equal width that cover a layout; one per head.
-
-    Attributes:
-        are_rows: whether a band consists of rows; else of columns.
-        width: number of rows or columns of a band.
-        labels: the name of each head.
-    """
+    """Bands of equal width that cover a layout, of rows or of columns; one per head."""
 
     are_rows: bool
     width: int
@@ -274,12 +213,7 @@ class HeadBands:
 
 
 def head_bands(heads: Heads | None, layout: ParameterLayout) -> HeadBands | None:
-    """Return the bands of heads; None if there are none or the layout does not show them as bands.
-
-    Args:
-        heads: the heads of the parameter.
-        layout: the layout of the parameter.
-    """
+    """Return the bands of heads; None without heads, or if the layout shows them otherwise."""
     if heads is None or layout != SliceLayout.flattened(layout.shape):
         return None
     return HeadBands(heads.dim == 0 and len(layout.shape) > 1, heads.width, heads.labels)

@@ -1,4 +1,4 @@
-"""Files that a recipe names in addition to the checkpoint: scores, masks and earlier weights."""
+"""Files that a recipe names beside the checkpoint: scores, masks and earlier weights."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ NO_SCORES: Final = deferred(
 NO_WEIGHTS: Final = deferred(
     "{path}: {name} cannot be used as weights: {reason}. Weights must be floating point numbers."
 )
+RECORDING_KEY: Final = "prune_gui.recording"
+"""Metadata: a JSON object with the keys of `RecordedScores`, and others for people."""
+LAYER_STATISTICS: Final = ("means", "second_moments", "batch_norm")
+"""Statistics that are not scores of weights."""
+MODEL_PREFIX: Final = "model."
+"""Begins the names in checkpoints of training programs that keep the network in a field `model`."""
 
 
 class AuxiliaryFiles:
@@ -194,14 +200,6 @@ def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return a reader of the mask of a reparametrized pair, or of a tensor that is a mask."""
     read = StoredTensor(file, info.pair[1] if info.pair else info.name)
     return TensorScores(read, info.shape, read().dtype)
-
-
-RECORDING_KEY: Final = "prune_gui.recording"
-"""Metadata: a JSON object with the keys of `RecordedScores`, and others for people."""
-LAYER_STATISTICS: Final = ("means", "second_moments", "batch_norm")
-"""Statistics that are not scores of weights."""
-MODEL_PREFIX: Final = "model."
-"""Begins the names in checkpoints of training programs that keep the network in a field `model`."""
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prune_gui.checkpoint import (
-    Checkpoint,
-    TensorWriter,
-    check_shards_target,
-    check_target,
-    write_checkpoint,
-    write_shards,
-)
-from prune_gui.checkpoint.remote.locations import location
-from prune_gui.checkpoint.sharded.writing import check_model_folder, write_model_folder
+from prune_gui.checkpoint import Checkpoint, TensorWriter
+from prune_gui.checkpoint.sharded.writing import FolderOutput, ShardsOutput
 from prune_gui.checkpoint.write.metadata import (
     ANY_FINGERPRINT,
     CHECKSUMS_KEY,
     LateText,
     fingerprint_beside,
 )
+from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.compaction.tensors import (
@@ -153,7 +147,7 @@ def write(
             tr(
                 "{folder}: shards cannot be compressed, because programs map them into memory. "
                 "Save without compression, or as a single file.",
-                folder=location(target.path),
+                folder=target.location,
             )
         )
     form = options.form
@@ -177,9 +171,9 @@ def write(
         _upload_to(checkpoint, target, overwrite=options.overwrite) as upload,
     ):
         if upload is not None:
-            target = replace(target, path=upload.folder / target.path.name)
-        template = surroundings(resolution, form)
-        output = _Output(target, entries, template, files, options, upload)
+            target = replace(target, location=Location(upload.folder / target.location.name))
+        output = output_of(resolution, target, options, entries)
+        output = replace(output, extra_files=files, upload=upload)
         written = output.check()
         fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
         fingerprinted += checkpoint.nbytes_outside()
@@ -193,94 +187,37 @@ def write(
                 INPUT_KEY: fingerprint,
                 CHECKSUMS_KEY: "",  # the writer fills it in
             }
-            output.write(checkpoint, metadata, monitor)
+            output.write(metadata, monitor)
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """What to write, and where; `upload` sends local files to an object store."""
-
-    target: OutputPath
-    tensors: Sequence[TensorWriter]
-    template: Checkpoint | None
-    extra_files: Mapping[str, bytes]
-    options: OutputOptions
-    upload: Upload | None
-
-    def check(self) -> int:
-        """Check that the output can be written, and return the approximate bytes of its values."""
-        if self.target.is_single:
-            return check_model_folder(
-                self.target.file,
-                self.target.format,
-                self.tensors,
-                template=self.template,
-                extra_files=self.extra_files,
-                overwrite=self.options.overwrite,
-            )
-        if self.target.is_folder:
-            if self.upload is not None:  # at most two shards are on this machine
-                return sum(tensor.nbytes for tensor in self.tensors)
-            return check_shards_target(
-                self.target.path,
-                self.tensors,
-                extra_files=self.extra_files,
-                overwrite=self.options.overwrite,
-            )
-        return check_target(
-            self.target.path,
-            self.tensors,
-            template=self.template,
-            extra_files=self.extra_files,
-            file_format=self.target.format,
-            overwrite=self.options.overwrite,
-            compressed=self.options.compressed,
+def output_of(
+    resolution: Resolution,
+    target: OutputPath,
+    options: OutputOptions,
+    tensors: Sequence[TensorWriter],
+) -> FileOutput:
+    """Return what is written, without the other files of a model."""
+    template = surroundings(resolution, options.form)
+    if target.is_sharded:
+        return ShardsOutput(
+            path=target.path,
+            tensors=tensors,
+            template=template,
+            source=resolution.checkpoint,
+            format=target.format,
+            overwrite=options.overwrite,
+            shard_size=target.shard_size,
         )
-
-    def write(
-        self, source: Checkpoint, metadata: Mapping[str, str | LateText], monitor: Monitor
-    ) -> None:
-        """Write the output; the monitor counts the bytes written, read back and uploaded."""
-        if self.target.is_sharded:
-            write_shards(
-                self.target.path,
-                self.target.format,
-                self.tensors,
-                source=source,
-                template=self.template,
-                metadata=metadata,
-                shard_size=self.target.shard_size,
-                extra_files=self.extra_files,
-                overwrite=self.options.overwrite,
-                upload=self.upload,
-                monitor=monitor,
-            )
-            return
-        if self.target.is_single:
-            write_model_folder(
-                self.target.file,
-                self.target.format,
-                self.tensors,
-                template=self.template,
-                metadata={**source.metadata, **metadata},
-                extra_files=self.extra_files,
-                overwrite=self.options.overwrite,
-                monitor=monitor,
-            )
-        else:
-            write_checkpoint(
-                self.target.path,
-                self.tensors,
-                template=self.template,
-                metadata={**source.metadata, **metadata},
-                extra_files=self.extra_files,
-                file_format=self.target.format,
-                overwrite=self.options.overwrite,
-                compressed=self.options.compressed,
-                monitor=monitor,
-            )
-        if self.upload is not None:
-            self.upload.send_all(self.target.file.parent, monitor)
+    kind = FolderOutput if target.is_single else FileOutput
+    return kind(
+        path=target.file,
+        tensors=tensors,
+        template=template,
+        source=resolution.checkpoint,
+        format=target.format,
+        overwrite=options.overwrite,
+        compressed=options.compressed,
+    )
 
 
 def _upload_to(
@@ -292,7 +229,7 @@ def _upload_to(
         raise CheckpointError(tr("{url} is open. Save under another name.", url=target.url))
     from prune_gui.checkpoint.remote.destination import uploading  # optional
 
-    return uploading(target.path, target.main, is_folder=target.is_folder, overwrite=overwrite)
+    return uploading(target.url, target.main, is_folder=target.is_folder, overwrite=overwrite)
 
 
 def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) -> bool:

@@ -13,6 +13,7 @@ from prune_gui.checkpoint.remote.uploads import exists
 from prune_gui.checkpoint.surroundings import CONFIG_NAME
 from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.language import listed, tr
+from prune_gui.location import Location
 from prune_gui.recipe.compaction.network import Json
 from prune_gui.recipe.compaction.plan import CompactPlan
 from prune_gui.recipe.loader import loader_path
@@ -97,7 +98,7 @@ def adapted_files(copies: Mapping[str, bytes], plan: CompactPlan) -> dict[str, b
 
 def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
     """Return the config.json to write beside a single file, by name; {} if one is there already."""
-    if plan.config is None or exists(file.parent / CONFIG_NAME):
+    if plan.config is None or exists(Location.at(file.parent / CONFIG_NAME)):
         return {}
     return {CONFIG_NAME: _config_bytes(plan.config)}
 

@@ -1,7 +1,8 @@
-"""The tensors of each form of a pruned checkpoint, computed chunk by chunk."""
+"""The tensors of each form of a pruned checkpoint, and moments, computed chunk by chunk."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,7 @@ import torch
 
 from prune_gui.checkpoint import TensorInfo, TensorWriter
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
-from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
+from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.moments import moments
 from prune_gui.errors import CheckpointError
@@ -24,6 +25,7 @@ from prune_gui.recipe.resolution import Resolution
 
 Spans = Iterable[tuple[int, int]]
 """Spans (start, stop) of a flat tensor, in elements; in bytes if the dtype is packed."""
+Values = Callable[[Spans], Iterator[torch.Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,26 @@ class FormTensor:
 
     entry: TensorWriter
     units: int
-    values: Callable[[Spans], Iterator[torch.Tensor]]
+    values: Values
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        values: Values,
+        keys: tuple[tuple[str, str], ...] = (),
+    ) -> FormTensor:
+        """Return a tensor whose whole is written in chunks; see `TensorWriter`."""
+        packed = dtype in PACKED_DTYPES
+        units = size_in_bytes(shape, dtype) if packed else math.prod(shape)
+        entry = TensorWriter(name, dtype, shape, partial(_all_chunks, values, units), keys=keys)
+        return cls(entry, units, values)
+
+
+def _all_chunks(values: Values, units: int) -> Iterator[torch.Tensor]:
+    return values(chunks(units))
 
 
 def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
@@ -47,59 +68,29 @@ def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
     Those of the compact form are in `prune_gui.recipe.compaction`.
     """
     for info in resolution.checkpoint.tensors.values():
-        if info.special is None:
-            yield from _FORMS[form](resolution, info)
+        steps = resolution.layers.get(info.name)
+        if info.special is not None:
+            continue
+        if form == "finalized":
+            yield finalized(resolution, info)
+        elif form == "reparametrized":
+            name = info.name if steps is None else info.name + ORIGINAL_SUFFIX
+            whole = partial(_original, _reader(resolution, info.name))
+            yield FormTensor.of(name, info.dtype, info.shape, whole)
+            if steps is not None:
+                mask = partial(_mask, steps, info.dtype)
+                yield FormTensor.of(info.name + MASK_SUFFIX, info.dtype, info.shape, mask)
+        elif steps is not None:
+            yield FormTensor.of(info.name, "bool", info.shape, partial(_mask, steps, "bool"))
 
 
-def finalized(resolution: Resolution, info: TensorInfo) -> FormTensor:
-    """Return a tensor of the finalized form."""
-    read = _reader(resolution, info.name)
-    if info.name in resolution.layers:
-        values = partial(_pruned, read, resolution.layers[info.name])
-    else:
-        values = partial(_original, read)
-    return _form_tensor(info, info.name, info.dtype, values)
-
-
-def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
-    yield finalized(resolution, info)
-
-
-def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
-    pruned = info.name in resolution.layers
-    name = info.name + ORIGINAL_SUFFIX if pruned else info.name
-    yield _form_tensor(info, name, info.dtype, partial(_original, _reader(resolution, info.name)))
-    if pruned:
-        mask = partial(_mask, resolution.layers[info.name], info.dtype)
-        yield _form_tensor(info, info.name + MASK_SUFFIX, info.dtype, mask)
-
-
-def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
-    if info.name in resolution.layers:
-        yield _form_tensor(
-            info, info.name, "bool", partial(_mask, resolution.layers[info.name], "bool")
-        )
-
-
-_FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[FormTensor]]] = {
-    "finalized": _finalized,
-    "reparametrized": _reparametrized,
-    "masks": _masks,
-}
-
-
-def _form_tensor(
-    info: TensorInfo, name: str, dtype: str, values: Callable[[Spans], Iterator[torch.Tensor]]
+def finalized(
+    resolution: Resolution, info: TensorInfo, keys: tuple[tuple[str, str], ...] = ()
 ) -> FormTensor:
-    units = info.nbytes if dtype in PACKED_DTYPES else info.numel
-    entry = TensorWriter(name, dtype, info.shape, partial(_all_chunks, values, units))
-    return FormTensor(entry, units, values)
-
-
-def _all_chunks(
-    values: Callable[[Spans], Iterator[torch.Tensor]], units: int
-) -> Iterator[torch.Tensor]:
-    return values(chunks(units))
+    """Return a tensor of the finalized form; `keys` are those of `TensorWriter`."""
+    read, steps = _reader(resolution, info.name), resolution.layers.get(info.name)
+    values = partial(_original, read) if steps is None else partial(_pruned, read, steps)
+    return FormTensor.of(keys[0][0] if keys else info.name, info.dtype, info.shape, values, keys)
 
 
 def _reader(resolution: Resolution, name: str) -> Callable[[], torch.Tensor]:

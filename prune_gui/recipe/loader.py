@@ -1,4 +1,4 @@
-"""The loader script, which loads a reparametrized checkpoint into a model; parts of any loader."""
+"""The loader scripts, which load a reparametrized or a compact checkpoint into a model."""
 
 from __future__ import annotations
 
@@ -69,82 +69,6 @@ def fill(model, state):
         warnings.warn(f"{len(left)} {text}: {names}")
 '''
 """The end of loaders: the function that loads the tensors."""
-
-
-def loader_path(target: OutputPath) -> Path:
-    """Return the path of the loader script for an output: a module that Python can import.
-
-    Its name includes the suffix of the output, because a folder may have the same model as
-    .safetensors and as .pt.
-    """
-    stem = target.main.partition(".")[0] if target.is_folder else target.path.name
-    return _folder(target) / f"load_{NOT_IDENTIFIER.sub('_', stem)}.py"
-
-
-def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = False) -> str:
-    """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
-
-    Args:
-        anywhere: whether the script contains the absolute path of the folder, so that it works
-            wherever it is pasted; otherwise, and for a remote output, it looks in the folder that
-            it is in.
-    """
-    prune = "from torch.nn.utils import prune"
-    return LOADER.substitute(
-        imports="\n".join([*import_lines(target), prune]),
-        folder=f"Path({str(_folder(target).absolute())!a})"
-        if anywhere and target.url is None
-        else HERE,
-        reading="\n".join(
-            f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
-        ),
-        filling=FILLING,
-    )
-
-
-def _folder(target: OutputPath) -> Path:
-    return target.path if target.is_folder else target.path.parent
-
-
-def root_in(checkpoint: Checkpoint, target: OutputPath) -> Sequence[str | int]:
-    """Return the keys and indices that lead to the state dict inside the written file."""
-    # The objects around a state dict are not written in another format, or if they need code.
-    is_plain = target.is_tensors_only or bool(checkpoint.foreign)
-    is_nested = checkpoint.format == target.format.name and not is_plain
-    return checkpoint.root if is_nested else ()
-
-
-def import_lines(target: OutputPath) -> Sequence[str]:
-    """Return the imports of a script that reads a checkpoint."""
-    index = ["import json"] if target.is_sharded else []
-    reader = [target.format.load_import] if target.format.load_import else []
-    return [*index, "import warnings", "from pathlib import Path", "", "import torch", *reader]
-
-
-def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
-    """Return the lines that build the dictionary `state`."""
-    main, load_code = ascii(target.main), target.format.load_code
-    if not target.is_sharded:
-        keys = "".join(f"[{key!a}]" for key in root)
-        return [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
-    return [
-        f"index = json.loads((folder / {main}).read_text(encoding='utf-8'))",
-        "state = {}",
-        'for shard in sorted(set(index["weight_map"].values())):',
-        f"    state |= {load_code.format(path='folder / shard')}",
-    ]
-
-
-def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
-    """Yield the lines that build the dictionary `state` of a file that torch.load refuses."""
-    state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
-    yield "# torch.load refuses this file with weights_only=True, and runs the code in it without."
-    yield "# Prune GUI reads the tensors, and runs no code of the file."
-    yield "import prune_gui"
-    yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"
-    yield "    state = {key: checkpoint.read_key(key) for key in checkpoint.keys}"
-
-
 COMPACT_LOADER: Final = Template('''\
 """Written by Prune GUI. Loads the compact checkpoint in the same folder."""
 
@@ -287,6 +211,80 @@ SIZES = {
 }
 """By the class of a module, the function that sets its attributes to a new shape of the weight."""
 ${filling}''')
+
+
+def loader_path(target: OutputPath) -> Path:
+    """Return the path of the loader script for an output: a module that Python can import.
+
+    Its name includes the suffix of the output, because a folder may have the same model as
+    .safetensors and as .pt.
+    """
+    stem = target.main.partition(".")[0] if target.is_folder else target.path.name
+    return _folder(target) / f"load_{NOT_IDENTIFIER.sub('_', stem)}.py"
+
+
+def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = False) -> str:
+    """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
+
+    Args:
+        anywhere: whether the script contains the absolute path of the folder, so that it works
+            wherever it is pasted; otherwise, and for a remote output, it looks in the folder that
+            it is in.
+    """
+    prune = "from torch.nn.utils import prune"
+    return LOADER.substitute(
+        imports="\n".join([*import_lines(target), prune]),
+        folder=f"Path({str(_folder(target).absolute())!a})"
+        if anywhere and target.url is None
+        else HERE,
+        reading="\n".join(
+            f"    {line}" for line in reading_lines(target, root_in(checkpoint, target))
+        ),
+        filling=FILLING,
+    )
+
+
+def _folder(target: OutputPath) -> Path:
+    return target.path if target.is_folder else target.path.parent
+
+
+def root_in(checkpoint: Checkpoint, target: OutputPath) -> Sequence[str | int]:
+    """Return the keys and indices that lead to the state dict inside the written file."""
+    # The objects around a state dict are not written in another format, or if they need code.
+    is_plain = target.is_tensors_only or bool(checkpoint.foreign)
+    is_nested = checkpoint.format == target.format.name and not is_plain
+    return checkpoint.root if is_nested else ()
+
+
+def import_lines(target: OutputPath) -> Sequence[str]:
+    """Return the imports of a script that reads a checkpoint."""
+    index = ["import json"] if target.is_sharded else []
+    reader = [target.format.load_import] if target.format.load_import else []
+    return [*index, "import warnings", "from pathlib import Path", "", "import torch", *reader]
+
+
+def reading_lines(target: OutputPath, root: Sequence[str | int]) -> Sequence[str]:
+    """Return the lines that build the dictionary `state`."""
+    main, load_code = ascii(target.main), target.format.load_code
+    if not target.is_sharded:
+        keys = "".join(f"[{key!a}]" for key in root)
+        return [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
+    return [
+        f"index = json.loads((folder / {main}).read_text(encoding='utf-8'))",
+        "state = {}",
+        'for shard in sorted(set(index["weight_map"].values())):',
+        f"    state |= {load_code.format(path='folder / shard')}",
+    ]
+
+
+def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
+    """Yield the lines that build the dictionary `state` of a file that torch.load refuses."""
+    state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
+    yield "# torch.load refuses this file with weights_only=True, and runs the code in it without."
+    yield "# Prune GUI reads the tensors, and runs no code of the file."
+    yield "import prune_gui"
+    yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"
+    yield "    state = {key: checkpoint.read_key(key) for key in checkpoint.keys}"
 
 
 def compact_loader_text(checkpoint: Checkpoint, target: OutputPath) -> str:

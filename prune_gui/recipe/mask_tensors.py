@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint that are masks: boolean ones, and integers that are all 0 or 1."""
+"""Tensors that are masks: boolean ones, and integers that are all 0 or 1; as steps, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What resolving a step yields: how much it pruned, and notes on it."""
+"""What resolving a step yields: decisions, how much it pruned, notes, and why a weight was."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.file_stamps import FileStamps
@@ -29,6 +29,8 @@ from prune_gui.recipe.vocabulary.encoding import TokenSelection
 Contents = tuple[Checkpoint | TokenSelection | FileStamps, ...]
 """The open files of a step, what follows from them, or their stamps."""
 _is_computed: Final = attrgetter("is_computed")
+MAX_CACHED_STEPS: Final = 256
+"""A cached step takes a few numbers per target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +118,20 @@ class Explanation:
     element_ranks: Mapping[int, ElementRank]
 
 
-MAX_CACHED_STEPS: Final = 256
-"""A cached step takes a few numbers per target."""
+Decide = Callable[[], list[Decision]]
 
 
-class DecisionCache:
-    """An LRU cache of the decisions of steps; a key contains everything that they depend on.
+def decision_cache() -> Callable[[Hashable, Decide], list[Decision]]:
+    """Return a function that decides what to prune, or returns what it decided for an equal key.
 
-    Thread-safe. Two threads that ask for the same decisions at the same time both compute them.
+    A key contains everything that the decisions depend on. Thread-safe; the last steps are cached.
     """
 
-    def __init__(self) -> None:
-        self._decisions: LRUCache[Hashable, list[Decision]] = LRUCache(MAX_CACHED_STEPS)
-        self._lock = threading.Lock()
+    @cached(LRUCache(MAX_CACHED_STEPS), key=lambda key, _: key, lock=threading.Lock())
+    def decided(key: Hashable, decide: Decide) -> list[Decision]:
+        return decide()
 
-    def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
-        """Return the cached decisions for a key, or compute and cache them."""
-        with self._lock:
-            decisions = self._decisions.get(key)
-        if decisions is None:
-            decisions = decide()
-            with self._lock:
-                self._decisions[key] = decisions
-        return decisions
+    return decided
 
 
 def compute_cuts(

@@ -12,13 +12,13 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
 from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.named_code import runs_programs
-from prune_gui.checkpoint.remote.locations import location_path, url_of
 from prune_gui.checkpoint.remote.uploads import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name, is_clearly_folder
 from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location
 
 Form = Literal["finalized", "reparametrized", "masks", "compact"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -47,14 +47,14 @@ class OutputPath:
     """The output path and the files to write.
 
     Attributes:
-        path: a file or a folder; for a remote one, the local path that stands for its URL.
+        location: of a file or a folder.
         format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
         shard_size: maximum bytes per shard; None if the shards are those of the input.
         is_single: whether the folder has one file of weights.
     """
 
-    path: Path
+    location: Location
     is_folder: bool
     format: FileFormat
     main: str
@@ -67,9 +67,14 @@ class OutputPath:
         return self.is_folder and not self.is_single
 
     @property
+    def path(self) -> Path:
+        """The file or folder; for a remote one, the local path that stands for its URL."""
+        return self.location.path
+
+    @property
     def url(self) -> str | None:
         """The URL of a remote output; None for a local one."""
-        return url_of(self.path)
+        return self.location.url
 
     @property
     def file(self) -> Path:
@@ -109,13 +114,14 @@ class OutputPath:
         A folder can also be written for a single file, except for masks. A name that may be that of
         a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
         """
-        path, shard_size = location_path(out), options.shard_size
-        if url := url_of(path):
-            check_writable(url)
+        location = Location.of(out)
+        path, shard_size = location.path, options.shard_size
+        if location.url is not None:
+            check_writable(location.url)
         sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)
         if sharded and is_folder(out):
             main = index_name(checkpoint, shard_size)
-            return cls(path, True, format_named(checkpoint.format), main, shard_size)
+            return cls(location, True, format_named(checkpoint.format), main, shard_size)
         if shard_size is not None:
             raise CheckpointError(
                 tr(
@@ -129,7 +135,7 @@ class OutputPath:
         if options.form != "masks" and (is_no_file or is_model):
             file_format = format_by_suffix(checkpoint.path)
             if file_format is not None and file_format.name == checkpoint.format:
-                return cls(path, True, file_format, name, is_single=True)
+                return cls(location, True, file_format, name, is_single=True)
         files = [os.path.realpath(file) for file in checkpoint.files]
         if len(files) > 1 and os.path.realpath(path) in files:
             raise CheckpointError(
@@ -139,7 +145,7 @@ class OutputPath:
                     path=path,
                 )
             )
-        return cls(path, False, _file_format(checkpoint, out, path), path.name)
+        return cls(location, False, _file_format(checkpoint, out, path), path.name)
 
 
 def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path) -> FileFormat:

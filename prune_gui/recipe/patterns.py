@@ -1,4 +1,4 @@
-"""Finding short globs that select a given set of parameters: the inverse of `select`."""
+"""Globs that select given parameters, and the parameters that the steps of a recipe match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from re import Match
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.recipe.selector import CONDITION, CONDITION_FIELDS, CountField, select
+from prune_gui.recipe.selector import CONDITION, CONDITION_FIELDS, CountProperty, select
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -201,7 +201,7 @@ def _without_counts(text: str) -> str:
     """Return a pattern without conditions on what is pruned; "" if it excludes by one of these."""
 
     def keep(condition: Match[str]) -> str:
-        is_on_counts = isinstance(CONDITION_FIELDS.get(condition["field"]), CountField)
+        is_on_counts = isinstance(CONDITION_FIELDS.get(condition["field"]), CountProperty)
         return "" if is_on_counts else condition[0]
 
     excludes = text.startswith("!")

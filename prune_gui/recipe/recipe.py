@@ -33,6 +33,15 @@ from prune_gui.regular_files import read_regular
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+MAX_STEPS = 250
+"""`Resolution.pruned_by` stores step numbers in a uint8, and reserves a few values."""
+MAX_PROBLEMS = 5
+"""Limit on the problems reported in one message."""
+KEPT: Final = 0
+IN_FILE: Final = 255
+"""Pruned in the opened file, before the first step. All other codes are step numbers."""
+ZERO: Final = 254
+"""Zero in the opened file, and pruned by no step; only in `Resolution.marking_zeros`."""
 
 
 def _is_pattern(text: str) -> str:
@@ -101,12 +110,6 @@ class Step(BaseModel):
             flat["enabled"] = False
         unused = self.method.unused_fields(dict(self.method))
         return {k: value for k, value in flat.items() if value is not None and k not in unused}
-
-
-MAX_STEPS = 250
-"""`Resolution.pruned_by` stores step numbers in a uint8, and reserves a few values."""
-MAX_PROBLEMS = 5
-"""Limit on the problems reported in one message."""
 
 
 class Recipe(BaseModel):
@@ -285,10 +288,3 @@ def _explain(problem: ErrorDetails) -> str:
         case (field, *_):
             return tr("{field}: {reason}", field=field, reason=reason)
     return reason
-
-
-KEPT: Final = 0
-IN_FILE: Final = 255
-"""Pruned in the opened file, before the first step. All other codes are step numbers."""
-ZERO: Final = 254
-"""Zero in the opened file, and pruned by no step; only in `Resolution.marking_zeros`."""

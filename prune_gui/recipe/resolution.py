@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
 from prune_gui.memory import gc_paused
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
@@ -37,10 +37,11 @@ from prune_gui.recipe.correction.values import CorrectedValues, values_key
 from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.outcome import (
     Contents,
-    DecisionCache,
+    Decide,
     Explanation,
     Outcome,
     compute_cuts,
+    decision_cache,
     joined,
 )
 from prune_gui.recipe.provenance import pruned_before
@@ -77,7 +78,9 @@ class Resolution(Masks):
     outcomes: tuple[Outcome, ...] = ()
     corrections: tuple[AppliedCorrection, ...] = ()
     _auxiliary_files: AuxiliaryFiles = field(default_factory=AuxiliaryFiles, repr=False)
-    _decisions: DecisionCache = field(default_factory=DecisionCache, repr=False)
+    _decisions: Callable[[Hashable, Decide], list[Decision]] = field(
+        default_factory=decision_cache, repr=False
+    )
     _histograms: HistogramCache = field(default_factory=HistogramCache, repr=False)
     _corrected: CorrectedValues = field(default_factory=CorrectedValues, repr=False)
     _counts_of_targets: dict[int, tuple[int, int]] = field(
@@ -209,7 +212,7 @@ class Resolution(Masks):
             remarks = dict(chosen.remarks)
             targets = [self._target(info, chosen.method) for info in chosen.infos]
             before = tuple((target.name, self._predicates(target.name)) for target in targets)
-            decisions = self._decisions.get(
+            decisions = self._decisions(
                 (chosen.method, repr(chosen.amounts), files, before),
                 lambda: chosen.decide(targets, self.checkpoint, self._auxiliary_files, monitor),
             )

@@ -1,4 +1,4 @@
-"""A resolution as a Python script, with calls of torch.nn.utils.prune where possible."""
+"""A resolution as a Python script with calls of torch, and a recipe as a command line."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def as_prune_gui_does(step, names):
         for name in names:
             prune.custom_from_mask(*parameters[name], mask=resolution.mask(name))
 '''
+HERE_DOCUMENT_END = "END_OF_RECIPE"
 
 
 def python_script(resolution: Resolution, out: Path) -> str:
@@ -208,9 +209,6 @@ def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
 
 def _text(value: object) -> str:
     return pformat(value, width=LINE_LENGTH, compact=True, sort_dicts=False)
-
-
-HERE_DOCUMENT_END = "END_OF_RECIPE"
 
 
 def command_line(

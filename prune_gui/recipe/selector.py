@@ -24,100 +24,8 @@ if TYPE_CHECKING:
 
     Count = int | NDArray[np.int64]
 
-Property = frozenset[str] | float
+PropertyValue = frozenset[str] | float
 """Texts, of which one must match a glob; or a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class TextField:
-    """A property that is compared with a glob, ignoring case.
-
-    Attributes:
-        texts: returns the property of a parameter, given its inferred module types.
-        words: returns the conditions that complete the name, for an open checkpoint.
-        uses_module_types: whether `texts` uses the module types, which take time to infer.
-    """
-
-    name: str
-    example: str
-    texts: Callable[[TensorInfo, frozenset[str]], frozenset[str]]
-    words: Callable[[Checkpoint], Iterable[str]]
-    uses_module_types: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NumberField:
-    """A property of the header that is compared with a number."""
-
-    name: str
-    example: str
-    number: Callable[[TensorInfo], float]
-
-
-@dataclass(frozen=True, slots=True)
-class CountField:
-    """A property of what earlier steps pruned, compared with a number.
-
-    Attributes:
-        number: returns the property, given the numbers of pruned and of all elements (at least 1),
-            or int64 arrays of them with one element per parameter.
-    """
-
-    name: str
-    example: str
-    number: Callable[[Count, Count], Count | float | NDArray[np.float64]]
-
-
-ConditionField = TextField | NumberField | CountField
-
-_FIELDS: Final[tuple[ConditionField, ...]] = (
-    TextField(
-        "type",
-        "type:Linear",
-        lambda _, module_types: module_types,
-        lambda checkpoint: sorted(frozenset().union(*checkpoint.module_types.values())),
-        uses_module_types=True,
-    ),
-    TextField(
-        "dtype",
-        "dtype:bfloat16",
-        lambda tensor, _: frozenset((tensor.dtype,)),
-        lambda checkpoint: sorted({tensor.dtype for tensor in checkpoint.tensors.values()}),
-    ),
-    TextField(
-        "shape",
-        "shape:768x*",
-        lambda tensor, _: frozenset(("x".join(map(str, tensor.shape)),)),
-        lambda _: ("",),
-    ),
-    NumberField("dims", "dims>1", lambda tensor: len(tensor.shape)),
-    NumberField("size", "size>=1M", lambda tensor: tensor.numel),
-    CountField("sparsity", "sparsity>90%", lambda pruned, total: pruned / total),
-)
-CONDITION_FIELDS: Final[dict[str, ConditionField]] = {field.name: field for field in _FIELDS}
-"""The fields of conditions by name."""
-
-
-def condition_words(checkpoint: Checkpoint) -> list[str]:
-    """Return conditions that complete a typed word, and prefixes of conditions on numbers."""
-    completed: list[str] = []
-    for field in CONDITION_FIELDS.values():
-        if isinstance(field, TextField):
-            completed += (f"{field.name}:{text}" for text in field.words(checkpoint))
-        else:
-            completed.append(f"{field.name}>")
-    return completed
-
-
-def condition_examples(*, numbers_only: bool = False) -> str:
-    """Return one condition of each field, separated by commas."""
-    return ", ".join(
-        field.example
-        for field in CONDITION_FIELDS.values()
-        if not (numbers_only and isinstance(field, TextField))
-    )
-
-
 ModuleTypes = Mapping[str, frozenset[str]]
 """Types of the modules that contain each parameter, by its name; see `module_types_around`."""
 Counts = Mapping[str, tuple[int, int]]
@@ -144,11 +52,101 @@ NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
+class TextProperty:
+    """A property that is compared with a glob, ignoring case.
+
+    Attributes:
+        texts: returns the property of a parameter, given its inferred module types.
+        words: returns the conditions that complete the name, for an open checkpoint.
+        uses_module_types: whether `texts` uses the module types, which take time to infer.
+    """
+
+    name: str
+    example: str
+    texts: Callable[[TensorInfo, frozenset[str]], frozenset[str]]
+    words: Callable[[Checkpoint], Iterable[str]]
+    uses_module_types: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberProperty:
+    """A property of the header that is compared with a number."""
+
+    name: str
+    example: str
+    number: Callable[[TensorInfo], float]
+
+
+@dataclass(frozen=True, slots=True)
+class CountProperty:
+    """A property of what earlier steps pruned, compared with a number.
+
+    Attributes:
+        number: returns the property, given the numbers of pruned and of all elements (at least 1),
+            or int64 arrays of them with one element per parameter.
+    """
+
+    name: str
+    example: str
+    number: Callable[[Count, Count], Count | float | NDArray[np.float64]]
+
+
+ConditionField = TextProperty | NumberProperty | CountProperty
+
+_FIELDS: Final[tuple[ConditionField, ...]] = (
+    TextProperty(
+        "type",
+        "type:Linear",
+        lambda _, module_types: module_types,
+        lambda checkpoint: sorted(frozenset().union(*checkpoint.module_types.values())),
+        uses_module_types=True,
+    ),
+    TextProperty(
+        "dtype",
+        "dtype:bfloat16",
+        lambda tensor, _: frozenset((tensor.dtype,)),
+        lambda checkpoint: sorted({tensor.dtype for tensor in checkpoint.tensors.values()}),
+    ),
+    TextProperty(
+        "shape",
+        "shape:768x*",
+        lambda tensor, _: frozenset(("x".join(map(str, tensor.shape)),)),
+        lambda _: ("",),
+    ),
+    NumberProperty("dims", "dims>1", lambda tensor: len(tensor.shape)),
+    NumberProperty("size", "size>=1M", lambda tensor: tensor.numel),
+    CountProperty("sparsity", "sparsity>90%", lambda pruned, total: pruned / total),
+)
+CONDITION_FIELDS: Final[dict[str, ConditionField]] = {field.name: field for field in _FIELDS}
+"""The fields of conditions by name."""
+
+
+def condition_words(checkpoint: Checkpoint) -> list[str]:
+    """Return conditions that complete a typed word, and prefixes of conditions on numbers."""
+    completed: list[str] = []
+    for field in CONDITION_FIELDS.values():
+        if isinstance(field, TextProperty):
+            completed += (f"{field.name}:{text}" for text in field.words(checkpoint))
+        else:
+            completed.append(f"{field.name}>")
+    return completed
+
+
+def condition_examples(*, numbers_only: bool = False) -> str:
+    """Return one condition of each field, separated by commas."""
+    return ", ".join(
+        field.example
+        for field in CONDITION_FIELDS.values()
+        if not (numbers_only and isinstance(field, TextProperty))
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        relation: one of `RELATIONS`; for a `TextField`, ":" or "=".
+        relation: one of `RELATIONS`; for a `TextProperty`, ":" or "=".
         value: a lower-case glob, or a number.
     """
 
@@ -160,7 +158,7 @@ class Condition:
     def parse(cls, name: str, relation: str, value: str) -> Self:
         """Parse the parts of a condition, such as "size", ">" and "1M"."""
         field, text = CONDITION_FIELDS[name], f"{name}{relation}{value}"
-        if isinstance(field, TextField):
+        if isinstance(field, TextProperty):
             if relation not in (":", "=") or not value:
                 raise RecipeError(
                     tr(
@@ -188,18 +186,18 @@ class Condition:
 
     def property_of(
         self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts = NOTHING
-    ) -> Property:
+    ) -> PropertyValue:
         """Return the property of a parameter that the condition tests, for `accepts`."""
         match self.field:
-            case TextField(texts=texts):
+            case TextProperty(texts=texts):
                 return texts(tensor, module_types.get(tensor.name, frozenset()))
-            case NumberField(number=number):
+            case NumberProperty(number=number):
                 return number(tensor)
-            case CountField(number=number_of_counts):
+            case CountProperty(number=number_of_counts):
                 pruned, total = counts.get(tensor.name, (0, 1))
                 return float(number_of_counts(pruned, max(total, 1)))
 
-    def accepts(self, value: Property) -> bool:
+    def accepts(self, value: PropertyValue) -> bool:
         """Return whether the condition holds for a value of `property_of`."""
         if isinstance(value, frozenset):
             return any(fnmatchcase(text.lower(), str(self.value)) for text in value)
@@ -299,7 +297,7 @@ def select(
     including = [pattern for pattern in parsed if not pattern.excludes] or [Pattern.parse("*")]
     excluding = [pattern for pattern in parsed if pattern.excludes]
     needs_types = any(
-        isinstance(condition.field, TextField) and condition.field.uses_module_types
+        isinstance(condition.field, TextProperty) and condition.field.uses_module_types
         for pattern in parsed
         for condition in pattern.conditions
     )

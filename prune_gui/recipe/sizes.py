@@ -12,15 +12,14 @@ from typing import Final
 
 import torch
 
-from prune_gui.checkpoint.sharded.writing import file_nbytes, shards_nbytes
 from prune_gui.checkpoint.source import byte_chunks
-from prune_gui.checkpoint.torch.deflate import deflated_chunks
+from prune_gui.checkpoint.torch.archive import deflated_chunks
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.tensors import check_format
 from prune_gui.recipe.contents_note import contents_note
-from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
+from prune_gui.recipe.exporting import metadata_for, output_of, parts_to_write
 from prune_gui.recipe.form_tensors import FormTensor
 from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
@@ -88,7 +87,10 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
             if form == "compact":
                 check_format(target.format, target.file.name)
             parts = parts_to_write(resolution, OutputOptions(form), monitor)
-            nbytes = _nbytes(resolution, target, form, parts, monitor)
+            options = OutputOptions(form)
+            output = output_of(resolution, target, options, [part.entry for part in parts])
+            metadata = metadata_for(resolution, options, ANY_FINGERPRINT)
+            nbytes = output.nbytes({**metadata, CHECKSUMS_KEY: ""}, monitor)
             share = _compressed_share(parts, monitor)
             if target.format.write_compressed is not None:
                 share = 1 - (1 - share) * sum(part.entry.nbytes for part in parts) / nbytes
@@ -99,35 +101,6 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
         except PruneGuiError as error:
             result[form] = error
     return result
-
-
-def _nbytes(
-    resolution: Resolution,
-    target: OutputPath,
-    form: Form,
-    parts: Sequence[FormTensor],
-    monitor: Monitor,
-) -> int:
-    monitor.advance()
-    checkpoint = resolution.checkpoint
-    entries = [part.entry for part in parts]
-    template = surroundings(resolution, form)
-    metadata = {**metadata_for(resolution, OutputOptions(form), ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
-    if not target.is_sharded:
-        metadata = {**checkpoint.metadata, **metadata}
-        return file_nbytes(
-            target.file, target.format, entries, template=template, metadata=metadata
-        )
-    return shards_nbytes(
-        target.path,
-        target.format,
-        entries,
-        source=checkpoint,
-        template=template,
-        metadata=metadata,
-        shard_size=target.shard_size,
-        monitor=monitor,
-    )
 
 
 def _compressed_share(parts: Sequence[FormTensor], monitor: Monitor) -> float:

@@ -32,6 +32,22 @@ from prune_gui.recipe.auxiliary_files import (
     weight_reader,
 )
 
+BY_RECORDING: Final = deferred("as the layer that was recorded, by the file of scores")
+SQUARES: Final = "exp_avg_sq"
+"""The moving average of squared gradients, as `Adam` and `AdamW` of torch call it."""
+NO_SQUARES: Final = deferred(
+    "{file} has no exp_avg_sq of {name}, which Adam keeps: importance: optimizer needs a training "
+    "checkpoint with the state of the optimizer. Open one, or name a file of scores."
+)
+UNCERTAIN: Final = deferred(
+    "{file}: the weights cannot be ranked by its optimizer, because it is not certain which "
+    "moments belong to which parameter: {reason}. Name a file of scores."
+)
+_squares: WeakKeyDictionary[Checkpoint, dict[str, ReferenceType[torch.Tensor]]] = (
+    WeakKeyDictionary()
+)
+"""By checkpoint and parameter; weak, because a checkpoint releases its tensors when it closes."""
+
 
 def group_scores(
     path: str, groups: Sequence[CoupledGroup], checkpoint: Checkpoint, files: AuxiliaryFiles
@@ -120,9 +136,6 @@ def _of_weights(
     return GroupScores(path, None, weights)
 
 
-BY_RECORDING: Final = deferred("as the layer that was recorded, by the file of scores")
-
-
 def target_layout(
     checkpoint: Checkpoint, info: TensorInfo, method: Method, files: AuxiliaryFiles
 ) -> WeightLayout:
@@ -154,23 +167,6 @@ def _depends_on_layout(method: Method) -> bool:
     return isinstance(method, ScoredMethod) and (
         method.score != "magnitude" or method.importance is not None
     )
-
-
-SQUARES: Final = "exp_avg_sq"
-"""The moving average of squared gradients, as `Adam` and `AdamW` of torch call it."""
-NO_SQUARES: Final = deferred(
-    "{file} has no exp_avg_sq of {name}, which Adam keeps: importance: optimizer needs a training "
-    "checkpoint with the state of the optimizer. Open one, or name a file of scores."
-)
-UNCERTAIN: Final = deferred(
-    "{file}: the weights cannot be ranked by its optimizer, because it is not certain which "
-    "moments belong to which parameter: {reason}. Name a file of scores."
-)
-
-_squares: WeakKeyDictionary[Checkpoint, dict[str, ReferenceType[torch.Tensor]]] = (
-    WeakKeyDictionary()
-)
-"""By checkpoint and parameter; weak, because a checkpoint releases its tensors when it closes."""
 
 
 @dataclass(frozen=True)

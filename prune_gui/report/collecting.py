@@ -13,24 +13,20 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Final
 
-import numpy as np
-
-from prune_gui.architecture.projections import attention_heads
-from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.comparison import overlaps
+from prune_gui.comparison import mask_overlap
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.loader import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
-from prune_gui.statistics import layers as layer_statistics
+from prune_gui.statistics import layer_statistics as layer_statistics
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
@@ -92,16 +88,9 @@ def report_on_stack(
 ) -> Report:
     """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it.
 
-    Args:
-        resolution: the resolution of the recipe.
-        monitor: receives the number of bytes read.
-        with_folders: whether the report names folders.
-
-    Raises:
-        CheckpointError: the file cannot be read, or changed while it was read.
+    See `report_on_files`.
     """
-    checkpoint = resolution.checkpoint
-    with monitor.plan(READS * _nbytes(checkpoint)):
+    with monitor.plan(READS * _nbytes(resolution.checkpoint)):
         return _report([_subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
 
 
@@ -148,7 +137,7 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
     layers, counts = {}, {}
     to_count = []
     for name in resolution.counts:
-        if not overlaps.comparable(resolution, zeros, name):
+        if not mask_overlap.comparable(resolution, zeros, name):
             continue
         first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
         if not zeros.counts[name][0]:
@@ -158,25 +147,13 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
         else:
             layers[name], counts[name] = (*first, *then), resolution.counts[name]
             to_count.append(resolution.checkpoint.tensors[name])
-    tasks = [(layers[info.name], info.numel) for info in to_count]
+    tasks = [((layers[info.name],), info.numel) for info in to_count]
     nbytes = sum(info.nbytes for info in to_count)
-    for info, pruned in zip(
-        to_count, map_parameters(_count_pruned, tasks, nbytes, monitor), strict=True
-    ):
-        counts[info.name] = pruned, info.numel
+    pruned = map_parameters(mask_overlap.count_pruned_by_all, tasks, nbytes, monitor)
+    for info, count in zip(to_count, pruned, strict=True):
+        counts[info.name] = count, info.numel
     layers = {name: applied for name, applied in layers.items() if applied}
     return replace(resolution, layers=layers, counts=counts)
-
-
-def _count_pruned(task: tuple[Sequence[stack.AppliedStep], int], monitor: Monitor) -> int:
-    """Return how many elements of a parameter some steps prune."""
-    applied, size = task
-
-    def count(span: tuple[int, int]) -> int:
-        monitor.advance(span[1] - span[0])
-        return int(np.count_nonzero(stack.pruned_by(applied, *span)))
-
-    return sum(run(count, chunks(size)))
 
 
 def _nbytes(checkpoint: Checkpoint) -> int:
@@ -211,9 +188,9 @@ def _versions() -> Mapping[str, str]:
 def _pair(
     left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
 ) -> PairRecord:
-    names = [name for name in of_left.counts if overlaps.comparable(of_left, of_right, name)]
-    rows = overlaps.overlaps(of_left, of_right, names, monitor)
-    omitted = overlaps.left_out(of_left, of_right).total()
+    names = [name for name in of_left.counts if mask_overlap.comparable(of_left, of_right, name)]
+    rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
+    omitted = mask_overlap.left_out(of_left, of_right).total()
     return PairRecord(left, right, rows, omitted)
 
 
@@ -362,8 +339,7 @@ def _find_patterns(
 ) -> ZeroPatterns:
     """Return the patterns in what some steps prune of a parameter."""
     checkpoint, info, applied = task
-    heads, layout = attention_heads(checkpoint, info.name), weight_layout(checkpoint, info.name)
-    scan = PatternScan(info.shape, heads, layout)
+    scan = PatternScan.of(checkpoint, info)
 
     def look(span: tuple[int, int]) -> PatternChunk:
         monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)

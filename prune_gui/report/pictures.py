@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.blocks import Row, Section, sections
+from prune_gui.architecture.blocks import BlockRow, Section, sections
 from prune_gui.raster.colours import LIGHT, Colours, rgb
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import Layer
@@ -32,7 +32,7 @@ MAX_TILES: Final = 1200
 MAX_LABEL_PX: Final = 150
 
 
-class Segment(NamedTuple):
+class StepSegment(NamedTuple):
     """The part of a bar that one step pruned; `kind` is its CSS class."""
 
     kind: str
@@ -57,7 +57,7 @@ class MatrixTile(NamedTuple):
     x: float
     y: float
     width: int
-    steps: tuple[Segment, ...]
+    steps: tuple[StepSegment, ...]
 
     @property
     def text_position(self) -> tuple[float, float]:
@@ -65,7 +65,7 @@ class MatrixTile(NamedTuple):
         return self.x + self.width / 2, self.y + (15 if self.steps else 17)
 
 
-class Picture(NamedTuple):
+class MatrixPicture(NamedTuple):
     """The tiles of one family of blocks, in pixels; wider than the page if `is_scrolled`."""
 
     title: str
@@ -124,15 +124,17 @@ def segments(
     width: float = BAR_WIDTH,
     min_width: float = MIN_BAR_SEGMENT,
     x: float = 0.0,
-) -> Iterator[Segment]:
+) -> Iterator[StepSegment]:
     """Yield the shares of `total` that each step pruned, side by side from `x` on."""
     for code, count in sorted(by_code.items()):
         own = max(width * count / total, min_width) if total else 0.0
-        yield Segment(code_class(code), x, own)
+        yield StepSegment(code_class(code), x, own)
         x += own
 
 
-def overview(layers: Sequence[Layer], max_tiles: int = MAX_TILES) -> tuple[list[Picture], int]:
+def overview(
+    layers: Sequence[Layer], max_tiles: int = MAX_TILES
+) -> tuple[list[MatrixPicture], int]:
     """Return pictures of the sparsity of each matrix, and how many matrices are left out."""
     by_name = {layer.name: layer for layer in layers}
     drawn, omitted, pictures = 0, 0, []
@@ -150,7 +152,9 @@ def overview(layers: Sequence[Layer], max_tiles: int = MAX_TILES) -> tuple[list[
     return pictures, omitted
 
 
-def _picture(section: Section, rows: Sequence[Row], layers: Mapping[str, Layer]) -> Picture:
+def _picture(
+    section: Section, rows: Sequence[BlockRow], layers: Mapping[str, Layer]
+) -> MatrixPicture:
     left = min(max(len(row.label) for row in rows) / CHARS_PER_PX, MAX_LABEL_PX) + 10
     columns = max(len(row.names) for row in rows)
     width = min(max(int((PAGE_WIDTH - left) / columns) - GAP, MIN_TILE_WIDTH), MAX_TILE_WIDTH)
@@ -170,7 +174,7 @@ def _picture(section: Section, rows: Sequence[Row], layers: Mapping[str, Layer])
             tiles.append(_tile(layers[name], xs[index], y, width))
         y += TILE_HEIGHT + (2 * GAP if row.captions else GAP)
     is_scrolled = width == MIN_TILE_WIDTH  # and not shrunk
-    return Picture(section.title, xs[-1], y, is_scrolled, tuple(labels), tuple(tiles))
+    return MatrixPicture(section.title, xs[-1], y, is_scrolled, tuple(labels), tuple(tiles))
 
 
 def _head_height(section: Section) -> int:

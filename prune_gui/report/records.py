@@ -8,21 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from prune_gui.comparison.overlaps import Overlap, summed
+from prune_gui.comparison.mask_overlap import Overlap, summed
 from prune_gui.statistics.file_zeros import ZeroPatterns
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step of a recipe.
-
-    Attributes:
-        method: the title of the method.
-        settings: its main and non-default settings, such as "global, 50 %".
-        targets: its patterns, as they are typed.
-        pruned: number of elements that it pruned; None if it is not known.
-        total: number of elements of its targets; None if it is not known.
-    """
+    """One step of a recipe, as texts; its numbers of elements are None if they are not known."""
 
     number: int
     method: str

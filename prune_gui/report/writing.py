@@ -19,7 +19,7 @@ from prune_gui.errors import MAX_MESSAGE_CHARS, one_line
 from prune_gui.language import format_number, join_items, language, tr, trn
 from prune_gui.number_formats import percent, short_bytes, sparsity
 from prune_gui.raster import colours
-from prune_gui.report import columns, pictures
+from prune_gui.report import layer_table, pictures
 from prune_gui.report.records import FileRecord, Report
 from prune_gui.resources import resource
 
@@ -85,7 +85,7 @@ def write(report: Report, page: Path, table: Path | None, *, overwrite: bool) ->
     """
     contents = {page: html_page(report).encode()}
     if table is not None:
-        contents = {table: columns.csv(report).encode(), **contents}
+        contents = {table: layer_table.csv(report).encode(), **contents}
     write_documents(contents, overwrite=overwrite)
 
 
@@ -112,10 +112,10 @@ def _templates(*, of_page: bool) -> Environment:
         "count": "{:,}".format,
         "line": _line,
         "number": format_number,
-        "shape": columns.shape_text,
+        "shape": layer_table.shape_text,
     }
     templates.globals |= {"tr": tr, "trn": trn, "percent": percent, "sparsity": sparsity}
-    templates.globals |= {"colours": colours, "columns": columns, "pictures": pictures}
+    templates.globals |= {"colours": colours, "layer_table": layer_table, "pictures": pictures}
     templates.globals |= {
         "model_card": model_card,
         "short_bytes": short_bytes,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.predicates import Predicate
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session.session import Session
-    from prune_gui.statistics.scores import Scored
+    from prune_gui.statistics.element_scores import Scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
     None if the draft does not rank channels.
     """
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
-    from prune_gui.statistics.norms import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
 
     monitor.advance()
     predicates = map(moved.predicate, moved.names)
@@ -119,8 +119,8 @@ def field_for_unit_score(
 
     None if the draft does not rank the units of the group.
     """
-    from prune_gui.statistics.coupled_units import ranked_groups  # torch: slow to import
-    from prune_gui.statistics.norms import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
+    from prune_gui.statistics.unit_statistics import ranked_groups  # torch: slow to import
 
     monitor.advance()
     method, ranked = moved.method, ranked_groups(moved.shown, moved.number)
@@ -229,7 +229,7 @@ class _ElementCounts:
         return standard_deviation(scored.keys.scores, self.monitor)
 
     def _scored(self, name: str) -> Scored | None:
-        from prune_gui.statistics.scores import scores_before  # torch: slow to import
+        from prune_gui.statistics.element_scores import scores_before  # torch: slow to import
 
         return scores_before(self.moved.shown, name, self.moved.number)
 

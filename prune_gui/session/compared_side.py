@@ -76,7 +76,7 @@ class ComparedState:
 
         For all, the time grows with the number of parameters: call it on the engine's thread.
         """
-        from prune_gui.comparison.overlaps import until  # torch: slow to import
+        from prune_gui.comparison.mask_overlap import until  # torch: slow to import
 
         if self.steps is None and names is None:
             return self.base

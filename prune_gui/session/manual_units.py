@@ -110,7 +110,7 @@ def drafted_units(
         return None
     if preview.outcomes[number - 1].pruned.keys() != {one.name for one in group.members}:
         return None
-    from prune_gui.statistics.coupled_units import units_of_step  # torch: slow to import
+    from prune_gui.statistics.unit_statistics import units_of_step  # torch: slow to import
 
     units_or_none = units_of_step(preview, group, number)
     if units_or_none is None:

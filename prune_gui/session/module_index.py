@@ -22,12 +22,12 @@ from prune_gui.recipe.selector import (
     NOTHING,
     RELATIONS,
     Condition,
-    CountField,
+    CountProperty,
     Counts,
     ModuleTypes,
     Pattern,
-    Property,
-    TextField,
+    PropertyValue,
+    TextProperty,
     patterns_in,
 )
 
@@ -110,7 +110,7 @@ class ModuleIndex:
         self._all_indices = np.arange(len(self.tensors))
         self._nodes = [Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices)]
         self._children: dict[int, Sequence[Node]] = {}
-        self._condition_values: dict[str, tuple[list[Property], NDArray[np.intp]]] = {}
+        self._condition_values: dict[str, tuple[list[PropertyValue], NDArray[np.intp]]] = {}
         for node in self._nodes:  # the list grows in this loop
             if len(node.places) > LARGE_PARAMETER_COUNT:
                 self.children(node.number)
@@ -239,15 +239,15 @@ class ModuleIndex:
             one
             for one in conditions
             if one.field.name not in self._condition_values
-            and not isinstance(one.field, CountField)
+            and not isinstance(one.field, CountProperty)
         ]
 
     def _load_condition_values(self, condition: Condition) -> None:
         """Load the value of each parameter that a condition compares."""
         field = condition.field
-        needs_types = isinstance(field, TextField) and field.uses_module_types
+        needs_types = isinstance(field, TextProperty) and field.uses_module_types
         module_types = self._module_types() if needs_types else {}
-        distinct: dict[Property, int] = {}
+        distinct: dict[PropertyValue, int] = {}
         indices = [
             distinct.setdefault(condition.property_of(tensor, module_types), len(distinct))
             for tensor in self.tensors
@@ -262,7 +262,7 @@ class ModuleIndex:
 
     def _condition_mask(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
         """Return a boolean per parameter: the condition holds."""
-        if isinstance(condition.field, CountField):
+        if isinstance(condition.field, CountProperty):
             numbers = condition.field.number(self.pruned(counts), np.maximum(self.elements, 1))
             relation: Callable[..., Any] = RELATIONS[condition.relation]  # vectorised
             return np.array(relation(numbers, condition.value), np.bool_)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prune_gui.checkpoint.remote.locations import local_folder
 from prune_gui.resources import is_shipped
 
 if TYPE_CHECKING:
@@ -19,4 +18,4 @@ def start_folder(session: Session | None) -> Path:
     """
     if session is None or is_shipped(session.checkpoint.path):
         return Path.home()
-    return local_folder(session.checkpoint.path)
+    return session.checkpoint.location.own_folder

@@ -17,7 +17,7 @@ from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.amounts import Amount, with_amount
 from prune_gui.session.resolver import Resolver
 from prune_gui.statistics.layer_rows import grouping, rows_of
-from prune_gui.statistics.layers import LayerStatistics, compute, empty_statistics
+from prune_gui.statistics.layer_statistics import LayerStatistics, compute, empty_statistics
 
 
 @dataclass(frozen=True, slots=True)

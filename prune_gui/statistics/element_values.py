@@ -13,15 +13,15 @@ from prune_gui.pruning.selection.scores import WeightDelta
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.statistics import values
-from prune_gui.statistics.scores import (
+from prune_gui.statistics import weight_values
+from prune_gui.statistics.element_scores import (
     ALL,
     ElementRanks,
     Flags,
     ScoreBlock,
     element_ranks_of,
 )
-from prune_gui.statistics.values import Values
+from prune_gui.statistics.weight_values import Values
 
 Measure = Callable[[int, int], tuple[Values, Flags]]
 """From start and stop to a number per element of [start, stop), float32 or float64, and flags for
@@ -29,15 +29,11 @@ the elements that have one (`ALL`: every element)."""
 
 
 def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
-    """Return a reader of the values; kept elements are corrected. See `values.shown`.
-
-    Args:
-        span: the flat indices (start, stop) that will be read; None: all.
-    """
+    """Return a reader of the values that views show; `span`: only these will be read."""
     if span is None:
-        whole = values.shown(resolution, name)
+        whole = weight_values.shown(resolution, name)
         return lambda start, stop: (whole(start, stop), ALL)
-    first, read = span[0], values.reader_of(values.span_of(resolution, name, *span))
+    first, read = span[0], weight_values.reader_of(weight_values.span_of(resolution, name, *span))
     return lambda start, stop: (read(start - first, stop - first), ALL)
 
 
@@ -53,7 +49,7 @@ def sampled_weights(resolution: Resolution, name: str) -> Measure:
 
 def squares(resolution: Resolution, name: str) -> Measure:
     """Return a reader of the squared values in the file, float64; inf where they overflow."""
-    read = values.reader(resolution.checkpoint, name)
+    read = weight_values.reader(resolution.checkpoint, name)
 
     def square(start: int, stop: int) -> tuple[Values, Flags]:
         with np.errstate(over="ignore"):
@@ -114,28 +110,21 @@ def margins(resolution: Resolution, name: str, step: int) -> Measure:
 
 
 def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: str) -> Measure:
-    """Return a reader of the values in the file minus those in another file.
-
-    Args:
-        resolution: the resolution of the first file.
-        name: name of the parameter in both files.
-        other: opens the other file and keeps it open.
-        path: the other file.
+    """Return a reader of the values in the file minus those in another file, which `other` opens.
 
     Raises:
         RecipeError: the other file cannot be opened, or has no parameter of that name and shape.
     """
     checkpoint = resolution.checkpoint
     info = checkpoint.tensors[name]
-    origin = other.entries(path, info, "weights")
-    delta = WeightDelta(weight_reader(checkpoint, info), origin)
+    delta = WeightDelta(weight_reader(checkpoint, info), other.entries(path, info, "weights"))
     return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
 
 
 def corrections(resolution: Resolution, name: str) -> Measure:
     """Return a reader of the values of `weights` minus those in the file."""
-    corrected = values.reader_of(resolution.values(name))
-    read = values.reader(resolution.checkpoint, name)
+    corrected = weight_values.reader_of(resolution.values(name))
+    read = weight_values.reader(resolution.checkpoint, name)
 
     def change(start: int, stop: int) -> tuple[Values, Flags]:
         with np.errstate(invalid="ignore"):  # infinity minus infinity
@@ -187,7 +176,6 @@ class StepScore:
     """The score of one element in one step.
 
     Attributes:
-        step: the number of the step.
         score: the score of the element or of its unit; None if the step does not rank it.
         cut: the score of the last pruned unit; None if the step prunes none.
     """
@@ -202,8 +190,7 @@ class Element:
     """One element of a parameter.
 
     Attributes:
-        index: its index, one number per dimension.
-        value: its value; see `values.shown`.
+        value: see `weight_values.shown`.
         code: the step that pruned it; 0: kept, 255: pruned in the file.
         scores: its score in every step, up to the one that pruned it.
     """
@@ -218,7 +205,7 @@ def element_at(resolution: Resolution, name: str, flat: int) -> Element:
     """Return the element of a parameter at a flat index."""
     shape = resolution.checkpoint.tensors[name].shape
     index = tuple(map(int, np.unravel_index(flat, shape)))
-    value = float(values.span_of(resolution, name, flat, flat + 1))
+    value = float(weight_values.span_of(resolution, name, flat, flat + 1))
     code = int(resolution.pruned_by_within(name, flat, flat + 1)[0])
     return Element(index, value, code, tuple(_scores(resolution, name, flat, code)))
 

@@ -31,14 +31,13 @@ class ZeroPatterns:
     dim, as in kernels (height, width, in, out), the dims before that are seen as one.
 
     Attributes:
-        zeros: number of zeros.
         total: number of elements.
         shape: shape of the parameter, as it is seen.
         n_m: the tightest n:m pattern that every group follows, such as "2:4", or "".
         n_m_dim: the dim along which the groups are.
         n_m_flattened: whether the groups are along dim 1 and all dims after it, flattened.
         rows: number of dead channels of dim 0 that are in no dead head.
-        columns: number of dead channels of dim 1 that are in no dead head.
+        columns: the same of dim 1.
         kernels: number of convolution kernels that are all zero and not in dead channels; 0 if
             there are about as many as scattered zeros make by chance.
         block: side of the empty blocks; 0 if there are none, or about as many as by chance.

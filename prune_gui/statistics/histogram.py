@@ -22,10 +22,10 @@ from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.recipe.stack import AppliedStep
-from prune_gui.statistics import kernels, values
+from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.element_scores import StepCut, weight_cuts
 from prune_gui.statistics.kernels import count_between
-from prune_gui.statistics.scores import StepCut, weight_cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,7 @@ class Histogram:
             upper edge.
         codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
         counts: int64 (codes, bins), number of weights.
-        nan: number of NaN weights; they are in no bin.
-        infinite: number of infinite weights; they are in no bin.
+        nan, infinite: numbers of weights that are in no bin.
         cuts: for each step that prunes small absolute weights, its cut.
         layers: the applied steps that were counted.
     """
@@ -69,9 +68,9 @@ class Histogram:
 def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
     """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
 
-    The weights are those of `values.shown`.
+    The weights are those of `weight_values.shown`.
     """
-    read = values.shown(resolution, name)
+    read = weight_values.shown(resolution, name)
 
     def limits_of_span(start: int, stop: int) -> NDArray[np.float64]:
         limits = np.array([math.inf, -math.inf])
@@ -109,7 +108,7 @@ def histogram(
 ) -> Histogram:
     """Count the weights of a parameter in each bin, by the step that pruned them.
 
-    The weights are those of `values.shown`.
+    The weights are those of `weight_values.shown`.
 
     If only the last step differs from that of `before`, and it prunes small absolute weights, only
     a bin with its cut is counted again.
@@ -163,14 +162,14 @@ def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _
     info = resolution.checkpoint.tensors[name]
     dtype: torch.dtype = getattr(torch, info.dtype)
     if dtype.itemsize > 2 or info.scale is not None:
-        read = values.shown(resolution, name)
+        read = weight_values.shown(resolution, name)
         return lambda start, stop, codes, slots, counts: kernels.count_bins(
             read(start, stop), codes, slots, edges, counts
         )
     every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
     bins = np.empty(every.size, np.uint32)
-    kernels.find_bins(values.of_bits(every, dtype), edges, bins)
-    bits = values.bits_reader_of(resolution.values(name))
+    kernels.find_bins(weight_values.of_bits(every, dtype), edges, bins)
+    bits = weight_values.bits_reader_of(resolution.values(name))
     return lambda start, stop, codes, slots, counts: kernels.count_known_bins(
         bits(start, stop), codes, slots, bins, counts
     )
@@ -178,14 +177,7 @@ def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _
 
 @dataclass(frozen=True, slots=True)
 class DraftCut:
-    """A cut in the absolute weights of a parameter.
-
-    Attributes:
-        ranking: the ranked weights.
-        keys: the keys of the weights.
-        cut: the cut, in keys.
-        value: the absolute weight at the threshold of the cut.
-    """
+    """A cut in the absolute weights of a parameter, in their keys; `value` is its threshold."""
 
     ranking: Ranking
     keys: ScoreKeys

@@ -149,12 +149,9 @@ def count_channel_steps(
     counts: Counts,
     nonzero: NDArray[np.bool_],
 ) -> None:
-    """Count the elements of each channel by the step that pruned them.
+    """Count the elements of each channel by the step that pruned them, (slots, channels).
 
     The elements of a channel come in runs of ``inner``; after the last channel follows the first.
-
-    Args:
-        counts: (slots, channels).
     """
     channel, channels = np.uint64(0), np.uint64(nonzero.size)
     for i in range(codes.size):
@@ -221,11 +218,8 @@ def add_squares_of_each(
 ) -> None:
     """Do the same as `add_squares` for many parameters, and count the dead channels of each.
 
-    Args:
-        sums: (parameters, 2), see `add_squares`.
-        non_finite: (parameters, 2), see `add_squares`.
-        dead: (parameters, 2), the number of channels that keep only zeros, and of channels that
-            have only zeros in the file.
+    The outputs are (parameters, 2). ``dead`` counts the channels that keep only zeros, and those
+    that have only zeros in the file.
     """
     for i in range(inner.size):
         start, stop = bounds[i], bounds[i + 1]
@@ -250,10 +244,7 @@ def count_between(
 ) -> int:
     """Return the number of remaining elements whose bits are in [``min_bits``, ``threshold``].
 
-    Args:
-        bits: raw bits of numbers of both signs; the limits include the sign bit.
-        min_bits: the lowest bits that count.
-        threshold: the highest bits; they count only up to the index ``last_tie``.
+    The limits include the sign bit. The threshold counts only up to the index ``last_tie``.
     """
     count, ties = 0, min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):
@@ -281,7 +272,6 @@ def count_groups(
     """Count elements by the leading bits of their keys, and sum the squared remaining weights.
 
     Args:
-        bits: raw bits of the scores.
         magnitude: bit mask of a key.
         shift: number of trailing bits of a key that are ignored.
         counts: (slots, groups).

@@ -16,7 +16,7 @@ from prune_gui.memory import gc_paused
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolution import NEARLY_EMPTY
-from prune_gui.statistics.layers import LayerStatistics, channels_of
+from prune_gui.statistics.layer_statistics import LayerStatistics, channels_of
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -25,7 +25,6 @@ class Grouping:
 
     Attributes:
         depth: the depth of the modules that are rows; None if every parameter is a row.
-        names: the dotted path of each row.
         places: for each parameter, in file order, the index of its row; -1 if it has none.
         first: for each row, the index of its first parameter.
     """
@@ -43,7 +42,6 @@ def grouping(
     """Return the grouping by parameter, or by the modules at a depth.
 
     Args:
-        infos: the parameters, in file order.
         depth: depth of the modules, from 1, with the rows in the order of the module tree;
             parameters above that depth are rows themselves. None: one row per parameter, in file
             order.
@@ -115,9 +113,7 @@ class Rows:
     """Statistics of parameters or modules. The arrays have one element per row.
 
     Attributes:
-        grouping: the rows.
         infos: the first parameter of each row; the only one if `size` is 1.
-        shapes: the shapes of `infos`.
         tied: boolean, whether the parameter in `infos` has aliases.
         size: int64, number of parameters.
         total: int64, number of elements.
@@ -127,11 +123,10 @@ class Rows:
         energy: float64, sum of the squares of all finite weights; NaN while not computed, infinite
             if it overflows float64.
         kept: float64, in the same way for the kept weights.
-        nan: int64, number of NaN weights; 0 while not computed.
-        infinite: int64, number of infinite weights; 0 while not computed.
+        nan, infinite: int64, numbers of such weights; 0 while not computed.
         channels: int64, number of channels along dim 0 of the parameters with at least two dims.
         dead: int64, number of channels that keep only zeros; 0 while not computed.
-        dead_in_file: int64, number of channels that are zero in the file; 0 while not computed.
+        dead_in_file: int64, the same of zeros in the file.
         nearly_empty: int64, number of parameters of which at least `NEARLY_EMPTY` is pruned.
     """
 
@@ -175,7 +170,9 @@ class Rows:
     def kept_share(self) -> NDArray[np.float64]:
         """The kept share of the energy; NaN if the energy is not computed, zero or infinite."""
         share = np.full(len(self), np.nan)
-        np.divide(self.kept, self.energy, out=share, where=_can_divide(self.energy))
+        np.divide(
+            self.kept, self.energy, out=share, where=np.isfinite(self.energy) & (self.energy > 0)
+        )
         return share
 
     def warnings(self, row: int) -> list[str]:
@@ -215,8 +212,8 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
     codes, by_step = _by_step(resolution, statistics.infos, pruned)
     infos = tuple(statistics.infos[place] for place in groups.first)
-    unknown, none = np.full(number, np.nan), np.zeros(number, np.int64)
-    rows = Rows(
+    channels = [channels_of(statistics.checkpoint, info) for info in statistics.infos]
+    return Rows(
         groups,
         infos,
         tuple(info.shape for info in infos),
@@ -225,59 +222,38 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         gather(total),
         codes,
         np.array([gather(counts) for counts in by_step], np.int64).reshape(-1, number),
-        energy=unknown,
-        kept=unknown,
-        nan=none,
-        infinite=none,
-        channels=gather(
-            np.array(
-                [channels_of(statistics.checkpoint, info) for info in statistics.infos], np.int64
-            )
-        ),
-        dead=none,
-        dead_in_file=none,
+        channels=gather(np.array(channels, np.int64)),
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
+        **_measured(statistics, groups),
     )
-    return updated_rows(rows, statistics)
 
 
 def updated_rows(rows: Rows, statistics: LayerStatistics) -> Rows:
     """Return rows updated with newly computed statistics of the same resolution."""
-    measures, places = statistics.measures, rows.grouping.places
+    return replace(rows, **_measured(statistics, rows.grouping))
 
-    def gather(values: NDArray[Any]) -> NDArray[Any]:
-        return _summed_by_row(values, places, len(rows))
 
-    unknown = np.where(measures["weighed"], 0.0, np.nan)
-    return replace(
-        rows,
-        energy=gather(measures["energy"] + unknown),
-        kept=gather(measures["kept"] + unknown),
-        nan=gather(measures["nan"]),
-        infinite=gather(measures["infinite"]),
-        dead=gather(np.where(measures["weighed"], measures["dead"], 0)),
-        dead_in_file=gather(np.where(measures["weighed"], measures["dead_in_file"], 0)),
-    )
+def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
+    """Return the fields of `Rows` that need the weights."""
+    measures, number = statistics.measures, len(groups.names)
+    is_known = measures["weighed"]
+    of_each = {name: np.where(is_known, measures[name], np.nan) for name in ("energy", "kept")}
+    of_each |= {name: np.where(is_known, measures[name], 0) for name in ("dead", "dead_in_file")}
+    of_each |= {name: measures[name] for name in ("nan", "infinite")}
+    return {name: _summed_by_row(one, groups.places, number) for name, one in of_each.items()}
 
 
 def _by_step(
     resolution: Resolution, infos: tuple[TensorInfo, ...], pruned: NDArray[np.int64]
 ) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
     """Return the codes that occur, and for each the number of elements per parameter."""
-    index_of = {info.name: index for index, info in enumerate(infos)}
-    codes, counts_of_codes = [], []
-    in_file = pruned.copy()
+    by_code, in_file = {}, pruned.copy()
     for number, outcome in enumerate(resolution.outcomes, start=1):
-        counts = np.zeros_like(pruned)
-        counts[[index_of[name] for name in outcome.pruned]] = list(outcome.pruned.values())
-        in_file -= counts
-        if counts.any():
-            codes.append(number)
-            counts_of_codes.append(counts)
-    if in_file.any():
-        codes.append(IN_FILE)
-        counts_of_codes.append(in_file)
-    return tuple(codes), counts_of_codes
+        by_code[number] = np.array([outcome.pruned.get(info.name, 0) for info in infos], np.int64)
+        in_file -= by_code[number]
+    by_code[IN_FILE] = in_file
+    occurring = {code: counts for code, counts in by_code.items() if counts.any()}
+    return tuple(occurring), list(occurring.values())
 
 
 def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
@@ -286,11 +262,6 @@ def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) 
     np.add.at(sums, places[has_row], values[has_row])
     sums.flags.writeable = False
     return sums
-
-
-def _can_divide(energy: NDArray[np.float64]) -> NDArray[np.bool_]:
-    usable: NDArray[np.bool_] = np.isfinite(energy) & (energy > 0)
-    return usable
 
 
 def _dead(dead: int, before: int, channels: int) -> str:

@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.projections import Heads
+from prune_gui.architecture.projections import Heads, attention_heads
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.parallel import chunks, run
@@ -41,7 +43,6 @@ class Groups:
 
     Attributes:
         pattern: the name of the pattern; see `PATTERNS`.
-        dim: the dim along which the groups are.
         flattened: whether they are along dim 1 and all dims after it, flattened.
     """
 
@@ -72,7 +73,6 @@ class PatternChunk:
 
     Attributes:
         first: index of the first row.
-        zeros: number of zeros.
         groups: the groups that may still follow their pattern after these rows.
         rows: (rows,), the dead channels of dim 0.
         columns: (size of dim 1,), the channels of dim 1 that are zero in these rows.
@@ -90,12 +90,9 @@ class PatternChunk:
 
 
 class PatternScan:
-    """Finds the patterns of one parameter from chunks of it, in any order.
+    """Finds the patterns of one parameter (of two dims or more) from chunks of it, in any order.
 
     `look` may run on several threads at once, `add` and `found` on one.
-
-    Args:
-        shape: shape of the parameter, with at least two dims and no dim of size 0.
     """
 
     def __init__(
@@ -113,17 +110,21 @@ class PatternScan:
         self._dead_columns = np.ones(shape[1], np.bool_)
         self._blocks = np.zeros((shape[0] // MIN_SIDE, self._columns // MIN_SIDE), np.bool_)
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, info: TensorInfo) -> PatternScan:
+        """Return the scan of a parameter; of one with fewer than two dims, only zeros."""
+        if len(info.shape) < 2:
+            return cls((info.numel, 1))
+        heads = attention_heads(checkpoint, info.name)
+        return cls(info.shape, heads, weight_layout(checkpoint, info.name))
+
     def spans(self) -> Iterator[tuple[int, int]]:
         """Yield the spans (start, stop) of flat indices that `look` takes: whole rows."""
         rows = max(1, parallel.CHUNK_ELEMENTS // (self._columns * ROWS_PER_SPAN)) * ROWS_PER_SPAN
         return parallel.chunks(self._shape[0] * self._columns, rows * self._columns)
 
     def look(self, start: int, zero: Flags) -> PatternChunk:
-        """Return what a span says.
-
-        Args:
-            start: the first flat index of the span.
-        """
+        """Return what a span says that begins at a flat index."""
         first, rows = start // self._columns, len(zero) // self._columns
         zeros = int(np.count_nonzero(zero))
         if not zeros:  # most parameters

@@ -21,10 +21,10 @@ from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
 from prune_gui.recipe import stack
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.recipe.stack import AppliedStep
-from prune_gui.statistics import values
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_chunks
+from prune_gui.statistics.element_scores import Scored
 from prune_gui.statistics.kernels import CodeIndex, count_groups
-from prune_gui.statistics.scores import Scored
 
 FINE_BITS: Final = 19
 """Leading bits of a key that define a group. Of a float32 they include 11 mantissa bits, so that a
@@ -146,7 +146,7 @@ def score_histogram(
     codes, slots = CodeIndex.of(applied_steps)
     shift = max(0, keys.magnitude.bit_length() - FINE_BITS)
     groups = (keys.magnitude >> shift) + 1
-    read = values.reader(checkpoint, name)
+    read = weight_values.reader(checkpoint, name)
 
     def count(start: int, stop: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         counts, energy = np.zeros((len(codes), groups), np.uint32), np.zeros(groups)
@@ -198,7 +198,7 @@ def _values(keys: KeySource, selected: NDArray[np.int64]) -> NDArray[np.float64]
     """Return the scores of keys; `MAX_FLOAT64` for keys beyond the finite range."""
     if not isinstance(keys, ScoreKeys):
         return selected / (keys.magnitude + 1)
-    scores = values.of_bits(selected.astype(f"u{keys.width}"), keys.dtype).astype(np.float64)
+    scores = weight_values.of_bits(selected.astype(f"u{keys.width}"), keys.dtype).astype(np.float64)
     return np.nan_to_num(scores, nan=MAX_FLOAT64, posinf=MAX_FLOAT64)
 
 
@@ -268,7 +268,6 @@ class Curve:
         scores: float64, ascending from 0; a cut at a score prunes the elements below it.
         pruned: float64 in [0, 1], the share of elements below each score.
         energy: float64 in [0, 1], the share of the sum of squared weights at or above each score.
-        remaining: number of elements remaining before the step.
     """
 
     scores: NDArray[np.float64]

@@ -13,13 +13,11 @@ from typing import Final
 import numpy as np
 import torch
 
-from prune_gui.architecture.projections import attention_heads
-from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
-from prune_gui.statistics import values
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import ROUND_BYTES, map_parameters, uses_executor
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
@@ -31,14 +29,7 @@ SPANS_PER_THREAD: Final = 2
 
 
 class ZeroScan:
-    """Counts the zeros of all prunable parameters, the small ones first.
-
-    Not thread-safe: only one thread at a time may use it.
-
-    Args:
-        checkpoint: the open file.
-        infos: parameters of it; None for all that are prunable.
-    """
+    """Counts the zeros of prunable parameters, the small ones first. Not thread-safe."""
 
     def __init__(self, checkpoint: Checkpoint, infos: Iterable[TensorInfo] | None = None) -> None:
         self._checkpoint = checkpoint
@@ -57,13 +48,6 @@ class ZeroScan:
         """Count for about this time, or until all is counted; return the zeros so far.
 
         An executor, whose speed is not known, counts in `ROUND_BYTES` instead.
-
-        Args:
-            seconds: time limit; infinite for none.
-            monitor: receives the number of bytes read.
-
-        Raises:
-            CheckpointError: the file changed while it was read.
         """
         end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)
@@ -112,7 +96,7 @@ class ZeroScan:
             self._large = None
 
     def _count_small(self, infos: Sequence[TensorInfo]) -> None:
-        zero = values.together(self._checkpoint, [info.name for info in infos]) == 0
+        zero = weight_values.together(self._checkpoint, [info.name for info in infos]) == 0
         start = 0
         for info in infos:
             of_one: Flags = zero[start : start + info.numel]
@@ -123,14 +107,18 @@ class ZeroScan:
             self._counts[info.name] = count = int(np.count_nonzero(of_one))
             self._elements += info.numel
             if count and len(info.shape) > 1:
-                scan = self._pattern_scan(info)
+                scan = PatternScan.of(self._checkpoint, info)
                 for span in scan.spans():
                     scan.add(scan.look(span[0], of_one[slice(*span)]))
                 self._patterns[info.name] = scan.found()
             self._done += info.nbytes
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
-        read, scan, count = _zero_reader(self._checkpoint, info), self._pattern_scan(info), 0
+        read, scan, count = (
+            _zero_reader(self._checkpoint, info),
+            PatternScan.of(self._checkpoint, info),
+            0,
+        )
         before, spans = self._done, scan.spans()
 
         def look(span: tuple[int, int]) -> PatternChunk:
@@ -147,12 +135,6 @@ class ZeroScan:
                     self._patterns[info.name] = scan.found()
             self._done = before + info.nbytes * some[-1][1] // info.numel
             yield
-
-    def _pattern_scan(self, info: TensorInfo) -> PatternScan:
-        if len(info.shape) < 2:
-            return PatternScan((info.numel, 1))
-        heads = attention_heads(self._checkpoint, info.name)
-        return PatternScan(info.shape, heads, weight_layout(self._checkpoint, info.name))
 
 
 _ENDED: Final = object()
@@ -174,7 +156,7 @@ def _count_group(
 
 def _zero_reader(checkpoint: Checkpoint, info: TensorInfo) -> Callable[[int, int], Flags]:
     """Return a reader of which elements with flat indices [start, stop) are zero or masked."""
-    read, mask = values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+    read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
     if mask is None:
         return lambda start, stop: read(start, stop) == 0
     kept = mask.reshape(-1).numpy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import warnings
 import zipfile
@@ -15,11 +14,13 @@ from corpus_forms import (
     Bad,
     Harmless,
     archive,
+    compress,
     dictionary,
     edited,
     file,
-    octets_of,
+    long,
     saved,
+    storage,
     tensor,
 )
 
@@ -30,17 +31,7 @@ MEMBER, END = b"PK\x01\x02", b"PK\x05\x06"
 
 def compressed(compression: int, content: object = STATE) -> Callable[[Path], Path]:
     """Return a function that writes a file of torch.save with another compression."""
-
-    def make(folder: Path) -> Path:
-        with (
-            zipfile.ZipFile(io.BytesIO(octets_of(content))) as plain,
-            zipfile.ZipFile(folder / "m.pt", "w", compression) as target,
-        ):
-            for record in plain.namelist():
-                target.writestr(record, plain.read(record))
-        return folder / "m.pt"
-
-    return make
+    return lambda folder: compress(saved(content)(folder), compression)
 
 
 def unrelated_archive(*records: str) -> Callable[[Path], Path]:
@@ -67,27 +58,33 @@ def with_record(record: str, content: bytes = b"x", **options: object) -> Callab
     return make
 
 
+def edited_at(find: Callable[[bytes], int], form: str, *values: int) -> Callable[[Path], Path]:
+    """Return a function that changes fields at a position of a valid archive."""
+    return edited(VALID, lambda octets: packed_into(octets, find(octets), form, *values))
+
+
+def packed_into(octets: bytes, at: int, form: str, *values: int) -> bytearray:
+    """Return bytes of which those from a position on are other numbers."""
+    result = bytearray(octets)
+    struct.pack_into(f"<{form}", result, at, *values)
+    return result
+
+
 def edited_directory(record: str, field: int, form: str, *values: int) -> Callable[[Path], Path]:
     """Return a function that changes fields of the directory entry of a record."""
-
-    def edit(octets: bytes) -> bytearray:
-        result = bytearray(octets)
-        header_offset = result.rindex(f"m/{record}".encode()) - 46
-        struct.pack_into(f"<{form}", result, header_offset + field, *values)
-        return result
-
-    return edited(VALID, edit)
+    return edited_at(
+        lambda octets: octets.rindex(f"m/{record}".encode()) - 46 + field, form, *values
+    )
 
 
 def edited_end(field: int, form: str, value: int) -> Callable[[Path], Path]:
     """Return a function that changes a field of the end record of an archive."""
+    return edited_at(lambda octets: octets.rindex(END) + field, form, value)
 
-    def edit(octets: bytes) -> bytearray:
-        result = bytearray(octets)
-        struct.pack_into(f"<{form}", result, result.rindex(END) + field, value)
-        return result
 
-    return edited(VALID, edit)
+def edited_local_header(field: int, form: str, value: int) -> Callable[[Path], Path]:
+    """Return a function that changes a field of the local header of a record."""
+    return edited_at(lambda octets: octets.index(b"m/data/0") - 30 + field, form, value)
 
 
 def zip64(*sizes: int) -> Callable[[Path], Path]:
@@ -103,17 +100,6 @@ def zip64(*sizes: int) -> Callable[[Path], Path]:
         end = result.rindex(END)
         (before,) = struct.unpack_from("<I", result, end + 12)
         struct.pack_into("<I", result, end + 12, before + len(extra))
-        return result
-
-    return edited(VALID, edit)
-
-
-def edited_local_header(field: int, form: str, value: int) -> Callable[[Path], Path]:
-    """Return a function that changes a field of the local header of a record."""
-
-    def edit(octets: bytes) -> bytearray:
-        result = bytearray(octets)
-        struct.pack_into(f"<{form}", result, result.index(b"m/data/0") - 30 + field, value)
         return result
 
     return edited(VALID, edit)
@@ -166,6 +152,29 @@ ARCHIVES: dict[str, Bad | Harmless] = {
         "TorchScript program", unrelated_archive("m/data.pkl", "m/constants.pkl", "m/code/a.py")
     ),
     "named-safetensors": Bad("Rename", saved(STATE, "m.safetensors")),
+    "values-named-as-a-folder": Bad(
+        "'data/1/' is marked as a folder", archive(ONE, {"data/0": bytes(16), "data/1/": b"x"})
+    ),
+    "name-with-a-null-byte": Bad(
+        "storage '0' is missing",
+        edited(archive(ONE, {"data/0Zx": bytes(16)}), lambda o: o.replace(b"data/0Z", b"data/0\0")),
+    ),
+    "deflated-with-a-wrong-checksum": Bad(
+        "record 'data/0' is damaged",
+        edited(
+            archive(ONE, compression=zipfile.ZIP_DEFLATED),
+            lambda o: packed_into(o, o.rindex(b"m/data/0") - 46 + 16, "I", 7),
+        ),
+    ),
+    "deflated-and-shorter-than-claimed": Bad(  # no old memory may appear as values
+        "record 'data/0' is damaged",
+        edited(
+            archive(
+                dictionary(a=tensor(storage(numel=long(4000)))), compression=zipfile.ZIP_DEFLATED
+            ),
+            lambda octets: _claiming(octets, 16_000, b"m/data/0"),
+        ),
+    ),
     "encrypted": Bad("archive is encrypted", edited_directory("data/0", 8, "H", 1)),
     "compressed-by-lzma": Bad("in a way torch cannot read", compressed(zipfile.ZIP_LZMA)),
     "compressed-by-bzip2": Bad("in a way torch cannot read", compressed(zipfile.ZIP_BZIP2)),
@@ -248,10 +257,7 @@ ARCHIVES: dict[str, Bad | Harmless] = {
 }
 
 
-def _claiming(octets: bytes, size: int) -> bytearray:
-    """Change the claimed size of the pickle, in the local header and in the directory."""
-    result = bytearray(octets)
-    for before, field in ((30, 22), (46, 24)):
-        header_offset = (result.index if before == 30 else result.rindex)(b"m/data.pkl") - before
-        struct.pack_into("<I", result, header_offset + field, size)
-    return result
+def _claiming(octets: bytes, size: int, record: bytes = b"m/data.pkl") -> bytearray:
+    """Change the claimed size of a record, in the local header and in the directory."""
+    changed = packed_into(octets, octets.index(record) - 30 + 22, "I", size)
+    return packed_into(changed, octets.rindex(record) - 46 + 24, "I", size)

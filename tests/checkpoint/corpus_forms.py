@@ -138,6 +138,16 @@ def legacy(
     return file(before + b"\x80\x02" + octets + b"." + pickle.dumps(list(keys), 2) + data)
 
 
+def compress(path: Path, compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    """Compress all records of an archive."""
+    with zipfile.ZipFile(path) as plain:
+        records = {record: plain.read(record) for record in plain.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as target:
+        for record, content in records.items():
+            target.writestr(record, content)
+    return path
+
+
 def saved(
     content: object, name_in_folder: str = "m.pt", **options: object
 ) -> Callable[[Path], Path]:

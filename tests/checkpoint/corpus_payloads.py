@@ -9,9 +9,12 @@ import functools
 import os
 import pathlib
 import pickle
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,6 +46,68 @@ class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(2, 2)
+
+
+LIBRARY = """
+import enum
+import torch
+from torch import nn
+
+class Act(enum.Enum):
+    SILU = 1
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1, bias=False)
+        self.bn = nn.BatchNorm2d(4)
+        self.act = Act.SILU
+        self.tanh = torch.tanh
+        self.silu = nn.functional.silu
+        self.register_buffer("anchors", torch.ones(2), persistent=False)
+
+    def forward(self, x):
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = nn.Sequential(Block(), nn.Linear(4, 4), nn.GroupNorm(2, 4))
+        self.head = nn.Linear(4, 4, bias=False)
+        self.head.weight = self.model[1].weight
+        self.unused = None
+        self.register_parameter("empty", None)
+        self.method = self.model[0].forward
+
+    def forward(self, x):
+        return x
+
+    def get_extra_state(self):
+        return {"version": 1}
+
+    def set_extra_state(self, state):
+        pass
+
+class Config(dict):
+    pass
+"""
+
+
+@contextmanager
+def yolib() -> Iterator[Any]:
+    """Yield a library with the classes of `LIBRARY`, which cannot be imported afterwards."""
+    library = types.ModuleType("yolib")
+    sys.modules["yolib"] = library
+    try:
+        exec(LIBRARY, vars(library))
+        yield library
+    finally:
+        del sys.modules["yolib"]
+
+
+def expected_names(module: torch.nn.Module) -> list[str]:
+    """Return the names of the tensors in the state dict of a module."""
+    return [key for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)]
 
 
 class Payload:

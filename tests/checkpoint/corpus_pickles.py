@@ -94,6 +94,12 @@ def device_tensor(of: bytes, dtype: str = "torch.float64") -> bytes:
     )
 
 
+def module_in(modules: bytes) -> bytes:
+    """Return the opcodes for a module with others in it, which is memoized as number 1."""
+    attributes = dictionary(_parameters=dictionary(w=tensor()), _modules=modules)
+    return name("a.B") + b")\x81q\x01" + attributes + b"b"
+
+
 def doubled_tuples(times: int) -> bytes:
     """Return the opcodes for nested tuples, each of which contains the inner one twice."""
     return b")q\x00" + b"0h\x00h\x00\x86q\x00" * times
@@ -238,6 +244,12 @@ ODD: dict[str, Bad | Harmless] = {
     ),
     "harmless-complex": Harmless(saved({"a": torch.ones(2, dtype=torch.complex64).conj()})),
     "harmless-negative-view": Harmless(saved({"a": torch.ones(2, dtype=torch.cfloat).conj().imag})),
+    "harmless-tensor-that-needs-code": Harmless(
+        archive(
+            dictionary(a=tensor(), b=call("torch._utils._rebuild_wrapper_subclass", name("a.B")))
+        ),
+        says="1 tensor that is in no state dict",
+    ),
     "harmless-sparse": Harmless(saved_beside(lambda: torch.eye(3).to_sparse())),
     "harmless-sparse-rows": Harmless(saved_beside(lambda: torch.eye(3).to_sparse_csr())),
     "harmless-sparse-outside-its-shape": Harmless(
@@ -333,6 +345,28 @@ LYING: dict[str, Bad | Harmless] = {
         )
         for number, (says, value) in enumerate(LIES.items())
     },
+    "a-storage-of-two-sizes": Bad(
+        "'0' with two sizes",
+        legacy(dictionary(a=tensor(storage(numel=b"K\x02"), shape=shaped(2)), b=tensor())),
+    ),
+    "a-conjugate-that-repeats-its-elements": Bad(
+        "repeats the elements of a conjugate",
+        archive(
+            dictionary(
+                a=tensor(
+                    storage(numel=b"K\x01", kind="torch.ComplexFloatStorage"),
+                    shape=shaped(2**40),
+                    strides=shaped(0),
+                    rest=dictionary(conj=b"\x88"),
+                )
+            ),
+            {"data/0": bytes(8)},
+        ),
+    ),
+    "a-view-beside-a-foreign-object": Bad(
+        "does not fit its 16 bytes",
+        archive(dictionary(x=FOREIGN, w=tensor(offset=b"K\x01"))),
+    ),
     "storage-shorter-than-claimed": Bad(
         "and has 15", archive_of_value(tensor(), records={"data/0": bytes(15)})
     ),
@@ -352,6 +386,10 @@ LYING: dict[str, Bad | Harmless] = {
     "legacy-keys-that-are-none": Bad(
         "storages are missing", legacy(dictionary(a=tensor()), keys=(0,))
     ),
+    "a-legacy-storage-of-another-size": Bad(
+        "does not have its declared size",
+        legacy(dictionary(a=tensor()), data=(3).to_bytes(8, "little") + bytes(16)),
+    ),
     "legacy-of-a-newer-dtype": Bad(
         "newer than its file format", saved({"a": torch.ones(2).to(torch.float8_e5m2)}, **LEGACY)
     ),
@@ -360,6 +398,16 @@ LYING: dict[str, Bad | Harmless] = {
     ),
 }
 BOMBS: dict[str, Bad | Harmless] = {
+    "a-module-in-itself": Bad(
+        "nested too deeply, or contain each other",
+        archive(module_in(dictionary(me=b"h\x01"))),
+        True,
+    ),
+    "modules-doubled": Bad(
+        "nested too deeply, or contain each other",
+        archive(module_in(b"}") + (b"0" + module_in(dictionary(a=b"h\x01", b=b"h\x01"))) * 40),
+        True,
+    ),
     "text-without-end": Bad(
         "declares a string of", legacy(b"\x8d" + (2**40).to_bytes(8, "little")), True
     ),

@@ -10,15 +10,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
-from prune_gui.checkpoint.write import atomic
 from prune_gui.checkpoint.write.atomic import replacing
-from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX, claimed, remove_abandoned
+from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
@@ -113,16 +113,6 @@ def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
     assert other.exists()
 
 
-def test_temporary_files_of_a_running_process_are_not_removed(tmp_path):
-    busy = tmp_path / f".model.000{TEMPORARY_SUFFIX}"
-    busy.write_bytes(b"half")
-    with claimed(busy):
-        remove_abandoned(tmp_path)
-        assert busy.exists()
-    remove_abandoned(tmp_path)
-    assert not busy.exists()
-
-
 def test_two_saves_into_one_folder_do_not_interfere(tmp_path):
     with (
         replacing(tmp_path / "a", nbytes=1, overwrite=False) as first,
@@ -175,60 +165,33 @@ def test_a_target_that_is_open_for_reading_can_be_replaced_and_stays_readable(op
     assert load_file(target)["w"].count_nonzero() == 4
 
 
-@pytest.fixture
-def never_fingerprinted(opened, monkeypatch):
-    def fail(_):
-        raise AssertionError("the input was read before the target was looked at")
-
-    monkeypatch.setattr(opened, "fingerprint", fail)
-    return opened
+def no_permission(*_):
+    raise PermissionError(13, "Permission denied")
 
 
 @pytest.mark.parametrize(
-    ("target", "words"),
+    ("target", "words", "patches"),
     [
-        ("nowhere/out.safetensors", "does not exist"),
-        ("model.safetensors", "already exists"),
-        ("folder.pt", "is a folder"),
-        ("out.onnx", "has no suffix of a known format"),
+        ("nowhere/out.safetensors", "does not exist", {}),
+        ("model.safetensors", "already exists", {}),
+        ("folder.pt", "is a folder", {}),
+        ("out.onnx", "has no suffix of a known format", {}),
+        ("", "is not empty", {}),
+        ("out.pt", "has 3 free", {"shutil.disk_usage": lambda _: SimpleNamespace(free=3)}),
+        ("out.pt", "no permission", {"pathlib.Path.open": no_permission}),
+        ("shards", "no permission", {"pathlib.Path.mkdir": no_permission}),
     ],
 )
 def test_an_invalid_target_is_refused_before_the_input_is_read(
-    never_fingerprinted, tmp_path, target, words
+    opened, tmp_path, monkeypatch, target, words, patches
 ):
     (tmp_path / "folder.pt").mkdir()
+    resolution = resolve(Recipe(steps=[STEP]), opened)
+    monkeypatch.setattr(opened, "fingerprint", lambda _: pytest.fail("the input was read"))
+    for name, patch in patches.items():
+        monkeypatch.setattr(name, patch)
     with pytest.raises(CheckpointError, match=words):
-        export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path / target)
-
-
-def test_a_target_without_free_space_is_refused_before_the_input_is_read(
-    never_fingerprinted, tmp_path, monkeypatch
-):
-    usage = type("Usage", (), {"free": 3})
-    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(CheckpointError, match="has 3 free"):
-        export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path / "out.pt")
-
-
-def test_a_target_without_permission_is_refused_before_the_input_is_read(
-    never_fingerprinted, tmp_path, monkeypatch
-):
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
-
-    resolution = resolve(Recipe(steps=[STEP]), never_fingerprinted)
-    monkeypatch.setattr(Path, "open", refuse)
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    for target, size in (("out.pt", None), ("shards", 10)):
-        with pytest.raises(CheckpointError, match="no permission"):
-            export(resolution, tmp_path / target, shard_size=size)
-
-
-def test_a_folder_that_is_not_empty_is_refused_before_the_input_is_read(
-    never_fingerprinted, tmp_path
-):
-    with pytest.raises(CheckpointError, match="is not empty"):
-        export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path, shard_size=10)
+        export(resolution, tmp_path / target, shard_size=None if "." in target else 10)
 
 
 CUT_SHORT = """

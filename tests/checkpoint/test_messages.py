@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,82 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from prune_gui.checkpoint import TensorInfo, TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint import TensorInfo, open_checkpoint
 from prune_gui.checkpoint.parameters import RawTensor, parameters
-from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.write.atomic import replacing_folder
-from prune_gui.checkpoint.write.writing import (
-    KEEP_THE_FILES,
-    check_nothing_special,
-    check_target,
-)
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
 NAMES = st.text(st.sampled_from("{}!:,a0.\\'%"), min_size=1, max_size=12)
 """Names of tensors that look like messages with format fields."""
-
-
-def zeros(name: str, dtype: str = "float32") -> TensorWriter:
-    return TensorWriter(name, dtype, (2,), lambda: iter([torch.zeros(2)]))
-
-
-def write(out: Path, *entries: TensorWriter) -> None:
-    write_checkpoint(out, entries, template=None, metadata={}, monitor=Monitor())
-
-
-def write_folder(out: Path) -> None:
-    with replacing_folder(out, nbytes=0, overwrite=False, kept_files=lambda _: ()):
-        pass
-
-
-REFUSED_TARGETS: Mapping[str, Callable[[Path], object]] = {
-    "without a format": lambda folder: write(folder / "out.txt"),
-    "in no folder": lambda folder: write(folder / "gone" / "out.pt"),
-    "a folder": lambda folder: write(folder / "folder.pt"),
-    "there already": lambda folder: write(folder / "there.pt"),
-    "a file for shards": lambda folder: write_folder(folder / "there.pt"),
-    "a folder in use": lambda folder: write_folder(folder / "folder.pt"),
-    "of a dtype of torch": lambda folder: write(folder / "m.safetensors", zeros("w", "qint8")),
-    "of a dtype of ours": lambda folder: write(folder / "m.pt", zeros("w", "float6_e2m3")),
-    "a name of safetensors": lambda folder: write(folder / "m.safetensors", zeros("__metadata__")),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED_TARGETS)
-def test_the_refusal_of_a_target_is_translated(tmp_path, kind):
-    (tmp_path / "folder.pt").mkdir()
-    (tmp_path / "folder.pt" / "inside").touch()
-    (tmp_path / "there.pt").touch()
-    with pytest.raises(CheckpointError) as refused:
-        REFUSED_TARGETS[kind](tmp_path)
-    assert is_foreign(str(refused.value))
-
-
-def test_the_error_of_a_full_disk_is_translated(tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1234))
-    big = TensorWriter("w", "float32", (1000,), lambda: iter([torch.zeros(1000)]))
-    with pytest.raises(CheckpointError) as refused:
-        check_target(tmp_path / "m.safetensors", [big], template=None)
-    expected = foreign(
-        "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, or save "
-        "to another folder."
-    )
-    assert str(refused.value) == expected.format(
-        name="m.safetensors", needed=4000, folder=tmp_path, free=1234
-    )
-
-
-@pytest.mark.parametrize("refusal", [SAFETENSORS.special_refusal, KEEP_THE_FILES])
-def test_the_refusal_of_a_special_tensor_is_translated(saved, refusal):
-    state = {"s": torch.eye(3).to_sparse()}
-    with open_checkpoint(saved(state)) as like, pytest.raises(CheckpointError) as refused:
-        check_nothing_special(Path("out.pt"), (), like, refusal)
-    expected = foreign(refusal).format(key="s", special=foreign("sparse"), name="out.pt")
-    assert str(refused.value) == expected
 
 
 @pytest.mark.parametrize(

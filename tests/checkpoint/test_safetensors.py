@@ -96,21 +96,6 @@ def test_unaligned_tensors_are_read_correctly_and_aligned(tmp_path):
     assert tensor.data_ptr() % 8 == 0
 
 
-def test_packed_elements_are_shown_and_read_as_bytes(tmp_path):
-    header = {"a": {"dtype": "F4", "shape": [2, 2], "data_offsets": [0, 2]}}
-    with open_checkpoint(write(tmp_path / "m.safetensors", header)) as checkpoint:
-        assert checkpoint.tensors["a"].not_prunable == "packed"
-        assert bytes(checkpoint.read("a").tolist()) == b"ab"
-
-
-def test_a_file_that_changed_since_opening_is_not_read(tmp_path):
-    path = write(tmp_path / "m.safetensors", {"a": ENTRY})
-    with open_checkpoint(path) as checkpoint:
-        path.write_bytes(path.read_bytes()[:-1])
-        with pytest.raises(CheckpointError, match="changed by another program"):
-            checkpoint.read("a")
-
-
 def test_a_pair_reads_as_original_and_mask(tmp_path):
     path = tmp_path / "m.safetensors"
     mask = torch.tensor([1.0, 0.0, 1.0])

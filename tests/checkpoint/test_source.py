@@ -1,11 +1,15 @@
-"""A checkpoint file is opened once, and changes by other programs are detected."""
+"""A file is opened once, changes by other programs are detected, and lost pages are zeros."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import hashlib
 import mmap
 import os
+import subprocess
 import sys
+from functools import partial
 
 import pytest
 import safetensors.torch
@@ -13,7 +17,10 @@ import torch
 from corpus_forms import LEGACY
 
 from prune_gui.checkpoint import TensorWriter, bus_errors, open_checkpoint
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.spans import SpanTensor, check_spans
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
@@ -23,24 +30,30 @@ RECIPE = """
 steps:
   - {method: l1_unstructured, targets: ["*"], scope: global, amount: 0.5}
 """
-
-
-def save_safetensors(path, value: float) -> None:
-    safetensors.torch.save_file({"w": torch.full((SIZE,), value)}, path)
-
-
-def save_zip(path, value: float) -> None:
-    torch.save({"w": torch.full((SIZE,), value)}, path)
-
-
-def save_legacy(path, value: float) -> None:
-    torch.save({"w": torch.full((SIZE,), value)}, path, **LEGACY)
-
-
-FORMATS = {"m.safetensors": save_safetensors, "zip.pt": save_zip, "legacy.pt": save_legacy}
+FORMATS = {
+    "m.safetensors": safetensors.torch.save_file,
+    "zip.pt": torch.save,
+    "legacy.pt": partial(torch.save, **LEGACY),
+}
 MAPPED = ["m.safetensors", "zip.pt"]
-
 _opened: list[str] = []
+linux_only = pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+PAGES = 3
+WATCHED = """
+import ctypes, mmap, sys
+from prune_gui.checkpoint.bus_errors import watch
+
+lost = ctypes.c_uint64()
+file = open(sys.argv[1], "r+b")
+watched = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+watch(watched, lost)
+"""
+TRUNCATE = "file.truncate(mmap.PAGESIZE)\n"
+RAW = RawTensor((2,), "float32")
+
+
+def save(path, value: float, name: str = "m.safetensors") -> None:
+    FORMATS[name]({"w": torch.full((SIZE,), value)}, path)
 
 
 @pytest.fixture
@@ -61,7 +74,7 @@ def opened() -> list[str]:
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_file_is_opened_once(tmp_path, opened, name):
     path = tmp_path / name
-    FORMATS[name](path, 1.0)
+    save(path, 1.0, name)
     opened.clear()
     with open_checkpoint(path) as checkpoint:
         checkpoint.read("w").sum()
@@ -76,8 +89,8 @@ def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
     tmp_path, monkeypatch, name
 ):
     path, other = tmp_path / name, tmp_path / "other"
-    FORMATS[name](path, 1.0)
-    FORMATS[name](other, 2.0)
+    save(path, 1.0, name)
+    save(other, 2.0, name)
     first = hashlib.sha256(path.read_bytes()).hexdigest()
     original_init = Source.__init__
 
@@ -91,11 +104,11 @@ def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
         assert checkpoint.fingerprint(Monitor()) == f"sha256:{first}"
 
 
-@pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+@linux_only
 @pytest.mark.parametrize("name", MAPPED)
 def test_truncation_during_a_read_does_not_end_the_process(tmp_path, name):
     path = tmp_path / name
-    FORMATS[name](path, 1.0)
+    save(path, 1.0, name)
     with open_checkpoint(path) as checkpoint:
         values = checkpoint.view("w")
         os.truncate(path, mmap.PAGESIZE)
@@ -104,14 +117,14 @@ def test_truncation_during_a_read_does_not_end_the_process(tmp_path, name):
             checkpoint.view("w")
 
 
-@pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+@linux_only
 @pytest.mark.parametrize("name", MAPPED)
 @pytest.mark.parametrize("operation", ["resolve", "mask", "pruned_by"])
 def test_truncation_between_a_check_and_the_use_gives_no_mask(
     tmp_path, monkeypatch, name, operation
 ):
     path = tmp_path / name
-    FORMATS[name](path, 1.0)
+    save(path, 1.0, name)
     recipe = Recipe.from_yaml(RECIPE)
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(recipe, checkpoint)
@@ -129,11 +142,11 @@ def test_truncation_between_a_check_and_the_use_gives_no_mask(
             )("w")
 
 
-@pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+@linux_only
 def test_pages_that_the_disk_cannot_read_are_reported(tmp_path, monkeypatch):
     """A truncated file with its size and time restored simulates a failing disk."""
     path = tmp_path / "m.safetensors"
-    save_safetensors(path, 1.0)
+    save(path, 1.0)
     status = path.stat()
     with open_checkpoint(path) as checkpoint:
         values = checkpoint.view("w")
@@ -145,11 +158,11 @@ def test_pages_that_the_disk_cannot_read_are_reported(tmp_path, monkeypatch):
             checkpoint.check()
 
 
-@pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+@linux_only
 @pytest.mark.parametrize("name", MAPPED)
 def test_truncation_during_a_save_leaves_no_new_file(tmp_path, monkeypatch, name):
     path, out = tmp_path / name, tmp_path / f"out-{name}"
-    FORMATS[name](path, 1.0)
+    save(path, 1.0, name)
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
         octets = TensorWriter.byte_chunks
@@ -163,3 +176,69 @@ def test_truncation_during_a_save_leaves_no_new_file(tmp_path, monkeypatch, name
         with pytest.raises(CheckpointError, match="changed by another program"):
             export(resolution, out)
     assert [child.name for child in tmp_path.iterdir()] == [name]
+
+
+@pytest.fixture
+def cut_off(tmp_path):
+    """Return a function that runs lines of Python with a mapped file: (exit code, output)."""
+    path = tmp_path / "file"
+    path.write_bytes(b"\x07" * PAGES * mmap.PAGESIZE)
+
+    def run(lines: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", WATCHED + lines, str(path)], capture_output=True, text=True
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@linux_only
+def test_truncated_pages_read_as_zeros_and_the_process_continues(cut_off):
+    lines = TRUNCATE + "print(watched[0], watched[mmap.PAGESIZE - 1], sum(watched[mmap.PAGESIZE:]))"
+    assert cut_off(lines) == (0, "7 7 0\n")
+
+
+@linux_only
+def test_the_handler_is_installed_again_after_another_one(cut_off):
+    lines = (
+        "import faulthandler; faulthandler.enable()\n"
+        "again = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY); watch(again, lost)\n"
+        f"{TRUNCATE}print(watched[-1], again[-1])"
+    )
+    assert cut_off(lines) == (0, "0 0\n")
+
+
+@linux_only
+def test_a_bus_error_in_another_mapping_ends_the_process_with_a_trace(cut_off):
+    lines = (
+        "import faulthandler; faulthandler.enable(); watch(watched, lost)\n"
+        "other = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
+        f"{TRUNCATE}print(other[-1])"
+    )
+    status, output = cut_off(lines)
+    assert status < 0
+    assert "Bus error" in output
+
+
+@linux_only
+def test_a_deleted_mapping_is_no_longer_watched(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(mmap.PAGESIZE))
+    handler = bus_errors._handler()
+    gc.collect()
+    watched = sum(map(bool, handler.spans))
+    with path.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    bus_errors.watch(pages, ctypes.c_uint64())
+    assert sum(map(bool, handler.spans)) == watched + bus_errors.FIELDS_PER_MAPPING
+    del pages
+    assert sum(map(bool, handler.spans)) == watched
+
+
+def test_spans_may_be_equal_but_not_overlap_or_leave_the_file():
+    check_spans({"a": SpanTensor(RAW, ((0, 8),)), "b": SpanTensor(RAW, ((0, 8),))}, 8)
+    with pytest.raises(FalseClaimError, match="'b' are not where"):
+        check_spans({"a": SpanTensor(RAW, ((0, 8),)), "b": SpanTensor(RAW, ((4, 12),))}, 12)
+    with pytest.raises(FalseClaimError, match="'a' are not where"):
+        check_spans({"a": SpanTensor(RAW, ((0, 8),))}, 7)

@@ -9,8 +9,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
-from prune_gui.comparison.overlaps import shares, until
+from prune_gui.comparison.mask_overlap import shares, until
 from prune_gui.monitor import Monitor
+from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.recipe import Resolution
 from prune_gui.session.changes import changed_parameters
@@ -67,16 +68,8 @@ def test_the_histogram_counts_the_corrected_values(corrected):
 
 
 def test_a_comparison_tells_kept_weights_that_a_step_corrected(corrected):
-    found = shares(
-        until(corrected, 1, ["0.weight"]),
-        until(corrected, 2, ["0.weight"]),
-        "0.weight",
-        LAYOUT,
-        range(6),
-        range(8),
-        (6, 8),
-        Monitor(),
-    )
+    states = [until(corrected, steps, ["0.weight"]) for steps in (1, 2)]
+    found = shares(*states, "0.weight", CellGrid.over(LAYOUT, (6, 8)), Monitor())
     dense = corrected.checkpoint.read("0.weight").numpy()
     np.testing.assert_array_equal(found.corrected > 0, final_values(corrected) != dense)
     np.testing.assert_array_equal(found.both > 0, ~corrected.mask("0.weight").numpy())

@@ -1,13 +1,10 @@
-import threading
-
 import numpy as np
 import pytest
 import torch
 
 from prune_gui.comparison.summary import summarize
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.statistics import layers
+from prune_gui.statistics import layer_statistics
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROWS = {"method": "ln_structured", "amount": 2, "dim": 0, "targets": ["v"]}
@@ -82,13 +79,13 @@ def test_energies_that_are_not_computed_yet_are_unknown_and_follow(resolved):
 
 def test_weights_are_read_once_for_two_states_of_one_file(resolved, monkeypatch):
     whole = resolved(HALF, ROWS, **_tensors())
-    read, measure_small = [], layers._measure_small
+    read, measure_small = [], layer_statistics._measure_small
 
     def measure(task, monitor):
         read.append(len(task.infos))
         return measure_small(task, monitor)
 
-    monkeypatch.setattr(layers, "_measure_small", measure)
+    monkeypatch.setattr(layer_statistics, "_measure_small", measure)
     found = _summarize(whole, whole)
     assert read == [2]
     _summarize(whole, whole, found, name="v")
@@ -100,11 +97,3 @@ def test_a_parameter_without_energy_has_an_undefined_share(resolved):
     found = _summarize(left, left)
     assert np.isnan(found.left.parameter.kept_energy)
     assert found.left.worst is None
-
-
-def test_it_can_be_cancelled(resolved):
-    stop = threading.Event()
-    stop.set()
-    left, right = resolved(HALF, **_tensors()), resolved(ROWS, **_tensors())
-    with pytest.raises(Cancelled):
-        summarize("w", left, right, left, None, lambda _: True, Monitor(cancel=stop))

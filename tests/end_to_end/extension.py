@@ -36,7 +36,7 @@ from prune_gui.pruning.methods.fields import Amount
 from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
-from prune_gui.recipe.selector import CONDITION_FIELDS, NumberField
+from prune_gui.recipe.selector import CONDITION_FIELDS, NumberProperty
 
 REPORT = "report.json"
 
@@ -135,7 +135,7 @@ HEX = FileFormat(
 
 # A condition of the search language: the length of the last dimension.
 
-WIDTH = NumberField("width", "width>=4", lambda tensor: (1, *tensor.shape)[-1])
+WIDTH = NumberProperty("width", "width>=4", lambda tensor: (1, *tensor.shape)[-1])
 
 
 # A command.
@@ -178,7 +178,7 @@ def add_to_window() -> list[str]:
     from prune_gui.gui.actions.action_spec import ActionSpec
     from prune_gui.gui.views import registry, tabs
     from prune_gui.gui.views.view import View
-    from prune_gui.tables import Column
+    from prune_gui.table import Column
 
     class NameView(View):
         lane = "name"

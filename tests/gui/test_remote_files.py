@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QMessageBox
 from safetensors.torch import save_file
 from waiting import change
 
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
-from prune_gui.checkpoint.remote.locations import path_of
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.gui.remote_files import LocationDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.views.maps.map_view import BACKGROUND_DELAY_MS
+from prune_gui.location import Location
 
 ROWS = 2000
 
@@ -197,4 +197,4 @@ def test_only_urls_can_be_opened(qtbot):
         assert dialog.path is None
     dialog.url.setText(" hf://owner/name ")
     assert dialog.open_button.isEnabled()
-    assert dialog.path == path_of("hf://owner/name")
+    assert dialog.path == Location.of("hf://owner/name").path

@@ -9,10 +9,10 @@ import pytest
 from pages import errors
 from PySide6.QtWidgets import QDockWidget, QMenu
 
-from prune_gui.checkpoint.remote.locations import path_of
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
 from prune_gui.gui.saving.output_boxes import pruned_path
+from prune_gui.location import Location
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 
@@ -109,8 +109,8 @@ def test_the_default_output_path_is_beside_the_input():
 
 def test_the_default_output_path_of_a_remote_checkpoint_and_of_the_demo_is_at_home(demo_checkpoint):
     home = Path.home()
-    assert pruned_path(path_of("s3://a/b/net.pt")) == home / "net-pruned.pt"
-    assert pruned_path(path_of("s3://a/b/m.safetensors.index.json")) == home / "b-pruned"
+    assert pruned_path(Location.of("s3://a/b/net.pt").path) == home / "net-pruned.pt"
+    assert pruned_path(Location.of("s3://a/b/m.safetensors.index.json").path) == home / "b-pruned"
     assert pruned_path(demo_checkpoint) == home / "digits_cnn-pruned.safetensors"
 
 

@@ -1,28 +1,39 @@
-import threading
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.raster import cell_grid as cells_module
-from prune_gui.raster.cell_statistics import cell_statistics, max_weight_magnitude, reach_of
+from prune_gui.raster.cell_grid import CellGrid
+from prune_gui.raster.cell_statistics import (
+    cell_statistics,
+    max_weight_magnitude,
+    means,
+    pruned_shares,
+    reach_of,
+)
 from prune_gui.raster.layouts import KernelLayout, SliceLayout
-from prune_gui.statistics.element_values import sizes, weights
+from prune_gui.statistics.element_values import absolute, scores, sizes, weights
+
+HALF = {"method": "l1_unstructured", "amount": 0.5}
+CHANNELS = {"method": "ln_structured", "amount": 1, "n": 2, "dim": 0}
+CASES = {
+    "shape": st.lists(st.integers(1, 6), max_size=4).map(tuple),
+    "dtype": st.sampled_from([torch.float32, torch.bfloat16, torch.float64, torch.float8_e5m2]),
+    "chunk": st.sampled_from([1, 7, 64, 1 << 20]),
+    "data": st.data(),
+}
 
 
 def _layout(data, shape):
-    kinds = [SliceLayout.flattened(shape)]
+    kinds = [SliceLayout.flattened(shape), KernelLayout.of(shape)]
     if len(shape) > 1:
         dims = data.draw(st.permutations(range(len(shape))))[:2]
         at = [data.draw(st.integers(0, size - 1)) for size in shape]
         kinds.append(SliceLayout.section(shape, *dims, at))
-    if kernel_layout := KernelLayout.of(shape):
-        kinds.append(kernel_layout)
-    return data.draw(st.sampled_from(kinds))
+    return data.draw(st.sampled_from([kind for kind in kinds if kind]))
 
 
 def _draw_span(data, size):
@@ -30,34 +41,24 @@ def _draw_span(data, size):
     return range(start, data.draw(st.integers(start + 1, size)))
 
 
-def _edges(lines, cells):
-    cells = min(cells, len(lines))
-    return [lines.start + i * len(lines) // cells for i in range(cells + 1)]
+def _laid_out(layout, numbers):
+    """Return the number at each position; NaN in gaps."""
+    found = np.full((layout.rows, layout.columns), np.nan)
+    for position in np.ndindex(found.shape):
+        if layout.holds(*position):
+            found[position] = numbers[layout.flat(*position)]
+    return found
 
 
-def _cells(layout, entries, down, across):
-    """Yield the elements of each cell; gaps are omitted."""
-    for i in range(len(down) - 1):
-        for j in range(len(across) - 1):
-            positions = np.ndindex(down[i + 1] - down[i], across[j + 1] - across[j])
-            found = [(down[i] + row, across[j] + column) for row, column in positions]
-            flat = [layout.flat(*position) for position in found if layout.holds(*position)]
-            yield (i, j), entries[flat].astype(np.float64)
-
-
-@given(
-    shape=st.lists(st.integers(1, 6), max_size=4).map(tuple),
-    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64, torch.float8_e5m2]),
-    measure=st.sampled_from([weights, sizes]),
-    chunk=st.sampled_from([1, 7, 64, 1 << 20]),
-    skip=st.sampled_from([0, 5, 1 << 13]),
-    data=st.data(),
-)
-def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk, skip, data):
+def _with_non_finite(shape, dtype):
     tensor = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
     drawn = torch.rand(shape, generator=torch.Generator().manual_seed(1))
-    tensor = tensor.masked_fill(drawn < 0.1, torch.nan).masked_fill(drawn > 0.9, torch.inf)
-    resolution = resolved(w=tensor.to(dtype))
+    return tensor.masked_fill(drawn < 0.1, torch.nan).masked_fill(drawn > 0.9, torch.inf).to(dtype)
+
+
+@given(measure=st.sampled_from([weights, sizes]), skip=st.sampled_from([0, 5, 1 << 13]), **CASES)
+def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk, skip, data):
+    resolution = resolved(w=_with_non_finite(shape, dtype))
     entries = resolution.checkpoint.read("w").double().reshape(-1).numpy()
     entries = np.abs(entries) if measure is sizes else entries
     layout = _layout(data, shape)
@@ -66,20 +67,23 @@ def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells_module, "CHUNK_ELEMENTS", chunk)
         patch.setattr(cells_module, "_SKIP", skip)
-        found = cell_statistics(measure(resolution, "w"), layout, rows, columns, wanted, Monitor())
-    expected = dict(_cells(layout, entries, _edges(rows, wanted[0]), _edges(columns, wanted[1])))
-    assert found.mean.shape == found.farthest.shape == found.non_finite.shape
-    assert found.mean.size == len(expected)
-    for cell, inside in expected.items():
+        grid = CellGrid.over(layout, wanted, rows, columns)
+        found = cell_statistics(measure(resolution, "w"), grid, Monitor())
+    assert found.mean.shape == found.farthest.shape == found.non_finite.shape == grid.shape
+    is_element = ~np.isnan(_laid_out(layout, np.zeros(len(entries))))
+    numbers = _laid_out(layout, entries)
+    for i, j in np.ndindex(grid.shape):
+        part = slice(*grid.row_edges[i : i + 2]), slice(*grid.column_edges[j : j + 2])
+        inside = numbers[part][is_element[part]]
         finite = inside[np.isfinite(inside)]
-        assert found.non_finite[cell] == (len(finite) < len(inside))
+        assert found.non_finite[i, j] == (len(finite) < len(inside))
         if len(finite):
-            assert found.mean[cell] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-12)
-            farthest = np.abs(finite).max()
-            assert found.farthest[cell] == (farthest if farthest in finite else -farthest)
-        else:
-            assert np.isnan(found.mean[cell])
-            assert np.isnan(found.farthest[cell])
+            assert found.mean[i, j] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-12)
+            farthest = np.abs(finite).max()  # of two equal magnitudes the positive one
+            assert found.farthest[i, j] == (farthest if farthest in finite else -farthest)
+        else:  # also between kernels
+            assert np.isnan(found.mean[i, j])
+            assert np.isnan(found.farthest[i, j])
     finite = entries[np.isfinite(entries)]
     reach = reach_of(measure(resolution, "w"), entries.size, Monitor())
     assert reach == np.abs(finite).max(initial=0.0)
@@ -88,59 +92,19 @@ def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk,
 def test_one_large_weight_in_a_million_is_visible_in_its_cell(resolved):
     tensor = torch.full((1000, 1000), 0.01)
     tensor[123, 456] = -7.0
-    found = cell_statistics(
-        weights(resolved(w=tensor), "w"),
-        SliceLayout.flattened((1000, 1000)),
-        range(1000),
-        range(1000),
-        (10, 10),
-        Monitor(),
-    )
+    grid = CellGrid.over(SliceLayout.flattened((1000, 1000)), (10, 10))
+    found = cell_statistics(weights(resolved(w=tensor), "w"), grid, Monitor())
     assert found.farthest[1, 4] == -7.0
     assert np.count_nonzero(found.farthest < 0) == 1
 
 
-def test_of_two_equal_magnitudes_the_positive_value_is_returned(resolved):
+@pytest.mark.parametrize("cells", [(2, 1), (1, 1), (2, 2)])
+def test_of_two_equal_magnitudes_the_positive_value_is_returned(resolved, cells):
     tensor = torch.tensor([[-2.0, 1.0], [1.0, 2.0], [2.0, 0.0], [0.0, -2.0]])
-    measure = weights(resolved(w=tensor), "w")
-    plane = SliceLayout.flattened((4, 2))
-    for cells in ((2, 1), (1, 1), (2, 2)):
-        found = cell_statistics(measure, plane, range(4), range(2), cells, Monitor())
-        assert found.farthest.max() == 2.0
-    assert (
-        cell_statistics(measure, plane, range(4), range(2), (2, 1), Monitor()).farthest.min() == 2.0
-    )
-
-
-def test_a_cell_between_kernels_has_no_number(resolved):
-    kernel_layout = KernelLayout.of((2, 2, 3, 3))
-    measure = weights(resolved(w=torch.ones(2, 2, 3, 3)), "w")
-    found = cell_statistics(
-        measure,
-        kernel_layout,
-        range(kernel_layout.rows),
-        range(kernel_layout.columns),
-        (7, 7),
-        Monitor(),
-    )
-    assert np.isnan(found.mean[3]).all()
-    assert np.isnan(found.mean[:, 3]).all()
-    assert np.count_nonzero(found.mean == 1.0) == 36
-
-
-def test_it_can_be_cancelled(resolved):
-    stop = threading.Event()
-    stop.set()
-    measure = weights(resolved(w=torch.randn(10, 10)), "w")
-    with pytest.raises(Cancelled):
-        cell_statistics(
-            measure,
-            SliceLayout.flattened((10, 10)),
-            range(10),
-            range(10),
-            (5, 5),
-            Monitor(cancel=stop),
-        )
+    grid = CellGrid.over(SliceLayout.flattened((4, 2)), cells)
+    found = cell_statistics(weights(resolved(w=tensor), "w"), grid, Monitor())
+    assert found.farthest.max() == 2.0
+    assert found.farthest.min() == (2.0 if cells[1] == 1 else -2.0)
 
 
 @given(
@@ -160,3 +124,36 @@ def test_the_reach_from_raw_bits_equals_that_from_values(resolved, shape, dtype,
     size = resolution.checkpoint.tensors["w"].numel
     by_numbers = reach_of(weights(resolution, "w"), size, Monitor())
     assert max_weight_magnitude(resolution, "w", Monitor()) == by_numbers
+
+
+def _check_means(found, numbers, layout):
+    """Compare profiles with the means of the finite numbers, computed one by one."""
+    positions = _laid_out(layout, np.where(np.isfinite(numbers), numbers, np.nan))
+    for line, axis in ((found.rows, 1), (found.columns, 0)):
+        present = ~np.isnan(positions).all(axis)
+        assert np.isnan(line[~present]).all()
+        lines = np.compress(present, positions, 1 - axis)
+        np.testing.assert_allclose(line[present], np.nanmean(lines, axis), rtol=1e-12, atol=1e-14)
+
+
+@given(**CASES)
+def test_means_are_those_of_the_finite_numbers_along_each_axis(resolved, dtype, shape, chunk, data):
+    resolution, layout = resolved(HALF, w=_with_non_finite(shape, dtype)), _layout(data, shape)
+    values = resolution.checkpoint.read("w").double().reshape(-1).numpy()
+    pruned = (~resolution.mask("w")).double().numpy().reshape(-1)
+    measure = weights(resolution, "w")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells_module, "CHUNK_ELEMENTS", chunk)
+        _check_means(means(measure, layout, Monitor()), values, layout)
+        _check_means(means(absolute(measure), layout, Monitor()), np.abs(values), layout)
+        _check_means(pruned_shares(resolution, "w", layout, Monitor()), pruned, layout)
+
+
+def test_unranked_elements_do_not_count_in_the_mean_score(resolved):
+    weights = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    channels = {"method": "channels", "dim": 0, "channels": [0]}
+    resolution = resolved(channels, HALF, w=weights)
+    found = means(scores(resolution, "w", 2), SliceLayout.flattened((2, 2)), Monitor())
+    assert np.isnan(found.rows[0])
+    assert found.rows[1] == 3.5
+    assert found.columns.tolist() == [3, 4]

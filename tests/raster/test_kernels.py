@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
 from prune_gui.raster import cell_kernels
+from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.density import density
 from prune_gui.raster.layouts import SliceLayout
 from prune_gui.statistics import kernels
+from prune_gui.statistics.channel_statistics import channels
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.statistics.norms import channels
 
 LOOPS = (
     cell_kernels.count_cells,
@@ -30,8 +31,8 @@ def test_nothing_is_compiled_after_warm_up(resolved, dtype):
     weights, half = torch.ones(3, 4).to(dtype), {"method": "l1_unstructured", "amount": 0.5}
     resolution = resolved(half, w=weights)
     layout = SliceLayout.flattened((3, 4))
-    density(resolution, "w", layout, range(3), range(4), (2, 2), Monitor())
-    density(resolution, "w", layout.transposed, range(4), range(3), (2, 2), Monitor())
+    for either in (layout, layout.transposed):
+        density(resolution, "w", CellGrid.over(either, (2, 2)), Monitor())
     edges = bin_edges(*value_range(resolution, "w", Monitor()), 4, symmetric=True)
     for moved in (resolution, resolved(half, half, w=weights)):
         before = histogram(moved, "w", edges, Monitor())

@@ -1,6 +1,6 @@
 """Statistics of a tensor that is saved as a strided view equal those of its copy."""
 
-from dataclasses import fields
+from dataclasses import astuple, is_dataclass
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from floats import ORDERED
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.cell_statistics import (
     cell_statistics,
     max_weight_magnitude,
@@ -18,11 +19,12 @@ from prune_gui.raster.cell_statistics import (
 from prune_gui.raster.density import density
 from prune_gui.raster.layouts import KernelLayout, SliceLayout
 from prune_gui.recipe import Recipe, resolve
+from prune_gui.statistics.channel_statistics import channels, norms
+from prune_gui.statistics.element_scores import weights_of
 from prune_gui.statistics.element_values import weights
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.statistics.norms import channels, norms
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.score_histogram import score_histogram
-from prune_gui.statistics.scores import weights_of
 
 STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.4}
 VIEWS = {
@@ -33,108 +35,59 @@ VIEWS = {
     "a column": lambda whole: whole[:, 4],
     "repeated": lambda whole: whole[:1].expand(6, -1),
 }
+NOW = Monitor()
 
 
-@pytest.fixture(params=VIEWS)
-def view(request):
-    random = torch.Generator().manual_seed(1)
-    whole = torch.randn(14, 9, generator=random)
+def _grids(one):
+    shape = one.checkpoint.tensors["view"].shape
+    layouts = [SliceLayout.flattened(shape), KernelLayout.of(shape)]
+    return [CellGrid.over(each, cells) for each in layouts if each for cells in ((3, 2), (99, 99))]
+
+
+def _scores(one, name):
+    scored = weights_of(one, name)
+    return score_histogram(one.checkpoint, name, scored.keys, scored.layers, NOW)
+
+
+def _bins(one, name):
+    edges = bin_edges(*value_range(one, name, NOW), 9, symmetric=True)
+    found = histogram(one, name, edges, NOW)
+    return found.edges, found.codes, found.counts, found.nan, found.infinite
+
+
+FIGURES = {
+    "bins": _bins,
+    "cells": lambda one, name: [
+        cell_statistics(weights(one, name), grid, NOW) for grid in _grids(one)
+    ],
+    "channels": lambda one, name: channels(one, name, 0, NOW),
+    "density": lambda one, name: [density(one, name, grid, NOW) for grid in _grids(one)],
+    "maximum": lambda one, name: max_weight_magnitude(one, name, NOW),
+    "means": lambda one, name: means(weights(one, name), _grids(one)[0].layout, NOW),
+    "norms": lambda one, name: norms(one.checkpoint, name, -1, 2, NOW),
+    "scores": _scores,
+    "shares": lambda one, name: pruned_shares(one, name, _grids(one)[0].layout, NOW),
+}
+
+
+def _plain(figure):
+    if isinstance(figure, list | tuple):
+        return [_plain(each) for each in figure]
+    return _plain(astuple(figure)) if is_dataclass(figure) else figure
+
+
+@pytest.mark.parametrize("dtype", ORDERED, ids=str)
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_every_figure_of_a_strided_tensor_equals_that_of_its_copy(tmp_path, view, dtype):
+    whole = torch.randn(14, 9, generator=torch.Generator().manual_seed(1))
     whole[3, 4], whole[0, 2] = torch.nan, 0.0
-    return lambda dtype: VIEWS[request.param](whole.to(dtype))
-
-
-@pytest.fixture(params=ORDERED, ids=str)
-def pair(request, view, tmp_path):
-    """Return a resolution of a view and of its copy, both from one file, and the values."""
-    strided = view(request.param)
+    strided = view(whole.to(dtype))
     assert not strided.is_contiguous()
-    path = tmp_path / "strided.pt"
-    torch.save({"view": strided, "copy": strided.contiguous()}, path)
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(Recipe.model_validate({"steps": [STEP]}), checkpoint)
-        yield resolution, strided.double().contiguous().numpy()
-
-
-def both(look):
-    """Return the statistics of the view and of the copy, as plain objects."""
-    return [look(name) for name in ("view", "copy")]
-
-
-def alike(found):
-    one, other = found
-    for part in fields(one):
-        np.testing.assert_equal(getattr(one, part.name), getattr(other, part.name))
-    return one
-
-
-def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
-    resolution, values = pair
-    layout = SliceLayout.flattened(values.shape)
-    sides = range(layout.rows), range(layout.columns)
-    gone = (resolution.pruned_by("view").numpy() != 0).reshape(layout.rows, layout.columns)
-    for cells in ((layout.rows, layout.columns), (3, 2)):
-        found = alike(
-            both(lambda name, c=cells: density(resolution, name, layout, *sides, c, Monitor()))
-        )
-        measured = alike(
-            both(
-                lambda name, c=cells: cell_statistics(
-                    weights(resolution, name), layout, *sides, c, Monitor()
-                )
-            )
-        )
-        if cells == gone.shape:
-            np.testing.assert_array_equal(found.share, gone)
-            laid_flat = values.reshape(gone.shape)
-            np.testing.assert_array_equal(
-                measured.mean, np.where(np.isfinite(laid_flat), laid_flat, np.nan)
-            )
-    finite = np.abs(values[np.isfinite(values)])
-    assert max_weight_magnitude(resolution, "view", Monitor()) == finite.max()
-    if kernel_layout := KernelLayout.of(values.shape):
-        whole = (
-            range(kernel_layout.rows),
-            range(kernel_layout.columns),
-            (kernel_layout.rows, kernel_layout.columns),
-        )
-        alike(both(lambda name: density(resolution, name, kernel_layout, *whole, Monitor())))
-
-
-def test_profiles_of_a_strided_tensor_equal_those_of_numpy(pair):
-    resolution, values = pair
-    layout = SliceLayout.flattened(values.shape)
-    gone = (resolution.pruned_by("view").numpy() != 0).reshape(layout.rows, layout.columns)
-    shares = pruned_shares(resolution, "view", layout, Monitor())
-    np.testing.assert_allclose(shares.rows, gone.mean(1))
-    np.testing.assert_allclose(shares.columns, gone.mean(0))
-    found = means(weights(resolution, "view"), layout, Monitor())
-    laid_flat = values.reshape(gone.shape)
-    np.testing.assert_allclose(found.rows, np.nanmean(laid_flat, 1))
-
-
-def test_bins_of_a_strided_tensor_equal_those_of_numpy(pair):
-    resolution, values = pair
-    codes, finite = resolution.pruned_by("view").numpy(), np.isfinite(values)
-    edges = bin_edges(*value_range(resolution, "view", Monitor()), 9, symmetric=True)
-    found = histogram(resolution, "view", edges, Monitor())
-    for code, counts in zip(found.codes, found.counts, strict=True):
-        expected, _ = np.histogram(values[finite & (codes == code)], edges)
-        np.testing.assert_array_equal(counts, expected)
-
-    def scores(name):
-        scored = weights_of(resolution, name)
-        return score_histogram(resolution.checkpoint, name, scored.keys, scored.layers, Monitor())
-
-    one, other = both(scores)
-    for part in ("bounds", "counts", "non_finite", "energy"):
-        np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
-    assert one.counts.sum() == finite.sum()
-
-
-def test_channels_of_a_strided_tensor_equal_those_of_its_copy(pair):
-    resolution, values = pair
-    for dim in range(values.ndim):
-        alike(both(lambda name, dim=dim: channels(resolution, name, dim, Monitor())))
-        lined_up = np.moveaxis(values, dim, 0).reshape(values.shape[dim], -1)
-        found = norms(resolution.checkpoint, "view", dim, 2, Monitor())
-        np.testing.assert_allclose(found, np.linalg.norm(lined_up, axis=1), rtol=1e-6)
+    torch.save({"view": strided, "copy": strided.contiguous()}, tmp_path / "strided.pt")
+    with open_checkpoint(tmp_path / "strided.pt") as checkpoint:
+        one = resolve(Recipe.model_validate({"steps": [STEP]}), checkpoint)
+        for name, figure in FIGURES.items():
+            of_view, of_copy = (_plain(figure(one, each)) for each in ("view", "copy"))
+            np.testing.assert_equal(of_view, of_copy, err_msg=name)
+        measures = compute(empty_statistics(one), lambda _: True, NOW).measures
+    np.testing.assert_array_equal(measures[0], measures[1])

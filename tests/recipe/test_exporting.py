@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 
 import pytest
 import torch
@@ -117,35 +116,11 @@ def test_masks_are_boolean_and_only_of_pruned_parameters(model, tmp_path):
     assert all(torch.equal(same[name], masks[name]) for name in masks)
 
 
-def test_masks_of_a_torch_file_are_written_without_other_contents(tmp_path):
-    state = {"a.weight": torch.arange(4.0), "b.bias": torch.ones(1)}
-    torch.save({"epoch": 7, "state_dict": state}, tmp_path / "in.pt")
-    written(tmp_path / "in.pt", tmp_path / "masks.pt", form="masks")
-    found = torch.load(tmp_path / "masks.pt", weights_only=True)
-    assert {name: mask.tolist() for name, mask in found.items()} == {
-        "a.weight": [False, False, True, True]
-    }
-
-
 def test_no_masks_are_refused_rather_than_written_empty(model, tmp_path):
     off = {**HALF, "enabled": False}
     with pytest.raises(RecipeError, match="no masks"):
         written(model, tmp_path / "masks.safetensors", off, form="masks")
     assert not (tmp_path / "masks.safetensors").exists()
-
-
-def test_a_torch_file_keeps_its_neighbours_its_ties_and_its_parameters(tmp_path):
-    weight = nn.Parameter(torch.arange(6.0).view(2, 3))
-    state = OrderedDict([("a.weight", weight), ("n", torch.tensor(3)), ("b.weight", weight)])
-    torch.save({"epoch": 7, "state_dict": state, "optimizer": {"lr": 0.1}}, tmp_path / "in.pt")
-    written(tmp_path / "in.pt", tmp_path / "out.pt")
-    after = torch.load(tmp_path / "out.pt", weights_only=True)
-    assert (after["epoch"], after["optimizer"]) == (7, {"lr": 0.1})
-    assert list(after["state_dict"]) == ["a.weight", "n", "b.weight"]
-    found = after["state_dict"]["a.weight"]
-    assert found.tolist() == [[0, 0, 0], [3, 4, 5]]
-    assert found.data_ptr() == after["state_dict"]["b.weight"].data_ptr()
-    assert torch.equal(weight, torch.arange(6.0).view(2, 3))
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite_and_atomically(model, tmp_path):

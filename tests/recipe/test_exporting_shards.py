@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from sharded_files import divided, write_shards
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.write import atomic
@@ -54,14 +55,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 @pytest.fixture
 def demo(demo_checkpoint, tmp_path) -> Path:
     """The demo checkpoint, unpruned, in three shards."""
-    folder = tmp_path / "demo"
     tensors = load_file(demo_checkpoint)
     names = [f"model-{i:05}-of-00003.safetensors" for i in (1, 2, 3)]
-    weight_map = {key: names[i * 3 // len(tensors)] for i, key in enumerate(tensors)}
-    folder.mkdir()
-    for name in names:
-        held = {key: tensors[key] for key in tensors if weight_map[key] == name}
+    shards = divided(tensors, lambda i, _: names[i * 3 // len(tensors)])
+    folder = write_shards(tmp_path / "demo", shards)
+    for name, held in shards.items():
         save_file(held, folder / name, {"format": "pt", "own": name})
+    weight_map = {key: name for name, held in shards.items() for key in held}
     total = sum(tensor.nbytes for tensor in tensors.values())
     index = {"metadata": {"total_size": total, "by": "hand"}, "weight_map": weight_map}
     (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
@@ -191,12 +191,10 @@ def test_a_tensor_that_the_index_does_not_list_is_pruned_and_saved(
     tmp_path, form, options, expected, is_listed
 ):
     folder, out, values = tmp_path / "in", tmp_path / "out", torch.arange(4.0)
-    folder.mkdir()
+    write_shards(
+        folder, {"m-1.safetensors": {"a.weight": values}, "m-2.safetensors": {"b.weight": values}}
+    )
     save_file({"a.weight": values, "loose.weight": values + 1}, folder / "m-1.safetensors")
-    save_file({"b.weight": values}, folder / "m-2.safetensors")
-    weight_map = {"a.weight": "m-1.safetensors", "b.weight": "m-2.safetensors"}
-    index = {"metadata": {"total_size": 32}, "weight_map": weight_map}
-    (folder / INDEX).write_text(json.dumps(index))
     written(folder, out, {**HALF, "scope": "local"}, form=form, **options)
     shards = [load_file(path) for path in out.glob("*.safetensors")]
     found = {key: tensor for shard in shards for key, tensor in shard.items()}

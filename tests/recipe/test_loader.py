@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import subprocess
 import sys
 import warnings
@@ -13,6 +12,7 @@ from runpy import run_path
 import pytest
 import torch
 from safetensors.torch import save_file
+from sharded_files import TORCH_INDEX, divided, write_shards
 from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
@@ -85,14 +85,9 @@ def as_nested_torch(model: nn.Module, folder: Path) -> Path:
 
 
 def as_torch_shards(model: nn.Module, folder: Path) -> Path:
-    shards: dict[str, dict[str, torch.Tensor]] = {}
-    for key, tensor in model.state_dict().items():
-        shards.setdefault(f"pytorch_model-{len(key) % 2}.bin", {})[key] = tensor
-    for name, held in shards.items():
-        torch.save(held, folder / name)
-    weight_map = {key: name for name, held in shards.items() for key in held}
-    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
-    return folder / "pytorch_model.bin.index.json"
+    state = model.state_dict()
+    shards = divided(state, lambda _, key: f"pytorch_model-{len(key) % 2}.bin")
+    return write_shards(folder, shards) / TORCH_INDEX
 
 
 def run(loader: Path, folder: Path) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,15 +17,13 @@ from torch.nn.utils import prune as torch_prune
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
-from prune_gui.pruning.decisions.base import Decision
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import CustomMask, ElementCut, Predicate
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.ranking import Ranking
 from prune_gui.pruning.selection.scores import TensorScores
-from prune_gui.recipe import Recipe, Resolution, export, outcome, resolve, stack
-from prune_gui.recipe.outcome import DecisionCache
+from prune_gui.recipe import Recipe, Resolution, export, resolve, stack
 from prune_gui.recipe.recipe import IN_FILE, ZERO
 from prune_gui.recipe.stack import AppliedStep
 
@@ -307,41 +304,3 @@ def test_batched_masks_equal_the_masks_of_each_parameter(every):
     tells = [stack.remaining_mask_of(own) for own in every]
     for one in filter(None, tells):
         assert np.array_equal(one.together(tells, bounds), wanted)
-
-
-def decision(pruned: int) -> list[Decision]:
-    return [Decision(None, pruned)]
-
-
-def test_decisions_are_computed_once_per_key_and_an_error_is_not_cached():
-    cache = DecisionCache()
-    with pytest.raises(ZeroDivisionError):
-        cache.get("a", lambda: 1 / 0)
-    first = cache.get("a", lambda: decision(1))
-    assert cache.get("a", lambda: decision(2)) is first
-
-
-def test_a_thread_gets_its_decisions_while_another_evicts_them(monkeypatch):
-    monkeypatch.setattr(outcome, "MAX_CACHED_STEPS", 2)
-    interval = sys.getswitchinterval()
-    cache, wrong = DecisionCache(), []
-
-    def use(offset: int) -> None:
-        for i in range(5000):
-            key = (i + offset) % 7
-            try:
-                [found] = cache.get(key, lambda key=key: decision(key))
-                wrong.extend([found] if found.pruned != key else [])
-            except Exception as error:  # noqa: BLE001 - whatever an unprotected cache raises
-                wrong.append(error)
-
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=use, args=(offset,)) for offset in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    assert wrong == []

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
+from sharded_files import INDEX, write_shards
 
 import prune_gui
 from prune_gui.checkpoint import open_checkpoint
@@ -20,12 +21,12 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_statistics import max_weight_magnitude
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.script import python_script
-from prune_gui.statistics import element_values, values
+from prune_gui.statistics import element_values, weight_values
+from prune_gui.statistics.channel_statistics import norms, norms_by_step
+from prune_gui.statistics.element_scores import weights_of
 from prune_gui.statistics.histogram import bin_edges, histogram, value_range
-from prune_gui.statistics.layers import compute, empty_statistics
-from prune_gui.statistics.norms import norms, norms_by_step
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.score_histogram import score_histogram
-from prune_gui.statistics.scores import weights_of
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 SHAPE = (48, 40)
@@ -208,7 +209,9 @@ def test_views_show_what_they_show_of_the_float32_copy(kind, pair):
         floats.read(name).abs().max()
     ] * 2
     assert [one.explain(name, (3, 5)).value for one in both] == [floats.read(name)[3, 5]] * 2
-    assert [float(values.span_of(one, name, 7, 8)) for one in both] == [floats.read(name)[0, 7]] * 2
+    assert [float(weight_values.span_of(one, name, 7, 8)) for one in both] == [
+        floats.read(name)[0, 7]
+    ] * 2
     for dim in (0, 1):
         whole_norms = [norms(one, name, dim, 2, monitor) for one in (codes, floats)]
         np.testing.assert_allclose(*whole_norms, rtol=1e-6)
@@ -344,15 +347,11 @@ def test_scales_may_be_in_another_shard(tmp_path):
         "model-00001-of-00002.safetensors": {k: v for k, v in state.items() if v.dtype == E4M3},
         "model-00002-of-00002.safetensors": {k: v for k, v in state.items() if v.dtype != E4M3},
     }
-    for name, part in parts.items():
-        save_file(part, tmp_path / name)
-    weight_map = {key: name for name, part in parts.items() for key in part}
-    index = tmp_path / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}))
+    write_shards(tmp_path, parts)
     (tmp_path / "config.json").write_text(json.dumps(BLOCK_CONFIG))
     torch.save(state, tmp_path / "whole.pt")
     expected = dequantized(state, "blocks of config.json")
-    for path in (tmp_path / "whole.pt", index):
+    for path in (tmp_path / "whole.pt", tmp_path / INDEX):
         with open_checkpoint(path) as checkpoint:
             assert checkpoint.warnings == ()
             for name, tensor in expected.items():

@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
+from sharded_files import INDEX, divided, write_shards
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
@@ -88,14 +89,14 @@ def test_the_computed_size_is_that_of_the_written_file(
 def test_the_computed_size_is_exact_for_shards_and_pairs(tmp_path_factory, kinds, some_steps, said):
     folder = tmp_path_factory.mktemp("shards")
     found = made(kinds)
-    weight_map = {key: f"m-{i % 2}.safetensors" for i, key in enumerate(found)}
-    for name in set(weight_map.values()):
-        held = {key: found[key] for key in found if weight_map[key] == name}
+    shards = divided(found, lambda i, _: f"m-{i % 2}.safetensors")
+    write_shards(folder, shards)
+    for name, held in shards.items():
         save_file(held, folder / name, {**said, "own": name})
-    index = {"metadata": {"total_size": 3, **said}, "weight_map": weight_map}
-    (folder / "m.safetensors.index.json").write_text(json.dumps(index))
+    index = json.loads((folder / INDEX).read_text())
+    (folder / INDEX).write_text(json.dumps({**index, "metadata": {"total_size": 3, **said}}))
     recipe = Recipe(steps=some_steps)
-    source = folder / "m.safetensors.index.json"
+    source = folder / INDEX
     assert compare(source, folder, recipe, {"out": None, "o.safetensors": None})["out"] >= 2
     pairs = folder / "reparametrized" / "out"
     again = folder / "again"

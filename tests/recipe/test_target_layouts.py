@@ -19,7 +19,7 @@ from prune_gui.pruning.weight_layout import USUAL, WeightLayout
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.script import python_script
-from prune_gui.statistics.layers import channels_of, compute, empty_statistics
+from prune_gui.statistics.layer_statistics import channels_of, compute, empty_statistics
 from prune_gui.statistics.pattern_scan import PatternScan
 
 BLOCK = {"attn.c_attn": (24, 8), "attn.c_proj": (8, 8), "mlp.c_fc": (32, 8), "mlp.c_proj": (8, 32)}

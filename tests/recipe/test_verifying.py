@@ -20,8 +20,8 @@ from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
 from prune_gui.checkpoint.write import metadata
 from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY, checksums_in, with_checksums
 from prune_gui.cli.program import cli
-from prune_gui.errors import Cancelled, CheckpointError
-from prune_gui.recipe import Recipe, export, resolve, verify, verifying
+from prune_gui.errors import Cancelled
+from prune_gui.recipe import Recipe, export, resolve, verify
 from prune_gui.recipe.provenance import PREFIX, Provenance
 from prune_gui.session import Session
 
@@ -209,25 +209,6 @@ def test_malformed_checksums_are_a_problem(tmp_path, record):
     assert problems(tmp_path / "m.safetensors") == [
         ("m.safetensors", "the checksums recorded in it are invalid")
     ]
-
-
-def test_a_checkpoint_that_cannot_be_opened_is_an_error(tmp_path):
-    (tmp_path / "m.safetensors").write_bytes(b"half")
-    with pytest.raises(CheckpointError, match="not a valid safetensors file"):
-        verify(tmp_path / "m.safetensors")
-
-
-def test_a_read_error_names_the_tensor(state, tmp_path, monkeypatch):
-    path = saved(state, tmp_path, "safetensors")
-    span = verifying._File._facts
-
-    def fail(self, key, dtype, read):
-        if key == "fc.bias":
-            raise OSError(5, "Input/output error")
-        return span(self, key, dtype, read)
-
-    monkeypatch.setattr(verifying._File, "_facts", fail)
-    assert problems(path) == [("fc.bias", "it cannot be read: Input/output error")]
 
 
 def test_a_file_truncated_during_verifying_names_the_tensor(tmp_path, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.collecting import report_on_files, report_on_stack
@@ -92,13 +89,6 @@ def test_folders_are_left_out_unless_asked_for(in_memory):
     )
     assert without.folder == ""
     assert named.folder == str(checkpoint.path.absolute().parent)
-
-
-def test_a_report_can_be_cancelled(in_memory):
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        report_on_files([in_memory({"w": torch.ones(2)})], None, Monitor(cancel=stop))
 
 
 def test_a_file_without_prunable_parameters_has_no_layers(report_on):

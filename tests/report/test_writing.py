@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from prune_gui.report.columns import MAX_LAYERS, csv
+from prune_gui.report.layer_table import MAX_LAYERS, csv
 from prune_gui.report.pictures import overview
 from prune_gui.report.records import FileRecord, Layer, Report, StepRecord
 from prune_gui.report.writing import html_page

@@ -20,8 +20,8 @@ from prune_gui.session.amount_from_cut import (
     field_for_unit_score,
     field_for_weight,
 )
-from prune_gui.statistics.coupled_units import units_of_step
-from prune_gui.statistics.scores import scores_before
+from prune_gui.statistics.element_scores import scores_before
+from prune_gui.statistics.unit_statistics import units_of_step
 
 EARLIER = Step(method=METHODS["l1_unstructured"](amount=0.1), targets=("a",))
 

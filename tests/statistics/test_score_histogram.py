@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, resolve
+from prune_gui.statistics.element_scores import scored_steps, scores_of, weights_of
 from prune_gui.statistics.score_histogram import (
     ScoreHistogramCache,
     binned,
@@ -16,7 +17,6 @@ from prune_gui.statistics.score_histogram import (
     score_histogram,
     thinned,
 )
-from prune_gui.statistics.scores import scored_steps, scores_of, weights_of
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e5m2]

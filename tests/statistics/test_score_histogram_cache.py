@@ -5,8 +5,8 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.statistics import score_histogram
+from prune_gui.statistics.element_scores import weights_of
 from prune_gui.statistics.score_histogram import ScoreHistogramCache
-from prune_gui.statistics.scores import weights_of
 
 
 def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):

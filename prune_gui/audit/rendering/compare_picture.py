@@ -19,7 +19,7 @@ from prune_gui.raster.colours import Colours, mixed
 from prune_gui.raster.layouts import SliceLayout
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.overlaps import Obstacle, Overlap
+    from prune_gui.comparison.mask_overlap import Obstacle, Overlap
     from prune_gui.monitor import Monitor
     from prune_gui.raster.layouts import ParameterLayout
 
@@ -82,7 +82,7 @@ class ComparePainter:
     @property
     def has_corrected(self) -> bool:
         """Whether steps give kept elements other values on both sides."""
-        from prune_gui.comparison.overlaps import corrects_differently  # torch: slow to import
+        from prune_gui.comparison.mask_overlap import corrects_differently  # torch: slow to import
 
         if self.left is None or self.right is None:
             return False
@@ -90,14 +90,14 @@ class ComparePainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
-        from prune_gui.comparison.overlaps import shares  # torch: slow to import
+        from prune_gui.comparison.mask_overlap import shares  # torch: slow to import
+        from prune_gui.raster.cell_grid import CellGrid
 
         assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
         left = None if self.left is None else self.left.resolution
         right = None if self.right is None else self.right.resolution
-        found = shares(
-            left, right, self.subject.name, layout, part.rows, part.columns, part.cells, monitor
-        )
+        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
+        found = shares(left, right, self.subject.name, grid, monitor)
         shades = Shades.of(self.colours)
         both = (found.both, shades.both)
         only_left, only_right = (found.left, shades.left), (found.right, shades.right)

@@ -43,12 +43,12 @@ class MaskPainter:
         Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
         pruned.
         """
-        from prune_gui.raster.density import density  # torch: slow to import
+        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
+        from prune_gui.raster.density import density
 
         subject = self.subject
-        cells = density(
-            subject.marked, subject.name, layout, part.rows, part.columns, part.cells, monitor
-        )
+        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
+        cells = density(subject.marked, subject.name, grid, monitor)
         levels = mask_levels(cells, subject.draft)
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 

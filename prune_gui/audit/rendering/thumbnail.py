@@ -18,6 +18,7 @@ from prune_gui.raster.layouts import SliceLayout
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.subject import Subject
     from prune_gui.monitor import Monitor
+    from prune_gui.raster.cell_grid import CellGrid
     from prune_gui.raster.colours import Colours
     from prune_gui.raster.density import Density
     from prune_gui.recipe import Resolution
@@ -68,9 +69,8 @@ class Thumbnail:
         """
         from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
 
-        layout = _layout(shape)
         down, across = self.density.share.shape
-        grid = CellGrid.over(layout, range(layout.rows), range(layout.columns), (down, across))
+        grid = CellGrid.over(_layout(shape), (down, across))
         heights, widths = np.diff(grid.row_edges), np.diff(grid.column_edges)
         return round(float(heights @ self.density.share.astype(np.float64) @ widths))
 
@@ -87,18 +87,18 @@ def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thum
 
     Reads nothing if no step targets the parameter and it has no zeros.
     """
-    from prune_gui.raster.density import density  # torch: slow to import
+    from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
+    from prune_gui.raster.density import density
 
-    layout = _layout(subject.info.shape)
     width, height = proportions(subject.info.shape)
     cells = round(MAX_CELLS * height), round(MAX_CELLS * width)
-    rows, columns = range(layout.rows), range(layout.columns)
+    grid = CellGrid.over(_layout(subject.info.shape), cells)
     resolution, name = subject.resolution, subject.name
     if shading.needs_weights and resolution.layers.get(name, ()):
-        found = _pruned_energy(resolution, name, layout, cells, monitor)
+        found = _pruned_energy(resolution, name, grid, monitor)
     else:
         marked = resolution if shading.needs_weights else subject.marked
-        found = density(marked, name, layout, rows, columns, cells, monitor)
+        found = density(marked, name, grid, monitor)
     return Thumbnail(subject.marked_key, shading.needs_weights, found)
 
 
@@ -128,11 +128,7 @@ def _layout(shape: tuple[int, ...]) -> SliceLayout:
 
 
 def _pruned_energy(
-    resolution: Resolution,
-    name: str,
-    layout: SliceLayout,
-    cells: tuple[int, int],
-    monitor: Monitor,
+    resolution: Resolution, name: str, grid: CellGrid[SliceLayout], monitor: Monitor
 ) -> Density:
     """Return the share of the energy of each cell that is pruned; 0 where it is 0 or infinite."""
     # torch: slow to import
@@ -140,9 +136,8 @@ def _pruned_energy(
     from prune_gui.raster.density import Density
     from prune_gui.statistics.element_values import kept_squares, squares
 
-    rows, columns = range(layout.rows), range(layout.columns)
     energy, kept = (
-        cell_statistics(measure(resolution, name), layout, rows, columns, cells, monitor).mean
+        cell_statistics(measure(resolution, name), grid, monitor).mean
         for measure in (squares, kept_squares)
     )
     share = np.zeros(energy.shape, np.float32)
@@ -151,4 +146,4 @@ def _pruned_energy(
     np.divide(pruned, energy, out=share, where=is_finite, casting="same_kind")
     step = np.zeros(share.shape, np.uint8)
     share.flags.writeable = step.flags.writeable = False
-    return Density(rows, columns, share, step)
+    return Density(share, step)

@@ -202,12 +202,14 @@ class WeightsPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
-        from prune_gui.raster.cell_statistics import cell_statistics  # torch: slow to import
+        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
+        from prune_gui.raster.cell_statistics import cell_statistics
         from prune_gui.raster.layouts import flat_span
 
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
-        statistics = cell_statistics(measure, layout, part.rows, part.columns, part.cells, monitor)
+        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
+        statistics = cell_statistics(measure, grid, monitor)
         numbers = statistics.mean if self.style.averaged else statistics.farthest
         pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
         pixels[np.isnan(numbers), :3] = rgb(self.colours.grid)

@@ -14,12 +14,12 @@ from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.language import format_number, join_clauses, tr
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.recipe import IN_FILE, KEPT
-from prune_gui.tables import Table
+from prune_gui.table import Table
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import ChannelCut
-    from prune_gui.statistics.norms import ChannelStatistics
+    from prune_gui.statistics.channel_statistics import ChannelStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def measure(
         before: a result for the same channels, or None.
         monitor: receives the progress.
     """
-    from prune_gui.statistics.norms import (  # torch: slow to import
+    from prune_gui.statistics.channel_statistics import (  # torch: slow to import
         channels,
         norms,
         norms_by_step,
@@ -139,7 +139,7 @@ def measure(
 def _shared_cut(subject: Subject, step: int, own: ChannelCut) -> float | None:
     """Return `ChannelData.shared_cut` of a step; `own` is its predicate for the parameter."""
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
-    from prune_gui.statistics.norms import shared_rank  # torch: slow to import
+    from prune_gui.statistics.channel_statistics import shared_rank  # torch: slow to import
 
     method = subject.resolution.recipe.steps[step - 1].method
     if method.ranking_scope != "global" or getattr(method, "max_sparsity", 1.0) == 1.0:

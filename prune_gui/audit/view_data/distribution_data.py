@@ -14,14 +14,14 @@ from prune_gui.audit.rendering.axis_limits import drawable, inner_range
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.tables import Table
+from prune_gui.table import Table
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
+    from prune_gui.statistics.element_scores import Scored, StepCut
     from prune_gui.statistics.histogram import Histogram
     from prune_gui.statistics.score_histogram import Curve, ScoreHistogramCache
-    from prune_gui.statistics.scores import Scored, StepCut
 
 Of = int | Literal["weights", "absolute"]
 """Signed weights, absolute weights, or the scores of the step with that number."""
@@ -144,7 +144,7 @@ def shared_step(subject: Subject, of: Of) -> int | None:
 
 def steps_with_own_scores(subject: Subject) -> dict[int, ScoreKind]:
     """Return the steps that rank the elements of a parameter by scores other than |weight|."""
-    from prune_gui.statistics.scores import scored_steps  # torch: slow to import
+    from prune_gui.statistics.element_scores import scored_steps  # torch: slow to import
 
     kinds = scored_steps(subject.resolution, subject.name)
     return {step: kind for step, kind in kinds.items() if kind != "weights"}
@@ -245,13 +245,13 @@ def _scores(
     score_histograms: ScoreHistogramCache,
     monitor: Monitor,
 ) -> DistributionData:
+    from prune_gui.statistics.element_scores import score_cut, scores_of, weight_cuts, weights_of
     from prune_gui.statistics.score_histogram import (  # torch: slow to import
         binned,
         common_edges,
         cumulative,
         thinned,
     )
-    from prune_gui.statistics.scores import score_cut, scores_of, weight_cuts, weights_of
 
     resolution, of = subject.resolution, request.of
     scored: dict[str, Scored] = {}

@@ -169,8 +169,8 @@ def _measured(
 ) -> GroupData:
     from prune_gui.architecture.groups import analysis, coupled_groups
     from prune_gui.recipe.compaction.removal import removable_units
-    from prune_gui.statistics.coupled_units import count_units
-    from prune_gui.statistics.norms import ChannelStatistics
+    from prune_gui.statistics.channel_statistics import ChannelStatistics
+    from prune_gui.statistics.unit_statistics import count_units
 
     resolution = subject.resolution
     counts = count_units(resolution, chosen.group, monitor)
@@ -253,8 +253,8 @@ def _scores(
     subject: Subject, group: CoupledGroup, before: GroupData | None, monitor: Monitor
 ) -> tuple[NDArray[np.float64], NormOrScore, float | None]:
     """Return the scores of the units, what they are, and the cut of their step."""
-    from prune_gui.statistics.coupled_units import ranked_units, unit_norms
-    from prune_gui.statistics.norms import ranks
+    from prune_gui.statistics.channel_statistics import ranks
+    from prune_gui.statistics.unit_statistics import ranked_units, unit_norms
 
     resolution = subject.resolution
     for step in _steps(subject):

@@ -13,7 +13,7 @@ from prune_gui.errors import one_line
 from prune_gui.language import deferred, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.recipe import KEPT
-from prune_gui.tables import Column, Table
+from prune_gui.table import Column, Table
 
 if TYPE_CHECKING:
     from prune_gui.audit.view_data.group_data import GroupData, GroupRow, MemberRow, TitledGroup

@@ -13,7 +13,7 @@ from prune_gui.errors import one_line
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode, TensorInfo

@@ -24,7 +24,7 @@ from prune_gui.recipe.recipe import KEPT
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.statistics.layer_rows import Rows
-    from prune_gui.statistics.layers import LayerStatistics
+    from prune_gui.statistics.layer_statistics import LayerStatistics
 
 
 SLICE_S: Final = 0.1
@@ -148,7 +148,7 @@ def compute_overview(
     # torch: slow to import
     from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import grouping, rows_of, updated_rows
-    from prune_gui.statistics.layers import compute, empty_statistics
+    from prune_gui.statistics.layer_statistics import compute, empty_statistics
 
     end = time.monotonic() + SLICE_S
     resolution = subject.resolution

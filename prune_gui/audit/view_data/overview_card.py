@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
     from prune_gui.statistics.file_zeros import FileZeros
     from prune_gui.statistics.layer_rows import Rows
-    from prune_gui.statistics.layers import LayerStatistics
+    from prune_gui.statistics.layer_statistics import LayerStatistics
 
 MAX_LISTED: Final = 20
 """Maximum number of parameters in a list of the card; the others are counted."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.blocks import Row, Section
+from prune_gui.architecture.blocks import BlockRow, Section
 
 MIN_SIDE_PX: Final = 28
 PREFERRED_MIN_SIDE_PX: Final = 40
@@ -99,7 +99,7 @@ class Arrangement:
         assert found is not None
         return found
 
-    def _row(self, section: int, row: int) -> Row:
+    def _row(self, section: int, row: int) -> BlockRow:
         return self.sections[section].rows[row]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from prune_gui.language import deferred
 from prune_gui.number_formats import sparsity
 from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo

@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 from prune_gui.checkpoint.base import Checkpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.flax.parsing import FlaxParser
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (
     SpanCheckpoint,
@@ -19,11 +20,9 @@ from prune_gui.checkpoint.spans import (
     in_place,
     invalid_file,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata
-from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 
 NAME: Final = "flax"
@@ -54,7 +53,7 @@ def _tensors(source: Source) -> dict[str, SpanTensor]:
     model = {path: each for path, each in arrays.items() if path[:1] != (OPTIMIZER,)} or arrays
     paths = {"/".join(path): each for path, each in model.items()}
     if len(paths) < len(model):
-        raise FalseClaimError(deferred("two of its arrays have the same path"))
+        raise FalseClaimError("two of its arrays have the same path")
     separator = dotted(list(paths))
     tensors = {path.replace("/", separator): each for path, each in paths.items()}
     check_spans(tensors, source.size)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import Span, SpanTensor, checked_nbytes
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.errors import one_line
 from prune_gui.language import deferred
 
@@ -82,29 +83,22 @@ class _Head(NamedTuple):
 
 
 class FlaxParser:
-    """Finds the arrays in a file.
-
-    Args:
-        size: its size in bytes.
-
-    Attributes:
-        arrays: the arrays by the keys that lead to each of them.
-    """
+    """Finds the arrays in a file of `size` bytes, by the keys that lead to each of them."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self._values = file, size, 0
         self.arrays: dict[tuple[str, ...], SpanTensor] = {}
         self._value(())
         if file.tell() != size:
-            raise FalseClaimError(deferred("it goes on after its last value"))
+            raise FalseClaimError("it goes on after its last value")
 
     def _value(self, path: tuple[str, ...]) -> None:
         """Read a value, and keep the arrays in it."""
         head = self._head()
         if len(path) > MAX_DEPTH:
-            raise FalseClaimError(deferred("it is nested too deeply"))
+            raise FalseClaimError("it is nested too deeply")
         if not path and head.kind != "map":
-            raise FalseClaimError(deferred("it is not a map of names"))
+            raise FalseClaimError("it is not a map of names")
         if head.kind == "map":
             self._map(path, head.size)
         elif head.kind == "array":
@@ -124,7 +118,7 @@ class FlaxParser:
         for index in range(size):
             key = self._text()
             if key in keys:
-                raise FalseClaimError(deferred("{key!r} appears more than once", key=key))
+                raise FalseClaimError("{key!r} appears more than once", key=key)
             keys.add(key)
             self._value((*path, key))
             if key == CHUNKED:
@@ -135,26 +129,26 @@ class FlaxParser:
 
     def _chunked(self, key: str) -> SpanTensor:
         """Return an array in parts, from the rest of its map: the maps of its shape and parts."""
-        if self._text() != "shape":
-            raise _damaged(key)
-        shape = []
-        for index in range(self._expected("map", key).size):
-            if self._text() != str(index):
-                raise _damaged(key)
-            shape.append(self._expected("number", key).code)
-        if self._text() != "chunks":
-            raise _damaged(key)
-        parts = []
-        for index in range(self._expected("map", key).size):
-            if self._text() != str(index):
-                raise _damaged(key)
-            parts.append(self._array(key, self._expected("extension", key).size))
+        shape = [self._expected("number", key).code for _ in self._indices("shape", key)]
+        parts = [
+            self._array(key, self._expected("extension", key).size)
+            for _ in self._indices("chunks", key)
+        ]
         dtypes = {part.raw.dtype for part in parts}
         flat = all(len(part.raw.shape) == 1 and part.raw.special is None for part in parts)
         if len(dtypes) != 1 or not flat:
             raise _damaged(key)
         spans = tuple(span for part in parts for span in part.spans)
         return _tensor(key, shape, dtypes.pop(), spans)
+
+    def _indices(self, name: str, key: str) -> Iterator[int]:
+        """Read a name, and then the keys of its map, which are its indices, before each value."""
+        if self._text() != name:
+            raise _damaged(key)
+        for index in range(self._expected("map", key).size):
+            if self._text() != str(index):
+                raise _damaged(key)
+            yield index
 
     def _array(self, key: str, nbytes: int) -> SpanTensor:
         """Return an array whose shape, dtype and values are in the next bytes."""
@@ -163,7 +157,7 @@ class FlaxParser:
             raise _damaged(key)
         dims = self._expected("array", key).size
         if dims > MAX_DIMS:
-            raise FalseClaimError(deferred("{key!r} has an impossible shape", key=key))
+            raise FalseClaimError("{key!r} has an impossible shape", key=key)
         shape = [self._expected("number", key).code for _ in range(dims)]
         dtype = self._text()
         octets = self._expected("bytes", key).size
@@ -196,7 +190,7 @@ class FlaxParser:
                 nbytes -= len(part)
                 decoder.decode(part, final=not nbytes)
         except UnicodeDecodeError:
-            raise FalseClaimError(deferred("one of its texts is not UTF-8")) from None
+            raise FalseClaimError("one of its texts is not UTF-8") from None
 
     def _expected(self, kind: str, key: str) -> _Head:
         head = self._head()
@@ -208,22 +202,20 @@ class FlaxParser:
         """Read a text: the key of a map, or the name of a dtype."""
         head = self._head()
         if head.kind not in ("text", "bytes") or head.size > MAX_TEXT_BYTES:
-            raise FalseClaimError(deferred("one of its names is not a text"))
+            raise FalseClaimError("one of its names is not a text")
         try:
             return self._file.read(head.size).decode()
         except UnicodeDecodeError:
-            raise FalseClaimError(deferred("one of its names is not a text")) from None
+            raise FalseClaimError("one of its names is not a text") from None
 
     def _head(self) -> _Head:
         """Read the first bytes of a value, all of which must be in the file."""
         self._values += 1
         if self._values > MAX_VALUES:
-            raise FalseClaimError(deferred("it holds too many values"))
+            raise FalseClaimError("it holds too many values")
         head = self._unchecked_head()
         if head.size > self._size - self._file.tell():
-            raise FalseClaimError(
-                deferred("it ends in the middle of a value (a partial download?)")
-            )
+            raise FalseClaimError("it ends in the middle of a value (a partial download?)")
         if head.kind == "number" and head.size:
             number = int.from_bytes(self._file.read(head.size), "big")
             return _Head("number", 0, number if head.code in UNSIGNED else -1)
@@ -243,7 +235,7 @@ class FlaxParser:
         if first in NUMBERS:
             return _Head("number", NUMBERS[first], first)
         if first not in LENGTHS:
-            raise FalseClaimError(deferred("it is not a msgpack file"))
+            raise FalseClaimError("it is not a msgpack file")
         kind, nbytes = LENGTHS[first]
         size = self._number(nbytes)
         return _Head(kind, size, self._type() if kind == "extension" else -1)
@@ -252,15 +244,13 @@ class FlaxParser:
         """Read the type of an extension; negative ones are reserved, and flax uses none."""
         code = self._number(1)
         if code > MAX_TYPE:
-            raise FalseClaimError(deferred("it is not a msgpack file"))
+            raise FalseClaimError("it is not a msgpack file")
         return code
 
     def _number(self, nbytes: int) -> int:
         octets = self._file.read(nbytes)
         if len(octets) < nbytes:
-            raise FalseClaimError(
-                deferred("it ends in the middle of a value (a partial download?)")
-            )
+            raise FalseClaimError("it ends in the middle of a value (a partial download?)")
         return int.from_bytes(octets, "big")
 
 
@@ -280,13 +270,11 @@ def _number_of_others(key: str, dtype: str, nbytes: int) -> int:
 
 
 def _damaged(key: str) -> FalseClaimError:
-    return FalseClaimError(deferred("its array {key!r} is damaged", key=key))
+    return FalseClaimError("its array {key!r} is damaged", key=key)
 
 
 def _tensor(key: str, shape: list[int], dtype: str, spans: tuple[Span, ...]) -> SpanTensor:
     nbytes = sum(stop - start for start, stop in spans)
     if checked_nbytes(key, shape, dtype) != nbytes:
-        raise FalseClaimError(
-            deferred("{key!r} does not fit its {nbytes:,} bytes", key=key, nbytes=nbytes)
-        )
+        raise FalseClaimError("{key!r} does not fit its {nbytes:,} bytes", key=key, nbytes=nbytes)
     return SpanTensor(RawTensor(tuple(shape), dtype), spans)

@@ -27,7 +27,6 @@ from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 ARCHITECTURE_KEY: Final = "general.architecture"
@@ -114,10 +113,8 @@ def _template(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> Gg
     ):
         return template
     raise CheckpointError(
-        tr(
-            "GGUF can hold only the finalized form of a GGUF file, divided into files as the "
-            "input: parts are saved to a folder. Choose that, or save as .safetensors or .pt."
-        )
+        "GGUF can hold only the finalized form of a GGUF file, divided into files as the "
+        "input: parts are saved to a folder. Choose that, or save as .safetensors or .pt."
     )
 
 

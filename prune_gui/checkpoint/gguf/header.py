@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import struct
 from operator import itemgetter
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import Header, Span
 from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
@@ -31,7 +32,7 @@ CHUNK_BYTES: Final = 1 << 20
 ALIGNMENT_KEY: Final = "general.alignment"
 DEFAULT_ALIGNMENT: Final = 32
 PART_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
-"""Of `Part`, in its order."""
+"""Of `SplitPart`, in its order."""
 
 U32: Final = struct.Struct("<I")
 U64: Final = struct.Struct("<Q")
@@ -55,13 +56,9 @@ NUMBERS: Final = {
 
 
 class Entry(NamedTuple):
-    """One entry of the metadata.
+    """One entry of the metadata: the bytes from its key to the end of its value, type and value.
 
-    Attributes:
-        start: the position of its key in the file, in bytes.
-        stop: the end of its value.
-        kind: the number of the type of the value.
-        value: the value; None for an array, and for text that is not UTF-8.
+    The value is None for an array, and for text that is not UTF-8.
     """
 
     start: int
@@ -70,13 +67,13 @@ class Entry(NamedTuple):
     value: str | int | float | None
 
 
-class Part(NamedTuple):
-    """The place of a file among the parts of a split one.
+class SplitPart(NamedTuple):
+    """The place of a file among the parts of a split one; -1 is what the file does not say.
 
     Attributes:
-        number: from 0; -1 if the file does not say.
+        number: from 0.
         parts: the number of parts.
-        tensors: the number of tensors in all parts; -1 if the file does not say.
+        tensors: the number of tensors in all parts.
     """
 
     number: int
@@ -90,7 +87,6 @@ class GgufHeader(NamedTuple):
     Attributes:
         header: the tensors, with the first dimension in memory last as in torch, and the metadata
             as text.
-        version: the version of the format.
         alignment: the data of each tensor starts at a multiple of this, in bytes.
         entries: the metadata by key, in the order of the file.
         part: None if the file is whole.
@@ -100,31 +96,25 @@ class GgufHeader(NamedTuple):
     version: int
     alignment: int
     entries: dict[str, Entry]
-    part: Part | None
+    part: SplitPart | None
 
 
 def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
     """Read and check the header of a file of `size` bytes; `name` is for messages."""
     try:
         return _read(_Reader(file, size), size, name)
-    except _HeaderError as problem:
+    except FalseClaimError as problem:
         raise CheckpointError(
-            tr(
-                "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
-                "convert the model again.",
-                name=name,
-                problem=one_line(str(problem), MAX_MESSAGE_CHARS),
-            )
+            "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
+            "convert the model again.",
+            name=name,
+            problem=one_line(tr(problem.claim), MAX_MESSAGE_CHARS),
         ) from None
 
 
 def padded(position: int, alignment: int) -> int:
     """Return the next multiple of the alignment."""
     return position + -position % alignment
-
-
-class _HeaderError(Exception):
-    """A fault of a header; the message is the end of a sentence."""
 
 
 class _Reader:
@@ -144,15 +134,9 @@ class _Reader:
             self._read_up_to(self.position)
         return start
 
-    def number(self, kind: struct.Struct) -> int:
-        """Read an integer."""
-        value: int = kind.unpack_from(self._read, self.take(kind.size))[0]
-        return value
-
-    def value(self, kind: struct.Struct) -> int | float:
+    def number(self, kind: struct.Struct) -> Any:  # noqa: ANN401 - int, float or bool
         """Read a number."""
-        value: int | float = kind.unpack_from(self._read, self.take(kind.size))[0]
-        return value
+        return kind.unpack_from(self._read, self.take(kind.size))[0]
 
     def octets(self) -> bytes:
         """Read a string, as bytes."""
@@ -166,9 +150,7 @@ class _Reader:
         try:
             return octets.decode()
         except UnicodeDecodeError:
-            raise _HeaderError(
-                tr("the name {name!r} is not UTF-8 text", name=octets[:80])
-            ) from None
+            raise FalseClaimError("the name {name!r} is not UTF-8 text", name=octets[:80]) from None
 
     def skip_strings(self, count: int) -> None:
         """Move over strings, of which there may be a million."""
@@ -183,33 +165,29 @@ class _Reader:
     def check_count(self, count: int, min_nbytes: int) -> None:
         """Check that the file can hold `count` values of at least `min_nbytes` each."""
         if count * min_nbytes > self._size - self.position:
-            raise _HeaderError(
-                tr(
-                    "its header declares {count:,} values at byte {position:,}, and the file has "
-                    "{size:,} bytes (a partial download?)",
-                    count=count,
-                    position=self.position,
-                    size=self._size,
-                )
+            raise FalseClaimError(
+                "its header declares {count:,} values at byte {position:,}, and the file has "
+                "{size:,} bytes (a partial download?)",
+                count=count,
+                position=self.position,
+                size=self._size,
             )
 
     def _read_up_to(self, stop: int) -> None:
         if stop > self._size:
-            raise _HeaderError(
-                tr(
-                    "its header goes on to byte {stop:,}, and the file has {size:,} (a partial "
-                    "download?)",
-                    stop=stop,
-                    size=self._size,
-                )
+            raise FalseClaimError(
+                "its header goes on to byte {stop:,}, and the file has {size:,} (a partial "
+                "download?)",
+                stop=stop,
+                size=self._size,
             )
         if stop > MAX_HEADER_BYTES:
-            raise _HeaderError(
-                tr("its header is over the limit of {limit:,} bytes", limit=MAX_HEADER_BYTES)
+            raise FalseClaimError(
+                "its header is over the limit of {limit:,} bytes", limit=MAX_HEADER_BYTES
             )
         self._read += self._file.read(max(stop - len(self._read), CHUNK_BYTES))
         if len(self._read) < stop:
-            raise _HeaderError(tr("the file ended early"))
+            raise FalseClaimError("the file ended early")
 
 
 def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
@@ -219,35 +197,39 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
     alignment = _alignment(entries)
     reader.check_count(tensor_count, 2 * (U64.size + U32.size))
     if tensor_count > MAX_TENSORS:
-        raise _HeaderError(
-            tr(
-                "its header declares {count:,} tensors; the limit is {limit:,}",
-                count=tensor_count,
-                limit=MAX_TENSORS,
-            )
+        raise FalseClaimError(
+            "its header declares {count:,} tensors; the limit is {limit:,}",
+            count=tensor_count,
+            limit=MAX_TENSORS,
         )
     tensors: dict[str, RawTensor] = {}
     spans: dict[str, Span] = {}
     for _ in range(tensor_count):
         key, raw, offset = _tensor(reader)
         if key in tensors:
-            raise _HeaderError(tr("the tensor {key!r} appears more than once", key=key))
+            raise FalseClaimError("the tensor {key!r} appears more than once", key=key)
         if offset % alignment:
-            raise _HeaderError(
-                tr(
-                    "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
-                    "alignment {alignment:,}",
-                    key=key,
-                    offset=offset,
-                    alignment=alignment,
-                )
+            raise FalseClaimError(
+                "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
+                "alignment {alignment:,}",
+                key=key,
+                offset=offset,
+                alignment=alignment,
             )
         tensors[key] = raw
         spans[key] = offset, offset + size_in_bytes(raw.shape, raw.dtype)
     start = padded(reader.position, alignment)
     spans = {key: (start + first, start + stop) for key, (first, stop) in spans.items()}
     end = _check_spans(spans, size, start)
-    remarks = _remarks(name, size - padded(end, alignment)) if tensors else ()
+    remarks: tuple[str, ...] = ()
+    nbytes_after = size - padded(end, alignment)
+    if tensors and nbytes_after > 0:
+        remark = tr(
+            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
+            name=name,
+            nbytes=nbytes_after,
+        )
+        remarks = (remark,)
     metadata = {key: _text(entry.value) for key, entry in entries.items() if _is_shown(key, entry)}
     header = Header(tensors, {key: (span,) for key, span in spans.items()}, metadata, remarks)
     return GgufHeader(header, version, alignment, entries, _part(entries))
@@ -255,15 +237,13 @@ def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
 
 def _version(reader: _Reader) -> int:
     if U32.pack(reader.number(U32)) != MAGIC:
-        raise _HeaderError(tr("it does not begin with {magic}", magic=MAGIC.decode()))
-    version = reader.number(U32)
+        raise FalseClaimError("it does not begin with {magic}", magic=MAGIC.decode())
+    version: int = reader.number(U32)
     if version in VERSIONS:
         return version
     if version & 0xFFFF == 0:
-        raise _HeaderError(tr("its numbers are big-endian, which is not supported"))
-    raise _HeaderError(
-        tr("its version {version:,} of the format is not supported", version=version)
-    )
+        raise FalseClaimError("its numbers are big-endian, which is not supported")
+    raise FalseClaimError("its version {version:,} of the format is not supported", version=version)
 
 
 def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
@@ -272,7 +252,7 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
     for _ in range(count):
         start, key, kind = reader.position, reader.text(), reader.number(U32)
         if key in entries:
-            raise _HeaderError(tr("the metadata {key!r} appears more than once", key=key))
+            raise FalseClaimError("the metadata {key!r} appears more than once", key=key)
         value = _value(reader, key, kind)
         entries[key] = Entry(start, reader.position, kind, value)
     return entries
@@ -281,15 +261,16 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
 def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
     """Read a value of the metadata; see `Entry`."""
     if kind in NUMBERS:
-        return reader.value(NUMBERS[kind])
+        number: int | float = reader.number(NUMBERS[kind])
+        return number
     if kind == STRING:
         try:
             return reader.octets().decode()
         except UnicodeDecodeError:
             return None
     if kind != ARRAY:
-        raise _HeaderError(
-            tr("the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind)
+        raise FalseClaimError(
+            "the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind
         )
     _skip_array(reader, key, 1)
     return None
@@ -302,11 +283,11 @@ def _skip_array(reader: _Reader, key: str, depth: int) -> None:
     elif kind == STRING:
         reader.skip_strings(count)
     elif kind != ARRAY:
-        raise _HeaderError(
-            tr("the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind)
+        raise FalseClaimError(
+            "the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind
         )
     elif depth == MAX_ARRAY_DEPTH:
-        raise _HeaderError(tr("the metadata {key!r} is nested too deeply", key=key))
+        raise FalseClaimError("the metadata {key!r} is nested too deeply", key=key)
     else:
         reader.check_count(count, U32.size + U64.size)
         for _ in range(count):
@@ -318,8 +299,8 @@ def _alignment(entries: dict[str, Entry]) -> int:
         return DEFAULT_ALIGNMENT
     _, _, kind, value = entries[ALIGNMENT_KEY]
     if NUMBERS.get(kind) is not U32 or not isinstance(value, int) or value.bit_count() != 1:
-        raise _HeaderError(
-            tr("its alignment {value} is not a 32-bit power of two", value=str(value)[:80])
+        raise FalseClaimError(
+            "its alignment {value} is not a 32-bit power of two", value=str(value)[:80]
         )
     return value
 
@@ -329,28 +310,24 @@ def _tensor(reader: _Reader) -> tuple[str, RawTensor, int]:
     key = reader.text()
     dims = reader.number(U32)
     if dims > MAX_DIMS:
-        raise _HeaderError(
-            tr(
-                "{key!r} has {dims:,} dimensions; the limit is {limit}",
-                key=key,
-                dims=dims,
-                limit=MAX_DIMS,
-            )
+        raise FalseClaimError(
+            "{key!r} has {dims:,} dimensions; the limit is {limit}",
+            key=key,
+            dims=dims,
+            limit=MAX_DIMS,
         )
     shape = tuple(reader.number(U64) for _ in range(dims))[::-1]
     number = reader.number(U32)
     tensor_type = TENSOR_TYPES.get(number)
     if tensor_type is None:
-        raise _HeaderError(tr("{key!r} has the unknown type {kind:,}", key=key, kind=number))
+        raise FalseClaimError("{key!r} has the unknown type {kind:,}", key=key, kind=number)
     row = shape[-1] if shape else 1
     if math.prod(filter(None, shape)) > MAX_ELEMENTS or row % tensor_type.block_elements:
-        raise _HeaderError(
-            tr(
-                "{key!r} has the impossible shape {shape} for the type {dtype}",
-                key=key,
-                shape=list(shape),
-                dtype=tensor_type.dtype,
-            )
+        raise FalseClaimError(
+            "{key!r} has the impossible shape {shape} for the type {dtype}",
+            key=key,
+            shape=list(shape),
+            dtype=tensor_type.dtype,
         )
     return key, RawTensor(shape, tensor_type.dtype), reader.number(U64)
 
@@ -360,37 +337,21 @@ def _check_spans(spans: dict[str, Span], size: int, start: int) -> int:
     end = start
     for key, (first, stop) in sorted(spans.items(), key=itemgetter(1)):
         if first < end:
-            raise _HeaderError(tr("{key!r} overlaps the tensor before it", key=key))
+            raise FalseClaimError("{key!r} overlaps the tensor before it", key=key)
         end = stop
     if spans and end > size:
-        raise _HeaderError(
-            tr(
-                "its tensors end at byte {stop:,}, and the file at byte {size:,} "
-                "(a partial download?)",
-                stop=end,
-                size=size,
-            )
+        raise FalseClaimError(
+            "its tensors end at byte {stop:,}, and the file at byte {size:,} (a partial download?)",
+            stop=end,
+            size=size,
         )
     return end
 
 
-def _part(entries: dict[str, Entry]) -> Part | None:
+def _part(entries: dict[str, Entry]) -> SplitPart | None:
     values = (entries[key].value if key in entries else -1 for key in PART_KEYS)
-    part = Part(*(value if type(value) is int else -1 for value in values))
+    part = SplitPart(*(value if type(value) is int else -1 for value in values))
     return part if part.parts > 1 else None
-
-
-def _remarks(name: str, nbytes_after: int) -> tuple[str, ...]:
-    """Return remarks on a file with some bytes after its tensors."""
-    if nbytes_after <= 0:
-        return ()
-    return (
-        tr(
-            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
-            name=name,
-            nbytes=nbytes_after,
-        ),
-    )
 
 
 def _is_shown(key: str, entry: Entry) -> bool:

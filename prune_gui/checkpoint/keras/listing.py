@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from functools import partial
@@ -43,12 +42,9 @@ def is_installed() -> bool:
 
 
 def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]:
-    """Return what `_dataset` says of each dataset of an HDF5 file, in the order of the file.
+    """Return what `_dataset` says of each dataset of an HDF5 file, which is at a span of a file."""
+    import subprocess  # slow to import
 
-    Args:
-        start: the position of its first byte there.
-        size: its size in bytes.
-    """
     root = str(Path(__file__).parents[3])
     command = [sys.executable, "-P", "-c", START_CODE, root, str(start), str(size)]
     try:

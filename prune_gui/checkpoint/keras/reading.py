@@ -16,6 +16,7 @@ from prune_gui.checkpoint.keras.listing import (
     list_datasets,
 )
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
@@ -27,11 +28,10 @@ from prune_gui.checkpoint.spans import (
     dotted,
     invalid_file,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES, ZIP_ERRORS, damaged_zip_error
 from prune_gui.checkpoint.zip_archives import open_archive
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.regular_files import SpanFile
 
 OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
@@ -51,7 +51,7 @@ class KerasCheckpoint(SpanCheckpoint):
     """A file of `model.save_weights`, or an archive of `model.save`.
 
     Attributes:
-        archive: the archive, or None if the file is an HDF5 file.
+        archive: None if the file is an HDF5 file.
         weights: its record that is the HDF5 file.
         hdf5: the span of the HDF5 file, without what this program added.
     """
@@ -64,12 +64,10 @@ class KerasCheckpoint(SpanCheckpoint):
         name = source.path.name
         if not is_installed():
             raise CheckpointError(
-                tr(
-                    "{name} needs the package {package}. Install prune-gui[{extra}] to open it.",
-                    name=name,
-                    package="h5py",
-                    extra="keras",
-                )
+                "{name} needs the package {package}. Install prune-gui[{extra}] to open it.",
+                name=name,
+                package="h5py",
+                extra="keras",
             )
         try:
             span = self._hdf5_span(source)
@@ -78,8 +76,8 @@ class KerasCheckpoint(SpanCheckpoint):
                 datasets = list_datasets(file, span[0], span[1] - span[0])
             tensors = _tensors(datasets, *self.hdf5)
         except ListingError as fault:
-            claim = FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"]))
-            raise invalid_file(source.path, claim, "Keras") from None
+            problem = FAULTS.get(str(fault), FAULTS["damaged"])
+            raise invalid_file(source.path, FalseClaimError(problem), "Keras") from None
         except FalseClaimError as claim:
             raise invalid_file(source.path, claim, "Keras") from None
         except ZIP_ERRORS as error:
@@ -95,13 +93,13 @@ class KerasCheckpoint(SpanCheckpoint):
         self.archive, entries, starts, self._checks = open_archive(source)
         weights = entries.get(WEIGHTS_RECORD)
         if weights is None:
-            raise FalseClaimError(deferred("its archive has no {name}", name=WEIGHTS_RECORD))
+            raise FalseClaimError("its archive has no {name}", name=WEIGHTS_RECORD)
         self.weights, start = weights, starts[weights.header_offset]
         for entry in entries.values():
             if entry is not weights and entry.file_size <= MAX_SMALL_BYTES:
                 self._checks.check(entry)
         if weights.compress_type != zipfile.ZIP_STORED:
-            raise FalseClaimError(deferred("{name} in it is compressed", name=WEIGHTS_RECORD))
+            raise FalseClaimError("{name} in it is compressed", name=WEIGHTS_RECORD)
         return start, start + weights.file_size
 
     def _check(self, keys: Sequence[str]) -> None:
@@ -168,7 +166,7 @@ def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
     dtype, shape = DTYPES.get(dataset["dtype"]), dataset["shape"]
     if dataset["dtype"] == UNUSUAL:
         raise FalseClaimError(
-            deferred("the numbers of {key!r} have a form that NumPy does not know", key=key)
+            "the numbers of {key!r} have a form that NumPy does not know", key=key
         )
     if dtype is None or shape is None:
         special = deferred("HDF5 type {dtype}", dtype=one_line(dataset["dtype"], 40))

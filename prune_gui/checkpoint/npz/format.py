@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.npz.reading import OWN_RECORD, SUFFIX, Member, NpzCheckpoint
+from prune_gui.checkpoint.npz.reading import OWN_RECORD, SUFFIX, NpzCheckpoint, NpzMember
 from prune_gui.checkpoint.spans import NUMPY_DTYPES
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES
@@ -26,7 +26,6 @@ from prune_gui.checkpoint.write.entries import (
 from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.checkpoint.zip_archives import record_chunks, record_names, zip_nbytes
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 TORCH_RECORDS: Final = ("data.pkl", "constants.pkl")
@@ -41,14 +40,12 @@ def _recognizes(start: bytes, file: BinaryIO) -> bool:
 
 
 class _Record(NamedTuple):
-    """A record of the new archive.
+    """A record of the new archive; one without a writer is copied.
 
     Attributes:
-        name: its name.
         compression: the constant of `zipfile`.
         nbytes: its bytes before compression.
         header: the bytes before the values.
-        writer: the tensor to write; None for a record that is copied.
         fortran: whether the first index of the values changes fastest.
     """
 
@@ -131,24 +128,21 @@ def _records(writers: Sequence[KeyedWriter], npz: NpzCheckpoint | None) -> list[
     return [record for _, record in sorted(placed, key=lambda item: item[0])]
 
 
-def _record(writer: KeyedWriter, members: Mapping[str, Member] | None, separator: str) -> _Record:
+def _record(
+    writer: KeyedWriter, members: Mapping[str, NpzMember] | None, separator: str
+) -> _Record:
     key, tensor = writer.key, writer.tensor
     if tensor.dtype not in NUMPY_DTYPES.values():
         raise CheckpointError(
-            tr(
-                "{key!r} has the dtype {dtype}, which NumPy cannot store. Save as .safetensors "
-                "instead.",
-                key=key,
-                dtype=tensor.dtype,
-            )
+            "{key!r} has the dtype {dtype}, which NumPy cannot store. Save as .safetensors "
+            "instead.",
+            key=key,
+            dtype=tensor.dtype,
         )
     name = key.replace(separator, "/") + SUFFIX
     if "\0" in name or not name.isprintable():
         raise CheckpointError(
-            tr(
-                "NumPy cannot store a tensor named {key!r}. Save as .safetensors instead.",
-                key=key,
-            )
+            "NumPy cannot store a tensor named {key!r}. Save as .safetensors instead.", key=key
         )
     old = lookup_source(key, members, default=None) if members else None
     compression = old.entry.compress_type if old else zipfile.ZIP_STORED

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
@@ -23,7 +24,6 @@ from prune_gui.checkpoint.spans import (
     dotted,
     invalid_file,
 )
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.zip_layout import (
     LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
@@ -48,15 +48,11 @@ MAX_CACHED_TENSORS: Final = 2
 """Tensors that stay in memory, because inflating them again takes longer than using them."""
 
 
-class Member(NamedTuple):
+class NpzMember(NamedTuple):
     """A record of the archive with an array.
 
-    Attributes:
-        entry: its entry in the directory.
-        header: the bytes before the values: the header of the `.npy` format.
-        raw: the tensor.
-        fortran: whether the first index of the values changes fastest.
-        span: the bytes of the values in the file; None if they are compressed.
+    The header of the `.npy` format is before its values, of which the first index changes fastest
+    if `fortran`. The span is that of the values in the file; None if they are compressed.
     """
 
     entry: zipfile.ZipInfo
@@ -72,13 +68,7 @@ class Member(NamedTuple):
 
 
 class OwnRecord(NamedTuple):
-    """What this program writes behind the records of the archive.
-
-    Attributes:
-        separator: see `NpzCheckpoint`; "" if this program did not write the file.
-        metadata: the metadata.
-        remarks: warnings for the user.
-    """
+    """What this program writes behind the records; no separator if it did not write the file."""
 
     separator: str = ""
     metadata: Mapping[str, str] = MappingProxyType({})
@@ -89,7 +79,6 @@ class NpzCheckpoint(SpanCheckpoint):
     """An archive that `numpy.savez` wrote.
 
     Attributes:
-        archive: the archive.
         members: the arrays by raw key.
         separator: what stands in a key for the slash in the name of a member.
     """
@@ -115,13 +104,13 @@ class NpzCheckpoint(SpanCheckpoint):
         end = max((starts[each.header_offset] + each.compress_size for each in entries), default=0)
         own = _own_record(SpanFile(source.read_at, end, self.archive.start_dir - end))
         self.separator = own.separator or dotted(paths)
-        self.members: Mapping[str, Member] = {
+        self.members: Mapping[str, NpzMember] = {
             path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)
             for path in paths
         }
         return own
 
-    def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> Member:
+    def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> NpzMember:
         """Read the header of an array."""
         import numpy as np  # slow to import
 
@@ -138,7 +127,7 @@ class NpzCheckpoint(SpanCheckpoint):
                 header_nbytes = file.tell()
             except Exception as error:  # NumPy evaluates it as an expression of Python
                 raise FalseClaimError(
-                    deferred("the header of its array {key!r} is invalid", key=path)
+                    "the header of its array {key!r} is invalid", key=path
                 ) from error
             file.seek(0)
             header = file.read(header_nbytes)
@@ -148,17 +137,15 @@ class NpzCheckpoint(SpanCheckpoint):
         nbytes = checked_nbytes(path, shape, name)
         if header_nbytes + nbytes != entry.file_size:
             raise FalseClaimError(
-                deferred(
-                    "{key!r} does not fit its {nbytes:,} bytes",
-                    key=path,
-                    nbytes=entry.file_size - header_nbytes,
-                )
+                "{key!r} does not fit its {nbytes:,} bytes",
+                key=path,
+                nbytes=entry.file_size - header_nbytes,
             )
         start = starts[entry.header_offset] + header_nbytes
         span = None if entry.compress_type else (start, start + nbytes)
         # Arrays of one dimension are in both orders.
         fortran = fortran and sum(size > 1 for size in shape) > 1
-        return Member(entry, header, RawTensor(shape, name), fortran, span)
+        return NpzMember(entry, header, RawTensor(shape, name), fortran, span)
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor: mapped, or inflated and in row-major order."""
@@ -203,7 +190,7 @@ class NpzCheckpoint(SpanCheckpoint):
         except ZIP_ERRORS:
             complete = False
         if not complete:
-            claim = FalseClaimError(deferred("its record {name!r} is damaged", name=key))
+            claim = FalseClaimError("its record {name!r} is damaged", name=key)
             raise invalid_file(self.path, claim, "numpy.savez")
         if member.fortran:
             return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())
@@ -215,10 +202,12 @@ class NpzCheckpoint(SpanCheckpoint):
         self._cached.cache_clear()
 
 
-def _special(entry: zipfile.ZipInfo, dtype: str) -> Member:
+def _special(entry: zipfile.ZipInfo, dtype: str) -> NpzMember:
     """Return an array that torch cannot hold; `dtype` is NumPy's name for its elements."""
     special = deferred("NumPy dtype {dtype}", dtype=one_line(dtype, 40))
-    return Member(entry, b"", RawTensor((entry.file_size,), "uint8", special=special), False, None)
+    return NpzMember(
+        entry, b"", RawTensor((entry.file_size,), "uint8", special=special), False, None
+    )
 
 
 def _own_record(file: SpanFile) -> OwnRecord:

@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
 from prune_gui.checkpoint.remote.stores import listing
 from prune_gui.checkpoint.remote.uploads import (
     check_absent,
@@ -36,6 +35,7 @@ from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import uploads_folder
 from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
@@ -50,8 +50,6 @@ class Destination(NamedTuple):
     """Where the files of an upload go. Workers of a cluster get a copy.
 
     Attributes:
-        url: of the folder.
-        id: of the upload.
         overwrite: whether objects of other uploads may be replaced.
     """
 
@@ -82,7 +80,6 @@ class Upload:
 
     Attributes:
         folder: a local folder for files before they are uploaded.
-        destination: where they go.
         record: says what is left after a kill.
     """
 
@@ -101,11 +98,7 @@ class Upload:
         self.record.add(names)
 
     def send(self, path: Path, name: str, monitor: Monitor) -> None:
-        """Upload a local file under a name; see `upload_file`.
-
-        Raises:
-            CheckpointError: it cannot be uploaded.
-        """
+        """Upload a local file under a name; see `upload_file`."""
         self.record.add([name])
         self.destination.send(path, name, monitor)
 
@@ -125,11 +118,7 @@ class Upload:
             self._sending = None
 
     def send_all(self, folder: Path, monitor: Monitor) -> None:
-        """Upload all files of a local folder, the main one last; see `upload_file`.
-
-        Raises:
-            CheckpointError: one of them cannot be uploaded.
-        """
+        """Upload all files of a local folder, the main one last; see `upload_file`."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
         for path in sorted(paths, key=lambda path: (path == folder / self._main, path)):
             self.send(path, path.relative_to(folder).as_posix(), monitor)
@@ -153,21 +142,17 @@ class Upload:
 
 
 @contextmanager
-def uploading(out: Path, main: str, *, is_folder: bool, overwrite: bool) -> Iterator[Upload]:
+def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Iterator[Upload]:
     """Yield an upload to a remote file or folder. After an exception, its files are removed.
 
     Remote folders are not replaced, because an object store cannot do that in one step.
 
     Args:
-        out: the local path that stands for the URL of the file or folder.
         main: the name of the main file.
-        is_folder: whether `out` is a folder.
-        overwrite: whether an existing file may be replaced.
 
     Raises:
         CheckpointError: the URL may not or cannot be written.
     """
-    url = url_of(out) or ""
     check_writable(url)
     remove_interrupted()
     overwrite = overwrite and not is_folder
@@ -195,7 +180,6 @@ class _Record(NamedTuple):
     """What is uploaded, in a file.
 
     Attributes:
-        destination: of the upload.
         main: the name of the file that is completed last.
         names: the names of all files whose upload may have begun.
         since: when the upload began.

@@ -10,11 +10,7 @@ from prune_gui.number_formats import short_bytes
 
 
 class FetchLimitError(CheckpointError):
-    """Something is not fetched, because the user has to agree first.
-
-    Attributes:
-        nbytes: what reading it would fetch.
-    """
+    """Something is not fetched, because the user has to agree first."""
 
     def __init__(self, name: str, nbytes: int) -> None:
         super().__init__(

@@ -22,7 +22,6 @@ from prune_gui.checkpoint.remote.buckets import (
     check_installed,
     located,
 )
-from prune_gui.checkpoint.remote.locations import quoted
 from prune_gui.checkpoint.remote.web import (
     PIECE_BYTES,
     UNTRUSTED,
@@ -36,6 +35,7 @@ from prune_gui.checkpoint.remote.web import (
 )
 from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.language import tr
+from prune_gui.location import quoted
 from prune_gui.monitor import check_cancelled
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class FileState(NamedTuple):
     """The state of a remote file, which detects changes.
 
     Attributes:
-        size: the size in bytes.
         tag: the ETag, or the time of the last change if the server has no ETags.
     """
 
@@ -117,13 +116,11 @@ class Listing(NamedTuple):
     folders: list[str]
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """Bytes of a remote file, as they were answered.
 
     Attributes:
-        state: of the whole file.
         span: which bytes they are, as (start, stop).
-        octets: the bytes.
     """
 
     state: FileState
@@ -171,13 +168,13 @@ def _web_state(url: str, token: str) -> FileState:
 
 def _web_part(
     url: str, token: str, limit: int, span: tuple[int, int] | None, state: FileState | None
-) -> Part:
+) -> FilePart:
     """Return bytes of a file on a web server, all of them if there is no span."""
     if span is None or state is None:
         answer = request("GET", url, token, {}, HTTPStatus.OK, limit)
         nbytes = len(answer.octets)
         found = _state_of(answer, nbytes)
-        return Part(found, (0, found.size), answer.octets)
+        return FilePart(found, (0, found.size), answer.octets)
     headers = {"range": f"bytes={span[0]}-{span[1] - 1}"}
     if state.tag.startswith('"'):
         headers["if-match"] = state.tag
@@ -188,7 +185,7 @@ def _web_part(
     if sent is None:
         raise WebError
     first, last, size = (int(number[:20]) for number in sent.groups())
-    return Part(FileState(size, _tag_of(answer)), (first, last + 1), answer.octets)
+    return FilePart(FileState(size, _tag_of(answer)), (first, last + 1), answer.octets)
 
 
 def _state_of(answer: Answer, nbytes: int) -> FileState:
@@ -218,13 +215,13 @@ def _stored_state(url: str) -> FileState:
 
 def _stored_part(
     url: str, limit: int, span: tuple[int, int] | None, state: FileState | None
-) -> Part:
+) -> FilePart:
     """Return bytes of an object, all of them if there is no span."""
     import obstore  # optional
 
     store, path = located(url)
 
-    async def read(patience: Patience) -> Part:
+    async def read(patience: Patience) -> FilePart:
         options = state.options(*span) if span and state else None
         answer = await obstore.get_async(store, path, options=options)
         octets = bytearray()
@@ -233,7 +230,7 @@ def _stored_part(
         async for piece in answer.stream(PIECE_BYTES):
             patience.advance(len(piece))
             octets += memoryview(piece)
-        return Part(FileState.of(answer.meta), answer.range, bytes(octets))
+        return FilePart(FileState.of(answer.meta), answer.range, bytes(octets))
 
     return awaited(read, limit)
 
@@ -249,7 +246,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, GenericError)
 
 
-def _is_complete(part: Part) -> bool:
+def _is_complete(part: FilePart) -> bool:
     start, stop = part.span
     return len(part.octets) == stop - start
 

@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from prune_gui.checkpoint.remote import s3_uploads
-from prune_gui.checkpoint.remote.buckets import awaited, check_installed, located
-from prune_gui.checkpoint.remote.locations import url_of
-from prune_gui.checkpoint.remote.s3_uploads import ObjectExistsError, S3Error
+from prune_gui.checkpoint.remote import buckets
+from prune_gui.checkpoint.remote.buckets import (
+    ObjectExistsError,
+    S3Error,
+    awaited,
+    check_installed,
+    located,
+)
 from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, read_range
 from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
@@ -66,14 +71,15 @@ def upload_id(url: str) -> str | None:
         return str(found.attributes.get(ID_ATTRIBUTE, ""))
 
 
-def exists(path: Path) -> bool:
-    """Return whether there is a file at a path, or at the URL that it stands for.
+def exists(location: Location) -> bool:
+    """Return whether there is a file at a location.
 
     Raises:
         CheckpointError: the object store cannot be reached.
     """
-    url = url_of(path)
-    return os.path.lexists(path) if url is None else upload_id(url) is not None
+    if location.url is None:
+        return os.path.lexists(location)
+    return upload_id(location.url) is not None
 
 
 def unfinished_url(url: str, own_id: str) -> str | None:
@@ -86,9 +92,6 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
 
     The object is created or replaced in one step, when all parts are there. After an error, the
     parts are removed.
-
-    Args:
-        monitor: counts the bytes that are uploaded.
     """
     from obstore.exceptions import AlreadyExistsError  # optional
 
@@ -101,7 +104,10 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
             if file.n_parts == 1:
                 tag = _put_whole(url, own_id, file, overwrite=overwrite)
             elif unfinished is None:
-                tag = _put_in_s3(url, own_id, file, overwrite=overwrite)
+                metadata = {ID_ATTRIBUTE: own_id}
+                tag = buckets.upload_parts(
+                    url, file.read, file.n_parts, metadata, overwrite=overwrite
+                )
             else:
                 tag = _put_and_copy(url, unfinished, own_id, file, overwrite=overwrite)
     except (AlreadyExistsError, ObjectExistsError):
@@ -115,10 +121,7 @@ class _PartedFile:
     """A file that is read in parts, each of them once.
 
     Attributes:
-        nbytes: the size of the file in bytes.
         part_nbytes: the size of all parts except for the last one, in bytes.
-        n_parts: the number of parts.
-        digests: the MD5 of each part that was read.
     """
 
     def __init__(self, path: Path, monitor: Monitor) -> None:
@@ -160,18 +163,6 @@ def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> 
     return result["e_tag"] or ""
 
 
-def _put_in_s3(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
-    """Upload a file to S3 in parts, and return the ETag."""
-    return s3_uploads.upload_parts(
-        urlsplit(url).netloc,
-        located(url)[1],
-        file.read,
-        file.n_parts,
-        {ID_ATTRIBUTE: own_id},
-        overwrite=overwrite,
-    )
-
-
 def _put_and_copy(
     url: str, unfinished: str, own_id: str, file: _PartedFile, *, overwrite: bool
 ) -> str:
@@ -192,7 +183,7 @@ def _put_and_copy(
             attributes={ID_ATTRIBUTE: own_id},
             use_multipart=True,
             chunk_size=file.part_nbytes,
-            max_concurrency=s3_uploads.MAX_REQUESTS,
+            max_concurrency=buckets.MAX_REQUESTS,
         )
         obstore.copy(store, other_key, key, overwrite=overwrite)
     finally:
@@ -224,19 +215,17 @@ def remove_object(url: str) -> None:
             return
 
 
-def remove_parts(urls: Sequence[str], since: datetime) -> int:
+def remove_parts(urls: Sequence[str], since: datetime) -> None:
     """Remove the parts of uploads to these URLs that nobody will complete.
 
     S3 keeps such parts, which cost money, until they are removed. Azure removes them after a week.
     Google Cloud Storage does it if the bucket has a rule for that.
     """
     wanted = [urlsplit(url) for url in urls]
-    count = 0
     for bucket in {each.netloc for each in wanted if each.scheme == "s3"}:
         keys = [located(each.geturl())[1] for each in wanted if each.netloc == bucket]
         with _explained(f"s3://{bucket}"):
-            count += s3_uploads.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
-    return count
+            buckets.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
 
 
 @not_cancelled()
@@ -252,7 +241,7 @@ def _read_back(url: str, file: _PartedFile) -> None:
         stop = min(start + file.part_nbytes, file.nbytes)
         return _md5(memoryview(read_range(url, start, stop, state))) == file.digests[part]
 
-    with ThreadPoolExecutor(s3_uploads.MAX_REQUESTS, "prune-gui-verify") as pool:
+    with ThreadPoolExecutor(buckets.MAX_REQUESTS, "prune-gui-verify") as pool:
         if state.size == file.nbytes and all(pool.map(is_equal, file.digests)):
             return
     remove_object(url)

@@ -5,8 +5,8 @@ The body of an answer that says anything but "here are the bytes" is never read.
 
 from __future__ import annotations
 
+import atexit
 import http.client
-import io
 import os
 import select
 import socket
@@ -68,8 +68,6 @@ class Answer(NamedTuple):
     """What a server answered.
 
     Attributes:
-        status: 200 or 206.
-        headers: the headers.
         octets: the body; empty for a HEAD request, or if the status is not the one that was wanted.
     """
 
@@ -113,11 +111,7 @@ class Patience:
 def request(
     method: str, url: str, token: str, headers: Mapping[str, str], status: int, limit: int
 ) -> Answer:
-    """Make a request, and follow redirects.
-
-    Args:
-        limit: the maximum size of this body in bytes.
-    """
+    """Make a request, and follow redirects."""
     try:
         return _followed(method, url, token, headers, status, limit)
     except ssl.SSLCertVerificationError as error:
@@ -165,7 +159,7 @@ def _exchange(
     """Make one request; see `request`."""
     origin = _Origin.of(parts)
     connection = _idle.take(origin) or _Connection(origin)
-    connection.patience = Patience(MAX_HEADER_BYTES + MAX_OVERHEAD * limit)
+    connection.limit(Patience(MAX_HEADER_BYTES + MAX_OVERHEAD * limit))
     try:
         target = quote(urlunsplit(("", "", parts.path or "/", parts.query, "")), safe=AS_IT_IS)
         target = connection.prefix + target
@@ -200,8 +194,6 @@ class _Connection(http.client.HTTPConnection):
 
     Attributes:
         prefix: what stands before the path in a request: something if there is a proxy.
-        proxy_login: the header for the proxy.
-        patience: limits the request that is made.
     """
 
     def __init__(self, origin: _Origin) -> None:
@@ -226,90 +218,68 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connect, through the proxy if there is one."""
-        channel = _Channel(self)
-        self.sock: Any = channel
+        self.sock: Any = _connected(self.host, self.port, self.patience)
         if tunnel := getattr(self, "_tunnel_host", None) and getattr(self, "_tunnel", None):
             tunnel()
         if self._encrypted_host:
-            channel.encrypt(self._encrypted_host)
+            context = _context(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+            self.sock = context.wrap_socket(
+                self.sock, server_hostname=self._encrypted_host, do_handshake_on_connect=False
+            )
+            self.limit(self.patience)
+            _repeat(self.sock.do_handshake, self.patience)
+
+    def limit(self, patience: Patience) -> None:
+        """Set what limits the next request."""
+        self.patience = patience
+        if self.sock is not None:
+            self.sock.patience = patience
 
 
-class _Channel:
-    """What `http.client` uses of a socket: it is closed when its last user closes it."""
+class _Patient:
+    """A socket that waits in short steps, of which each looks whether the request may go on."""
 
-    def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
-        self._users = 1
-        self.socket = _connected(connection.host, connection.port, connection.patience)
-        self.socket.settimeout(POLL_S)
+    patience: Patience
 
-    def encrypt(self, host: str) -> None:
-        """Encrypt from now on, after the server has shown a certificate for a host."""
-        context = _context(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-        encrypted = context.wrap_socket(
-            self.socket, server_hostname=host, do_handshake_on_connect=False
-        )
-        self.socket = encrypted
-        self._repeat(encrypted.do_handshake)
-
-    def makefile(self, _: str) -> io.BufferedReader:
-        """Return a reader."""
-        self._users += 1
-        return io.BufferedReader(_Reader(self), PIECE_BYTES)
-
-    def receive(self, out: Any) -> int:  # noqa: ANN401 - a buffer
+    def recv_into(self, *arguments: Any) -> int:  # noqa: ANN401 - as `socket.recv_into`
         """Read some bytes."""
-        nbytes: int = self._repeat(partial(self.socket.recv_into, out))
-        self._connection.patience.advance(nbytes)
+        receive: Any = super().recv_into  # type: ignore[misc]
+        nbytes: int = _repeat(partial(receive, *arguments), self.patience)
+        self.patience.advance(nbytes)
         return nbytes
 
-    def sendall(self, octets: bytes) -> None:
+    def sendall(self, octets: Any, flags: int = 0) -> None:  # noqa: ANN401 - a buffer
         """Write bytes."""
+        send: Any = super().send  # type: ignore[misc]
         while octets:
-            octets = octets[self._repeat(partial(self.socket.send, octets)) :]
-
-    def close(self) -> None:
-        """Close it for one user."""
-        self._users -= 1
-        if not self._users:
-            self.socket.close()
-
-    def _repeat(self, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401 - what attempt returns
-        while True:
-            try:
-                return attempt()
-            except TimeoutError:
-                self._connection.patience.check()
+            octets = octets[_repeat(partial(send, octets, flags), self.patience) :]
 
 
-class _Reader(io.RawIOBase):
-    """A reader of a channel."""
-
-    def __init__(self, channel: _Channel) -> None:
-        self._channel = channel
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, out: Any) -> int:  # noqa: ANN401 - a buffer
-        """Read some bytes."""
-        return self._channel.receive(out)
-
-    def close(self) -> None:
-        """Close the reader."""
-        if not self.closed:
-            super().close()
-            self._channel.close()
+class _Socket(_Patient, socket.socket):
+    """A plain socket; see `_Patient`."""
 
 
-def _connected(host: str, port: int, patience: Patience) -> socket.socket:
+class _EncryptedSocket(_Patient, ssl.SSLSocket):
+    """An encrypted socket; see `_Patient`."""
+
+
+def _repeat(attempt: Callable[[], Any], patience: Patience) -> Any:  # noqa: ANN401
+    """Return the result of an attempt, which is repeated while it times out."""
+    while True:
+        try:
+            return attempt()
+        except TimeoutError:
+            patience.check()
+
+
+def _connected(host: str, port: int, patience: Patience) -> _Socket:
     """Return a connected socket."""
     problem = OSError(host)
     for family, kind, protocol, _, address in socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM
     ):
-        channel = socket.socket(family, kind, protocol)
+        channel = _Socket(family, kind, protocol)
+        channel.patience = patience
         try:
             _connect(channel, address, patience)
         except OSError as error:
@@ -334,12 +304,14 @@ def _connect(channel: socket.socket, address: Any, patience: Patience) -> None: 
     if code := channel.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
         raise OSError(code, os.strerror(code))
     channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    channel.settimeout(POLL_S)
 
 
 @lru_cache(maxsize=1)
 def _context(*_: str | None) -> ssl.SSLContext:
     """Return what decides which certificates are trusted; the arguments are what it depends on."""
     context = ssl.create_default_context()
+    context.sslsocket_class = _EncryptedSocket
     paths = ssl.get_default_verify_paths()
     if not (paths.cafile or paths.capath or sys.platform == "win32"):
         from botocore.httpsession import get_cert_path  # optional
@@ -361,7 +333,7 @@ class _Idle:
             waiting = self._connections.get(origin, [])
             while waiting:
                 connection = waiting.pop()
-                if not select.select([connection.sock.socket], [], [], 0)[0]:
+                if not select.select([connection.sock], [], [], 0)[0]:
                     return connection
                 connection.close()
         return None
@@ -387,3 +359,4 @@ class _Idle:
 
 _idle: Final = _Idle()
 close_idle: Final = _idle.close
+atexit.register(close_idle)

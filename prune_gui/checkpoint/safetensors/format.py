@@ -23,7 +23,7 @@ from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 
 
@@ -67,19 +67,15 @@ def _header_of(
     for writer in writers:
         if writer.tensor.dtype not in CODES:
             raise CheckpointError(
-                tr(
-                    "{key!r} has the dtype {dtype}, which safetensors cannot store. "
-                    "Save as .pt instead.",
-                    key=writer.key,
-                    dtype=writer.tensor.dtype,
-                )
+                "{key!r} has the dtype {dtype}, which safetensors cannot store. "
+                "Save as .pt instead.",
+                key=writer.key,
+                dtype=writer.tensor.dtype,
             )
         if writer.key == METADATA_KEY:
             raise CheckpointError(
-                tr(
-                    "safetensors cannot store a tensor named {key!r}. Save as .pt instead.",
-                    key=METADATA_KEY,
-                )
+                "safetensors cannot store a tensor named {key!r}. Save as .pt instead.",
+                key=METADATA_KEY,
             )
     header = header_bytes(
         ((writer.key, writer.tensor.dtype, writer.tensor.shape) for writer in writers),
@@ -87,11 +83,9 @@ def _header_of(
     )
     if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
         raise CheckpointError(
-            tr(
-                "The names and the metadata take {nbytes:,} bytes, more than safetensors can "
-                "store. Save as .pt instead.",
-                nbytes=len(header),
-            )
+            "The names and the metadata take {nbytes:,} bytes, more than safetensors can "
+            "store. Save as .pt instead.",
+            nbytes=len(header),
         )
     return header
 

@@ -16,6 +16,7 @@ from reprlib import repr as short
 from typing import Any, BinaryIO, Final, NoReturn
 
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import Header, Span
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
@@ -85,14 +86,12 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
             header.tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
             header.spans[key] = ((data_start + start, data_start + stop),)
         _check_cover(header.spans, data_start, size)
-    except _HeaderError as problem:
+    except FalseClaimError as problem:
         raise CheckpointError(
-            tr(
-                "{name} is not a valid safetensors file: {problem}. Download the file again, or "
-                "save it again with safetensors.",
-                name=name,
-                problem=one_line(str(problem), MAX_MESSAGE_CHARS),
-            )
+            "{name} is not a valid safetensors file: {problem}. Download the file again, or "
+            "save it again with safetensors.",
+            name=name,
+            problem=one_line(tr(problem.claim), MAX_MESSAGE_CHARS),
         ) from None
     if further_fields:
         remark = tr(
@@ -108,10 +107,7 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
 def header_bytes(
     tensors: Iterable[tuple[str, str, tuple[int, ...]]], metadata: Mapping[str, str]
 ) -> bytes:
-    """Return length and header for tensors (key, dtype, shape), whose data follow in this order.
-
-    The header is padded with spaces, so that the data starts at a multiple of 8 bytes.
-    """
+    """Return length and header for tensors (key, dtype, shape), padded to 8 bytes."""
     header: dict[str, object] = {METADATA_KEY: dict(metadata)} if metadata else {}
     position = 0
     for key, dtype, shape in tensors:
@@ -123,37 +119,29 @@ def header_bytes(
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
-class _HeaderError(Exception):
-    """A fault of a header; the message is the end of a sentence."""
-
-
 def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
     """Return the header as an object and as text, and the position of the data in bytes."""
     if size < LENGTH_BYTES:
-        raise _HeaderError(tr("it is too short"))
+        raise FalseClaimError("it is too short")
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if length > size - LENGTH_BYTES:
-        raise _HeaderError(
-            tr(
-                "its header declares {claimed:,} bytes, and the file has {size:,} (a partial "
-                "download?)",
-                claimed=length,
-                size=size,
-            )
+        raise FalseClaimError(
+            "its header declares {claimed:,} bytes, and the file has {size:,} (a partial "
+            "download?)",
+            claimed=length,
+            size=size,
         )
     if length > MAX_HEADER_BYTES:
-        raise _HeaderError(
-            tr(
-                "its header of {length:,} bytes is over the limit of {limit:,}",
-                length=length,
-                limit=MAX_HEADER_BYTES,
-            )
+        raise FalseClaimError(
+            "its header of {length:,} bytes is over the limit of {limit:,}",
+            length=length,
+            limit=MAX_HEADER_BYTES,
         )
     try:
         text = file.read(length).decode("utf-8")
         # Parsed lists and objects take far more memory than text. Metadata may contain brackets.
         if text.count("[") + text.count("{") > 3 * text.count('"dtype"') + MAX_OTHER_BRACKETS:
-            raise _HeaderError(tr("its header is nested too deeply"))
+            raise FalseClaimError("its header is nested too deeply")
         rules: dict[str, Any] = {
             # A hook in Python is slow on long headers.
             "parse_int": _parse_integer if "-0" in text else None,
@@ -166,11 +154,11 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
         ):
             json.loads(text, object_pairs_hook=_refuse_duplicates, **rules)  # names the key
     except UnicodeDecodeError:
-        raise _HeaderError(tr("its header is not UTF-8 text")) from None
+        raise FalseClaimError("its header is not UTF-8 text") from None
     except (ValueError, RecursionError):
-        raise _HeaderError(tr("its header is not JSON")) from None
+        raise FalseClaimError("its header is not JSON") from None
     if not isinstance(header, dict):
-        raise _HeaderError(tr("its header is not a JSON object"))
+        raise FalseClaimError("its header is not a JSON object")
     return header, text, LENGTH_BYTES + length
 
 
@@ -205,8 +193,8 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
         ((duplicate, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _HeaderError(
-            tr("{key!r} appears more than once, so it is ambiguous which one counts", key=duplicate)
+        raise FalseClaimError(
+            "{key!r} appears more than once, so it is ambiguous which one counts", key=duplicate
         )
     return unique
 
@@ -229,17 +217,17 @@ def _parse_integer(digits: str) -> object:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise _HeaderError(tr("{constant} is not a number of JSON", constant=constant))
+    raise FalseClaimError("{constant} is not a number of JSON", constant=constant)
 
 
 def _metadata(entry: object) -> dict[str, str]:
     if entry is None:
         return {}
     if not isinstance(entry, dict):
-        raise _HeaderError(tr("its metadata is not a JSON object"))
+        raise FalseClaimError("its metadata is not a JSON object")
     for key, value in entry.items():
         if not isinstance(value, str):
-            raise _HeaderError(tr("its metadata {key!r} is not text", key=key))
+            raise FalseClaimError("its metadata {key!r} is not text", key=key)
     return entry
 
 
@@ -248,7 +236,7 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _HeaderError(tr("{text!r} is not valid text", text=text[:80])) from None
+        raise FalseClaimError("{text!r} is not valid text", text=text[:80]) from None
 
 
 def _fields(key: str, entry: object) -> dict[str, object]:
@@ -256,7 +244,7 @@ def _fields(key: str, entry: object) -> dict[str, object]:
     if isinstance(entry, list) and len(entry) == len(TENSOR_FIELDS):
         return dict(zip(TENSOR_FIELDS, entry, strict=True))
     if not isinstance(entry, dict) or not entry.keys() >= FIELD_NAMES:
-        raise _HeaderError(tr("{key!r} lacks a dtype, a shape or data offsets", key=key))
+        raise FalseClaimError("{key!r} lacks a dtype, a shape or data offsets", key=key)
     return entry
 
 
@@ -265,15 +253,11 @@ def _checked_tensor(
     fields: Mapping[str, Any],
     known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]],
 ) -> tuple[RawTensor, int, int]:
-    """Return a tensor and its data offsets, if they agree with each other.
-
-    Args:
-        known_tensors: a cache of (tensor, bytes) by dtype and shape, of which there are few.
-    """
+    """Return a tensor and its data offsets; `known_tensors` caches tensors and bytes."""
     code, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
-        raise _HeaderError(
-            tr("{key!r} has no list for its shape or no pair of data offsets", key=key)
+        raise FalseClaimError(
+            "{key!r} has no list for its shape or no pair of data offsets", key=key
         )
     start, stop = offsets
     try:
@@ -284,26 +268,22 @@ def _checked_tensor(
         pass
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
-        raise _HeaderError(tr("{key!r} has the unknown dtype {dtype}", key=key, dtype=short(code)))
+        raise FalseClaimError("{key!r} has the unknown dtype {dtype}", key=key, dtype=short(code))
     bits = ELEMENT_BITS[dtype]
     if not (_are_sizes(shape + offsets) and _is_countable(shape, bits)):
-        raise _HeaderError(
-            tr(
-                "{key!r} has the impossible shape {shape} or data offsets {offsets}",
-                key=key,
-                shape=short(shape),
-                offsets=short(offsets),
-            )
+        raise FalseClaimError(
+            "{key!r} has the impossible shape {shape} or data offsets {offsets}",
+            key=key,
+            shape=short(shape),
+            offsets=short(offsets),
         )
     if (stop - start) * 8 != math.prod(shape) * bits:
-        raise _HeaderError(
-            tr(
-                "{key!r} of shape {shape} and dtype {dtype} does not fit its {nbytes:,} bytes",
-                key=key,
-                shape=short(shape),
-                dtype=code,
-                nbytes=stop - start,
-            )
+        raise FalseClaimError(
+            "{key!r} of shape {shape} and dtype {dtype} does not fit its {nbytes:,} bytes",
+            key=key,
+            shape=short(shape),
+            dtype=code,
+            nbytes=stop - start,
         )
     tensor = RawTensor(tuple(shape), dtype)
     known_tensors[code, *shape] = tensor, stop - start
@@ -325,24 +305,18 @@ def _check_cover(spans: Mapping[str, tuple[Span, ...]], data_start: int, size: i
     position = data_start
     for key, ((start, stop),) in sorted(spans.items(), key=itemgetter(1)):
         if start != position:
-            raise _HeaderError(
-                tr("{key!r} does not start where the tensor before it ends", key=key)
-            )
+            raise FalseClaimError("{key!r} does not start where the tensor before it ends", key=key)
         position = stop
     if position < size:
-        raise _HeaderError(
-            trn(
-                "it is larger than its header declares, by one byte",
-                "it is larger than its header declares, by {count:,} bytes",
-                size - position,
-            )
+        problem = trn(
+            "it is larger than its header declares, by one byte",
+            "it is larger than its header declares, by {count:,} bytes",
+            size - position,
         )
+        raise FalseClaimError(problem)
     if position > size:
-        raise _HeaderError(
-            tr(
-                "its tensors end at byte {stop:,}, and the file at byte {size:,} "
-                "(a partial download?)",
-                stop=position,
-                size=size,
-            )
+        raise FalseClaimError(
+            "its tensors end at byte {stop:,}, and the file at byte {size:,} (a partial download?)",
+            stop=position,
+            size=size,
         )

@@ -27,6 +27,7 @@ from prune_gui.checkpoint import formats
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.gguf.format import GGUF, GgufCheckpoint
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
@@ -69,10 +70,8 @@ class ShardIndex:
     """An index whose shard names are plain file names.
 
     Attributes:
-        path: the file of the index.
         format: the format of every shard.
         weight_map: the name of the shard by the key of the tensor.
-        metadata: the metadata of the index.
         parts: the names of the parts of a split file, which has no index: `path` is the first part,
             and nothing is listed.
     """
@@ -96,39 +95,31 @@ class ShardIndex:
         except FileNotFoundError:
             if self.parts:
                 raise CheckpointError(
-                    tr(
-                        "{shard}, one of {count:,} parts of a split file, is not in {folder}. "
-                        "Download that file, too.",
-                        shard=shard,
-                        count=len(self.parts),
-                        folder=self.path.parent,
-                    )
+                    "{shard}, one of {count:,} parts of a split file, is not in {folder}. "
+                    "Download that file, too.",
+                    shard=shard,
+                    count=len(self.parts),
+                    folder=self.path.parent,
                 ) from None
             raise CheckpointError(
-                tr(
-                    "{index} lists {shard}, which is not in {folder}. Download that file, too, or "
-                    "open another shard alone.",
-                    index=self.path.name,
-                    shard=shard,
-                    folder=self.path.parent,
-                )
+                "{index} lists {shard}, which is not in {folder}. Download that file, too, or "
+                "open another shard alone.",
+                index=self.path.name,
+                shard=shard,
+                folder=self.path.parent,
             ) from None
         if real.parent not in allowed_folders(self.path.parent):
             raise CheckpointError(
-                tr(
-                    "{index} lists {shard}, which is a link to a file in another folder. Such "
-                    "links are not followed. Replace the link with the file.",
-                    index=self.path.name,
-                    shard=shard,
-                )
+                "{index} lists {shard}, which is a link to a file in another folder. Such "
+                "links are not followed. Replace the link with the file.",
+                index=self.path.name,
+                shard=shard,
             )
         if not stat.S_ISREG(real.stat().st_mode):
             raise CheckpointError(
-                tr(
-                    "{index} lists {shard}, which is not a file. Replace it with the shard.",
-                    index=self.path.name,
-                    shard=shard,
-                )
+                "{index} lists {shard}, which is not a file. Replace it with the shard.",
+                index=self.path.name,
+                shard=shard,
             )
         return path
 
@@ -137,22 +128,18 @@ def read_index(path: Path) -> ShardIndex:
     """Read and check an index without its shards."""
     try:
         return _parse(path, _read_text(path))
-    except _IndexError as problem:
+    except FalseClaimError as problem:
         raise CheckpointError(
-            tr(
-                "{name} is not a valid index of shards: {problem}. Download the file again, or "
-                "open one of the shards alone.",
-                name=path.name,
-                problem=str(problem),
-            )
+            "{name} is not a valid index of shards: {problem}. Download the file again, or "
+            "open one of the shards alone.",
+            name=path.name,
+            problem=tr(problem.claim),
         ) from None
     except OSError as error:
         raise CheckpointError(
-            tr(
-                "{path} cannot be read: {reason}. Check its permissions.",
-                path=path,
-                reason=error.strerror or error,
-            )
+            "{path} cannot be read: {reason}. Check its permissions.",
+            path=path,
+            reason=error.strerror or error,
         ) from error
 
 
@@ -175,7 +162,7 @@ def index_with(path: Path) -> ShardIndex | None:
             if (indexed := indexed_format(other)) and indexed.shard_suffix == suffix
         )
         for other in indexes[:MAX_INDEXES_READ]:
-            with suppress(OSError, _IndexError):
+            with suppress(OSError, FalseClaimError):
                 text = _read_text(other)
                 if _mentions(text, path.name):
                     index = _parse(other, text)
@@ -184,17 +171,13 @@ def index_with(path: Path) -> ShardIndex | None:
     return None
 
 
-class _IndexError(Exception):
-    """A fault of an index; the message is the end of a sentence."""
-
-
 def _read_text(path: Path) -> bytes:
     """Return the content of an index."""
     try:
         return read_regular(path, MAX_INDEX_BYTES)
     except OSError as error:
         if error.errno in (errno.EFBIG, errno.EINVAL):
-            raise _IndexError(error.strerror) from None
+            raise FalseClaimError(str(error.strerror)) from None
         raise
 
 
@@ -206,16 +189,16 @@ def _mentions(text: bytes, name: str) -> bool:
 def _parse(path: Path, text: bytes) -> ShardIndex:
     """Parse and check an index."""
     if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
-        raise _IndexError(tr("it holds too many lists"))
+        raise FalseClaimError("it holds too many lists")
     try:
         index = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError):
-        raise _IndexError(tr("it is not JSON")) from None
+        raise FalseClaimError("it is not JSON") from None
     match index:
         case {"weight_map": dict() as weight_map} if weight_map:
             pass
         case _:
-            raise _IndexError(tr("it has no weight_map with the file name of each tensor"))
+            raise FalseClaimError("it has no weight_map with the file name of each tensor")
     file_format = indexed_format(path)
     assert file_format is not None
     for name in set(map(_checked_text, weight_map.values())):
@@ -228,14 +211,14 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique: dict[str, object] = {}
     for key, value in pairs:
         if key in unique:
-            raise _IndexError(tr("{key} appears more than once", key=short(key)))
+            raise FalseClaimError("{key} appears more than once", key=short(key))
         unique[key] = value
     return unique
 
 
 def _checked_text(name: object) -> str:
     if not isinstance(name, str):
-        raise _IndexError(tr("{name} is not a file name", name=short(name)))
+        raise FalseClaimError("{name} is not a file name", name=short(name))
     return name
 
 
@@ -243,9 +226,9 @@ def _check_name(name: str, suffix: str) -> None:
     """Refuse anything but a plain file name with the suffix, by the rules of any system."""
     is_plain = PureWindowsPath(name).name == name and name.isprintable()
     if not is_plain or len(name) > MAX_NAME_CHARS:
-        raise _IndexError(tr("{name} is not the name of a file in its folder", name=short(name)))
+        raise FalseClaimError("{name} is not the name of a file in its folder", name=short(name))
     if not name.lower().endswith(suffix):
-        raise _IndexError(tr("{name} is not a {suffix} file", name=short(name), suffix=suffix))
+        raise FalseClaimError("{name} is not a {suffix} file", name=short(name), suffix=suffix)
 
 
 def allowed_folders(folder: Path) -> set[Path]:
@@ -282,14 +265,12 @@ def split_index(opened: Checkpoint) -> ShardIndex | None:
     names = part_names(opened.path.name)
     if len(names) != part.parts or names[part.number % part.parts] != opened.path.name:
         raise CheckpointError(
-            tr(
-                "{name} is part {number:,} of {count:,} of a split file, and not named like that. "
-                "Give all parts the names that gguf-split gave them, such as "
-                "X-{number:05}-of-{count:05}.gguf.",
-                name=opened.path.name,
-                number=part.number + 1,
-                count=part.parts,
-            )
+            "{name} is part {number:,} of {count:,} of a split file, and not named like that. "
+            "Give all parts the names that gguf-split gave them, such as "
+            "X-{number:05}-of-{count:05}.gguf.",
+            name=opened.path.name,
+            number=part.number + 1,
+            count=part.parts,
         )
     return ShardIndex(opened.path.with_name(names[0]), GGUF, {}, {}, names)
 
@@ -299,12 +280,10 @@ def check_part(opened: Checkpoint, number: int, index: ShardIndex) -> int:
     part = opened.gguf_header.part if isinstance(opened, GgufCheckpoint) else None
     if part is None or (part.number, part.parts) != (number, len(index.parts)):
         raise CheckpointError(
-            tr(
-                "{name} is not part {number:,} of {count:,} of a split file, as its name says. "
-                "Download all parts again.",
-                name=opened.path.name,
-                number=number + 1,
-                count=len(index.parts),
-            )
+            "{name} is not part {number:,} of {count:,} of a split file, as its name says. "
+            "Download all parts again.",
+            name=opened.path.name,
+            number=number + 1,
+            count=len(index.parts),
         )
     return part.tensors

@@ -113,7 +113,7 @@ class ShardedCheckpoint(Checkpoint):
     def _from_shard(self, key: str, read: Callable[[Checkpoint], Result]) -> Result:
         shard = self.shard_of.get(key)
         if shard is None:
-            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
+            raise CheckpointError("{file} has no tensor {key!r}.", file=self.path.name, key=key)
         with self._in_use(shard) as opened:
             return read(opened)
 
@@ -128,35 +128,28 @@ class ShardedCheckpoint(Checkpoint):
             opened = self._open_file(self.index.locate(shard))
         except OSError as error:
             raise CheckpointError(
-                tr(
-                    "{shard} cannot be read: {reason}. Download the file again, or open another "
-                    "shard alone.",
-                    shard=shard,
-                    reason=error.strerror or error,
-                )
+                "{shard} cannot be read: {reason}. Download the file again, or open another "
+                "shard alone.",
+                shard=shard,
+                reason=error.strerror or error,
             ) from error
         state = opened.source.state
         if self._states.setdefault(shard, state) != state:
             opened.close()
             raise CheckpointError(
-                tr(
-                    "{shard} was changed by another program since {index} was opened. "
-                    "Open it again.",
-                    shard=shard,
-                    index=name,
-                )
+                "{shard} was changed by another program since {index} was opened. Open it again.",
+                shard=shard,
+                index=name,
             )
         if opened.format != self.format:
             opened.close()
             raise CheckpointError(
-                tr(
-                    "{shard} is a {format} checkpoint, but {index} is an index of {others} files. "
-                    "Convert them to one format.",
-                    shard=shard,
-                    format=opened.format,
-                    index=name,
-                    others=self.format,
-                )
+                "{shard} is a {format} checkpoint, but {index} is an index of {others} files. "
+                "Convert them to one format.",
+                shard=shard,
+                format=opened.format,
+                index=name,
+                others=self.format,
             )
         return opened
 
@@ -224,7 +217,7 @@ class ShardedCheckpoint(Checkpoint):
         """
         with self._lock:
             if self._closed:
-                raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
+                raise CheckpointError("{file} is closed. Open it again.", file=self.path.name)
             opened = self._open.get(shard)
             if opened is None:
                 opened = self._open[shard] = self.open_shard(shard)
@@ -283,25 +276,21 @@ class _MergedShards:
         for key in self._listed_keys.get(shard, ()):
             if key not in opened.raw:
                 raise CheckpointError(
-                    tr(
-                        "{index} lists {key!r} in {shard}, which does not contain it. Download "
-                        "both files again.",
-                        index=self._index.path.name,
-                        key=key[:200],
-                        shard=shard,
-                    )
+                    "{index} lists {key!r} in {shard}, which does not contain it. Download "
+                    "both files again.",
+                    index=self._index.path.name,
+                    key=key[:200],
+                    shard=shard,
                 )
         for key, tensor in opened.raw.items():
             other = self.shard_of.setdefault(key, shard)
             if other != shard:
                 raise CheckpointError(
-                    tr(
-                        "{index}: both {one} and {other} hold {key!r}. Download the files again.",
-                        index=self._index.path.name,
-                        one=other,
-                        other=shard,
-                        key=key[:200],
-                    )
+                    "{index}: both {one} and {other} hold {key!r}. Download the files again.",
+                    index=self._index.path.name,
+                    one=other,
+                    other=shard,
+                    key=key[:200],
                 )
             # Views contain memory addresses, which are not comparable between shards.
             view: Hashable = tensor.view and (number, tensor.view)
@@ -321,13 +310,11 @@ class _MergedShards:
         wrong = self._declared - {len(self.raw), -1}
         if wrong:
             raise CheckpointError(
-                tr(
-                    "{name}: its parts hold {found:,} tensors, and declare {declared:,}. Download "
-                    "all parts again.",
-                    name=self._index.path.name,
-                    found=len(self.raw),
-                    declared=wrong.pop(),
-                )
+                "{name}: its parts hold {found:,} tensors, and declare {declared:,}. Download "
+                "all parts again.",
+                name=self._index.path.name,
+                found=len(self.raw),
+                declared=wrong.pop(),
             )
 
     def remarks(self) -> Iterator[str]:

@@ -17,7 +17,6 @@ from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import write_file
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import Executor
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ class Shard(NamedTuple):
     """One file to write.
 
     Attributes:
-        name: the name of the file.
-        writers: the tensors to write.
         template: the old shard whose order, ties and other objects the new one keeps, or None.
         metadata: all of the metadata.
         special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
@@ -56,9 +53,6 @@ def write_on_executor(
     Each attempt writes a file of its own and renames it when it is complete. Those that lost
     workers left are removed. The shards of an upload are uploaded by the workers that wrote them;
     if the executor has a staging folder, they are uploaded from there.
-
-    Args:
-        monitor: counts the bytes that are written and those that are read back.
     """
     staging = executor.staging_folder(folder)
     work = partial(_write_shard, staging.absolute(), out, file_format)
@@ -102,11 +96,9 @@ def _write_shard(
 ) -> None:
     if not folder.is_dir():
         raise CheckpointError(
-            tr(
-                "{path} does not exist on a worker of the cluster. Write to a file system that all "
-                "workers mount at the same path.",
-                path=folder,
-            )
+            "{path} does not exist on a worker of the cluster. Write to a file system that all "
+            "workers mount at the same path.",
+            path=folder,
         )
     template = shard.template and reopen(*address_of(shard.template))  # it is closed by now
     path = folder / shard.name

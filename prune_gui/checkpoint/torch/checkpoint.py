@@ -13,18 +13,17 @@ import torch
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.named_code import code_statement, with_code_statement
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
-from prune_gui.checkpoint.torch.module_states import ModuleState
-from prune_gui.checkpoint.torch.optimizer_search import has_moments
-from prune_gui.checkpoint.torch.overlaps import overlapping
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.reading import claim_error, read_torch_file
 from prune_gui.checkpoint.torch.state_dict_search import (
     BARE_TENSOR,
+    ModuleState,
     Numbered,
     Root,
     State,
+    has_moments,
     hidden_tensor_count,
     largest,
     name_of,
@@ -32,6 +31,7 @@ from prune_gui.checkpoint.torch.state_dict_search import (
     tensors_of,
     with_weights,
 )
+from prune_gui.checkpoint.torch.tensor_spans import overlapping
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, listed, tr, trn
 
@@ -141,11 +141,7 @@ class TorchCheckpoint(FileCheckpoint):
         return values.detach().resolve_conj().resolve_neg()
 
     def values_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a strided tensor of `content` with its values: itself, unless the file is remote.
-
-        Raises:
-            CheckpointError: the values cannot be fetched.
-        """
+        """Return a strided tensor of `content` with its values: itself if the file is local."""
         if self.file.unread is None:
             return tensor
         with self._explained():

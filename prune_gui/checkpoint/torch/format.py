@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.torch.archive import damaged_record
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
 
 TEXT_PICKLE_OPCODES: Final = b"(]}cLl"
 """First opcodes of pickles of protocol 0 and 1, which end with a dot."""
@@ -72,39 +71,17 @@ def _open_headers(path: Path) -> FileCheckpoint:
         raise
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-    *,
-    compressed: bool = False,
-    tensors_only: bool = False,
-) -> WrittenFile:
+# The options are those of `write_torch`.
+def _write(*arguments: Any, **options: Any) -> WrittenFile:  # noqa: ANN401
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
 
-    return write_torch(
-        path,
-        writers,
-        template,
-        metadata,
-        monitor,
-        compressed=compressed,
-        tensors_only=tensors_only,
-    )
+    return write_torch(*arguments, **options)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    *,
-    tensors_only: bool = False,
-) -> int:
+def _file_nbytes(*arguments: Any, **options: Any) -> int:  # noqa: ANN401
     from prune_gui.checkpoint.torch.writing import torch_nbytes  # torch: slow to import
 
-    return torch_nbytes(writers, template, metadata, tensors_only=tensors_only)
+    return torch_nbytes(*arguments, **options)
 
 
 def _data_nbytes(
@@ -114,14 +91,6 @@ def _data_nbytes(
     tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
     outside = template.nbytes_outside() if template and not tensors_only else 0
     return sum(tensors.values()) + outside
-
-
-def _damaged_record(
-    path: Path | BinaryIO, monitor: Monitor, names: Iterable[str] | None
-) -> str | None:
-    from prune_gui.checkpoint.torch.archive import damaged_record  # torch: slow to import
-
-    return damaged_record(path, monitor, names)
 
 
 TORCH: Final = FileFormat(
@@ -140,7 +109,7 @@ TORCH: Final = FileFormat(
     data_nbytes=_data_nbytes,
     load_code='torch.load({path}, map_location="cpu", weights_only=True)',
     has_states=True,
-    damaged_record=_damaged_record,
+    damaged_record=damaged_record,
 )
 TENSORS_ONLY: Final = replace(
     TORCH,

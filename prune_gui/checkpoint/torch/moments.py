@@ -8,7 +8,7 @@ from typing import Final
 import torch
 
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.optimizer_search import optimizer_states
+from prune_gui.checkpoint.torch.state_dict_search import optimizer_states
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 
@@ -24,11 +24,7 @@ OTHER_PARAMETERS: Final = deferred("its parameters are not those of the state di
 
 
 def moments(checkpoint: TorchCheckpoint) -> dict[str, list[torch.Tensor]]:
-    """Return the tensors that optimizers have for each parameter; see `named_moments`.
-
-    Raises:
-        CheckpointError: it is not certain which parameter a tensor belongs to.
-    """
+    """Return the tensors that optimizers have for each parameter; see `named_moments`."""
     found = named_moments(checkpoint, UNCERTAIN)
     return {name: [tensor for _, tensor in tensors] for name, tensors in found.items()}
 
@@ -42,7 +38,6 @@ def named_moments(
     torch add, or else by their order, if there is one group, and if number and shapes agree.
 
     Args:
-        checkpoint: the checkpoint.
         uncertain: the message of the error, with the fields ``{file}`` and ``{reason}``.
 
     Returns:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.language import deferred
 
 MAX_STRING_BYTES: Final = 1 << 28
@@ -40,20 +41,6 @@ MAX_UNSAFE_KEYS: Final = 1 << 14
 keys so that their hashes collide."""
 
 
-class FalseClaimError(Exception):
-    """A fault of a torch file.
-
-    Attributes:
-        claim: the fault as the end of a sentence, to be translated with `tr` when it is shown.
-        foreign: the names of code in the pickle before the fault.
-    """
-
-    def __init__(self, claim: str, foreign: tuple[str, ...] = ()) -> None:
-        super().__init__(claim)
-        self.claim = claim
-        self.foreign = foreign
-
-
 @dataclass(frozen=True, slots=True)
 class Global:
     """A function or a class that the pickle names."""
@@ -70,8 +57,6 @@ class ForeignObject(Opaque):
     """A record of the result of foreign code, which is not run.
 
     Attributes:
-        path: the dotted path of the class or function.
-        arguments: the arguments of the call.
         state: the state from which its attributes would be restored.
         items: the items that would be set on it.
         members: the values that would be appended to it.
@@ -199,13 +184,13 @@ class Machine(ABC):
             return  # as in the vocabulary of a tokenizer
         self._unsafe_keys += 1
         if self._unsafe_keys > MAX_UNSAFE_KEYS:
-            raise FalseClaimError(deferred("its pickle has too many unusual keys"))
+            raise FalseClaimError("its pickle has too many unusual keys")
         pending = [(key, 1)] if isinstance(key, tuple) else []
         while pending:
             nested, depth = pending.pop()
             self._key_items += len(nested)
             if depth > MAX_TUPLE_DEPTH or self._key_items > MAX_TUPLE_ITEMS:
-                raise FalseClaimError(deferred("its pickle nests tuples too deeply"))
+                raise FalseClaimError("its pickle nests tuples too deeply")
             pending += [(item, depth + 1) for item in nested if isinstance(item, tuple)]
 
     def count_copied(self, value: Sized) -> None:
@@ -213,11 +198,11 @@ class Machine(ABC):
         text = isinstance(value, str | bytes)
         self._copied_bytes += len(value) * (1 if text else ITEM_BYTES)
         if self._copied_bytes > MAX_COPIED_BYTES:
-            raise FalseClaimError(deferred("its pickle copies the same values too often"))
+            raise FalseClaimError("its pickle copies the same values too often")
 
     def _mark(self, _: object) -> None:
         if len(self._outer_stacks) == MAX_MARKS:
-            raise FalseClaimError(deferred("its pickle is nested too deeply"))
+            raise FalseClaimError("its pickle is nested too deeply")
         self._outer_stacks.append(self._stack)
         self._stack = []
 
@@ -328,7 +313,7 @@ class Machine(ABC):
         self._push(self.build(value, state))
 
     def _refuse_extension(self, code: Any) -> None:  # noqa: ANN401 - an int
-        raise FalseClaimError(deferred("it names code by the extension number {code}", code=code))
+        raise FalseClaimError("it names code by the extension number {code}", code=code)
 
     def _apply_stack_effect(self, argument: object, opcode: pickletools.OpcodeInfo) -> None:
         """Apply the stack effect from the table of opcodes; keep plain numbers, text and bytes."""
@@ -349,9 +334,7 @@ class _BoundedReader:
 
     def read(self, length: int) -> bytes:
         if length > MAX_STRING_BYTES:
-            raise FalseClaimError(
-                deferred("its pickle declares a string of {length:,} bytes", length=length)
-            )
+            raise FalseClaimError("its pickle declares a string of {length:,} bytes", length=length)
         return self._file.read(length)
 
     def readline(self) -> bytes:

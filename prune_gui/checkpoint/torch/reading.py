@@ -12,20 +12,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from prune_gui.checkpoint.named_code import runs_programs, with_code_statement
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.torch.pickle_machine import (
-    MAX_OPCODES,
-    MIN_OPCODES,
-    FalseClaimError,
-)
+from prune_gui.checkpoint.torch.pickle_machine import MAX_OPCODES, MIN_OPCODES
 from prune_gui.checkpoint.torch.storages import (
     FileStorages,
     LegacyStorages,
     StorageLocation,
+    UnreadStorages,
     ZipStorages,
 )
 from prune_gui.checkpoint.torch.unpickling import Unpickled, ValuesNeededError, unpickle
-from prune_gui.checkpoint.torch.unread_storages import UnreadStorages
 from prune_gui.checkpoint.torch.zip_layout import (
     BYTE_ORDER,
     METADATA_RECORD,
@@ -36,7 +33,7 @@ from prune_gui.checkpoint.torch.zip_layout import (
     damaged_zip_error,
 )
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 
 ZIP_MAGIC: Final = b"PK"
 MAX_PICKLE_BYTES: Final = 1 << 29
@@ -55,14 +52,8 @@ class TorchFile:
     Attributes:
         content: the object that torch.load would return, with all tensors on the CPU, and with
             records in place of objects that need code; see `Unpickled`.
-        nbytes: the bytes of all storages.
-        foreign: the names that torch.load refuses by default.
-        has_records: whether the content has records, so that it cannot be pickled again.
-        is_plain: whether torch.load reads all opcodes of the pickle by default.
         root: the path of the state dict if this program wrote the file; else None.
         metadata: the metadata if this program wrote the file.
-        warnings: remarks for the user.
-        locations: where the storages are in memory and in the file.
         layout: the records of the archive; None for a legacy file.
         swapped: whether the values in the file are in the byte order of other machines.
         unread: reads the values of the tensors of a remote archive, whose memory is not theirs;
@@ -134,9 +125,9 @@ def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> Tor
             )
         )
     if VERSION_RECORD not in layout.records:
-        raise FalseClaimError(deferred("its archive has no format version"))
+        raise FalseClaimError("its archive has no format version")
     if layout.records[PICKLE_RECORD].nbytes > MAX_PICKLE_BYTES:
-        raise FalseClaimError(deferred("its pickle is too large"))
+        raise FalseClaimError("its pickle is too large")
     swapped = _byte_order(layout) != sys.byteorder
     unread = UnreadStorages(source, layout, swapped=swapped) if late else None
     storages = unread or ZipStorages(source, layout, swapped=swapped, values=values)
@@ -170,7 +161,7 @@ def _byte_order(layout: TorchLayout) -> str:
         return "little"
     order = layout.read(BYTE_ORDER).decode("latin-1") if record.nbytes < len("little") + 1 else ""
     if order not in ("little", "big"):
-        raise FalseClaimError(deferred("its byte order is unknown"))
+        raise FalseClaimError("its byte order is unknown")
     return order
 
 
@@ -220,7 +211,9 @@ def _read_legacy(source: Source) -> TorchFile:
     # torch.load executes all of the pickles, so the names in all of them count.
     foreign = tuple(dict.fromkeys(name for each in pickles for name in each.foreign))
     if protocol.value != LEGACY_PROTOCOL:
-        raise FalseClaimError(deferred("its format version is not supported"), foreign)
+        problem = FalseClaimError("its format version is not supported")
+        problem.foreign = foreign
+        raise problem
     storages.order = keys.value if isinstance(keys.value, list) else []
     _finish(opened, storages)
     return TorchFile(

@@ -5,34 +5,30 @@ The pickle, and with it every object that only the owner's code can build, stays
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.source import CHUNK_BYTES, byte_chunks
-from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
+from prune_gui.checkpoint.source import byte_chunks
+from prune_gui.checkpoint.torch.archive import VALUES_FOLDER, NewRecord
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.deflate import deflated_chunks
-from prune_gui.checkpoint.torch.placement import Placement, StorageMap, replaced
-from prune_gui.checkpoint.torch.state_dict_search import Root
-from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, Record, TorchLayout
+from prune_gui.checkpoint.torch.storages import StorageMap
+from prune_gui.checkpoint.torch.tensor_spans import Chunks, Placement, repeats_elements, replaced
+from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, TorchLayout
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
 from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 
-VALUES_FOLDER: Final = "data/"
-"""How the names of the records with storages begin."""
 FIXED: Final = deferred(
     "{file}: the values of {key!r} cannot be replaced in place (they are inside the pickle, or "
     "repeat each other, or have the byte order of other machines). Save as .safetensors instead."
@@ -104,90 +100,11 @@ def _shares_storages_outside(template: TorchCheckpoint) -> bool:
     return False
 
 
-def write_copy(
-    path: Path,
-    plan: CopyPlan,
-    metadata: Metadata,
-    monitor: Monitor,
-    *,
-    compressed: bool,
-) -> WrittenFile:
-    """Write a copy of a torch file with other values of its tensors.
-
-    An archive is copied record by record: those without a tensor of the state dict keep their
-    bytes, compressed or not; those with one are stored. An additional record has the metadata. A
-    legacy file has no place for metadata.
-
-    If `compressed`, records of values that are stored are compressed; see `write_torch`.
-    """
-    plan.check_fixed(monitor)
-    template, layout = plan.template, plan.template.file.layout
-    if layout is None:
-        if compressed:
-            raise CheckpointError(
-                tr(
-                    "{file} is in the old format of torch.save, which has no compression. Save "
-                    "without compression.",
-                    file=template.path.name,
-                )
-            )
-        return _write_legacy(path, plan, monitor)
-    copies = list(_copies(plan, layout))
-    if compressed:
-        copies.sort(key=lambda copy: copy.name.startswith(VALUES_FOLDER) * (1 + copy.nbytes))
-    monitor.expect(sum(copy.nbytes for copy in copies))
-    with TorchArchive(path, layout.folder) as archive:
-        for copy in copies:
-            tried = compressed and not copy.compressed and copy.name.startswith(VALUES_FOLDER)
-            if not (tried and _deflate(archive, copy, plan, monitor)):
-                _store(archive, copy, plan, monitor, counted=not tried)
-        by_key = plan.checksums_by_key()
-        own = own_record(template.root, with_checksums(metadata, by_key, by_key))
-        archive.add(METADATA_RECORD, own)
-    return WrittenFile(by_key, [copy.name for copy in copies if not plan.is_summed(copy)])
-
-
-def _deflate(archive: TorchArchive, copy: _Copy, plan: CopyPlan, monitor: Monitor) -> bool:
-    """Write a record compressed; return False, and write nothing, if that is not smaller."""
-    chunks = ((None, chunk) for chunk in plan.octets(copy, monitor))
-    with closing(deflated_chunks(chunks, torch.get_num_threads())) as deflated:
-        pairs = ((chunk, blocks) for _, chunk, blocks in deflated)
-        return archive.deflate(copy.name, copy.nbytes, pairs) is not None
-
-
-def _store(
-    archive: TorchArchive, copy: _Copy, plan: CopyPlan, monitor: Monitor, *, counted: bool
-) -> None:
-    """Write a record uncompressed, or as it is compressed in the old file."""
-    octets = plan.octets(copy, monitor, counted=counted)
-    # A thread for each of many small records would cost more time than it saves.
-    with closing(prefetch(octets) if copy.nbytes > CHUNK_BYTES else octets) as chunks:
-        if copy.compressed is not None:
-            archive.copy(copy.name, copy.compressed.entry, chunks)
-        else:
-            archive.stream(copy.name, copy.nbytes, chunks)
-
-
-def copy_nbytes(plan: CopyPlan, metadata: Metadata) -> int:
-    """Return the bytes of the file that `write_copy` would write."""
-    layout = plan.template.file.layout
-    if layout is None:
-        return plan.template.source.size
-    sizes = [(copy.name, copy.nbytes) for copy in _copies(plan, layout)]
-    own = own_record(plan.template.root, with_checksums(metadata, plan.keys))
-    return archive_nbytes([*sizes, (METADATA_RECORD, len(own))], layout.folder)
-
-
-def own_record(root: Root, metadata: Mapping[str, str]) -> bytes:
-    """Return the bytes of the record with the path of the state dict and the metadata."""
-    return json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False).encode()
-
-
 class CopyPlan:
     """Where the new values go.
 
     Attributes:
-        template: the file to copy.
+        layout: the records of its archive; None for a legacy file.
         placed: the values by the name of the record; "" is a legacy file.
         fixed: the tensors that have no place for other values.
         checksums: the CRC-32 of each tensor that was written, by name.
@@ -195,7 +112,7 @@ class CopyPlan:
 
     def __init__(self, writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> None:
         self.template = template
-        self._names = {writer.key: writer.tensor.name for writer in writers}
+        self.layout = template.file.layout
         self.placed: dict[str, list[Placement]] = {}
         self.fixed: list[TensorWriter] = []
         self.checksums: dict[str, int] = {}
@@ -203,11 +120,6 @@ class CopyPlan:
         storages = StorageMap(() if template.file.swapped else template.file.locations)
         for tensor in {writer.tensor.name: writer.tensor for writer in writers}.values():
             self._place(tensor, storages)
-
-    @property
-    def keys(self) -> Iterable[str]:
-        """The keys of the tensors."""
-        return self._names.keys()
 
     @property
     def fills_storages(self) -> bool:
@@ -218,29 +130,61 @@ class CopyPlan:
             if location.record in self.placed
         )
 
-    def checksums_by_key(self) -> dict[str, int]:
-        """Return the CRC-32 of each tensor that was written."""
-        return {key: self.checksums[name] for key, name in self._names.items()}
+    def records(self, layout: TorchLayout) -> list[NewRecord]:
+        """Return the records to write.
 
-    def octets(
-        self, copy: _Copy, monitor: Monitor, *, counted: bool = True
-    ) -> Generator[memoryview, None, None]:
+        Those without a tensor of the state dict keep their bytes, compressed or not.
+        """
+        pages = self.template.source.pages(0, self.template.source.size)
+        records = []
+        for name, record in layout.records.items():
+            if name == METADATA_RECORD:
+                continue
+            octets = pages[record.start : record.start + record.entry.compress_size]
+            stays_compressed = not record.stored and name not in self.placed
+            if not record.stored and name in self.placed:
+                octets = self._unpacked(name)
+            records.append(
+                NewRecord(
+                    name,
+                    len(octets),
+                    partial(self._octets, name, octets),
+                    has_values=name.startswith(VALUES_FOLDER) and not stays_compressed,
+                    compressed=record.entry if stays_compressed else None,
+                    is_kept=not self._is_summed(name, len(octets)),
+                )
+            )
+        return records
+
+    def _octets(self, name: str, old: torch.Tensor) -> Iterator[memoryview]:
         """Yield the bytes of a record, or of a legacy file, with the new values."""
-        for chunk in replaced(copy.old, self.placed.get(copy.name, ())):
+        for chunk in replaced(old, self.placed.get(name, ())):
             self.template.check()
-            monitor.advance(len(chunk) if counted else 0)
             yield chunk
 
-    def is_summed(self, copy: _Copy) -> bool:
+    def _is_summed(self, name: str, nbytes: int) -> bool:
         """Return whether the checksums of tensors in the state dict cover all of a record."""
-        placed = self.placed.get(copy.name, ())
-        nbytes = sum(each.tensor.nbytes for each in placed)
-        return copy.name not in self._moments and nbytes == copy.nbytes
+        placed = self.placed.get(name, ())
+        return name not in self._moments and sum(each.tensor.nbytes for each in placed) == nbytes
 
-    def unpacked(self, record: str) -> torch.Tensor:
+    def _unpacked(self, record: str) -> torch.Tensor:
         """Return the bytes of a compressed record with tensors: uint8, flat."""
         storage = self.placed[record][0].tensor.untyped_storage()
         return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+    def write_legacy(self, path: Path, monitor: Monitor) -> int:
+        """Write a legacy file, which has no place for metadata, and return its CRC-32."""
+        source = self.template.source
+        monitor.expect(source.size)
+        whole = 0
+        octets = self._octets("", source.pages(0, source.size))
+        with path.open("wb") as file, closing(prefetch(octets)) as chunks:
+            for chunk in chunks:
+                file.write(chunk)
+                monitor.advance(len(chunk))
+                whole = zlib.crc32(chunk, whole)
+            flush(file)
+        return whole
 
     def check_fixed(self, monitor: Monitor) -> None:
         """Check that the tensors without a place have their old values."""
@@ -258,26 +202,33 @@ class CopyPlan:
     def _place(self, tensor: TensorWriter, storages: StorageMap) -> None:
         old = self.template.state[tensor.name]
         assert isinstance(old, torch.Tensor)
-        placed = None
+        record = None
         if self.template.raw[tensor.name].shares is None and old.numel():
-            placed = storages.place(old.detach(), lambda: self._summed(tensor))
-        if placed is None:
+            record = self._put(old, lambda: self._summed(tensor), storages)
+        if record is None:
             self.fixed.append(tensor)
-        else:
-            self.placed.setdefault(placed.record, []).append(placed)
         for moment, writer in tensor.moments:
-            self._place_moment(moment, writer, storages)
+            record = self._put(moment, writer.byte_chunks, storages)
+            if record is None:
+                raise CheckpointError(
+                    tr(FIXED, file=self.template.path.name, key=f"{writer.name} (optimizer)")
+                )
+            self._moments.add(record)
 
-    def _place_moment(
-        self, moment: torch.Tensor, writer: TensorWriter, storages: StorageMap
-    ) -> None:
-        placed = storages.place(moment.detach(), writer.byte_chunks)
-        if placed is None:
-            raise CheckpointError(
-                tr(FIXED, file=self.template.path.name, key=f"{writer.name} (optimizer)")
-            )
-        self.placed.setdefault(placed.record, []).append(placed)
-        self._moments.add(placed.record)
+    def _put(self, old: torch.Tensor, chunks: Chunks, storages: StorageMap) -> str | None:
+        """Note new values for a tensor, and return their record; None if the file has no place.
+
+        That is the case if the tensor is not a view of a storage of the file, or if several of its
+        elements are one in the file.
+        """
+        old = old.detach()
+        found = None if repeats_elements(old) else storages.find(old)
+        if found is None:
+            return None
+        location, start = found
+        placed = Placement(location.record, location.start + start, old, chunks)
+        self.placed.setdefault(location.record, []).append(placed)
+        return location.record
 
     def _summed(self, tensor: TensorWriter) -> Iterator[memoryview]:
         checksum = 0
@@ -285,46 +236,3 @@ class CopyPlan:
             checksum = zlib.crc32(chunk, checksum)
             yield chunk
         self.checksums[tensor.name] = checksum
-
-
-class _Copy(NamedTuple):
-    """A record of the new archive, or a legacy file.
-
-    Attributes:
-        name: its name; "" for a legacy file.
-        nbytes: its bytes in the archive.
-        old: the bytes to copy: uint8, flat.
-        compressed: the old record, if its compressed bytes are copied.
-    """
-
-    name: str
-    nbytes: int
-    old: torch.Tensor
-    compressed: Record | None
-
-
-def _copies(plan: CopyPlan, layout: TorchLayout) -> Iterator[_Copy]:
-    pages = plan.template.source.pages(0, plan.template.source.size)
-    for name, record in layout.records.items():
-        if name == METADATA_RECORD:
-            continue
-        octets = pages[record.start : record.start + record.entry.compress_size]
-        if record.stored:
-            yield _Copy(name, record.nbytes, octets, None)
-        elif name in plan.placed:
-            yield _Copy(name, record.nbytes, plan.unpacked(name), None)
-        else:
-            yield _Copy(name, record.entry.compress_size, octets, record)
-
-
-def _write_legacy(path: Path, plan: CopyPlan, monitor: Monitor) -> WrittenFile:
-    source = plan.template.source
-    monitor.expect(source.size)
-    whole = 0
-    copy = _Copy("", source.size, source.pages(0, source.size), None)
-    with path.open("wb") as file, closing(prefetch(plan.octets(copy, monitor))) as chunks:
-        for chunk in chunks:
-            file.write(chunk)
-            whole = zlib.crc32(chunk, whole)
-        flush(file)
-    return WrittenFile(plan.checksums_by_key(), whole=whole)

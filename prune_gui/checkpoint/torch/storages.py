@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.checkpoint.torch.unpickling import Storages
+from prune_gui.checkpoint.torch.tensor_spans import spanned_nbytes
 from prune_gui.checkpoint.torch.zip_layout import Record, TorchLayout
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.memory import shortage
 
 LARGE_BYTES: Final = 1 << 24
 """From this size on, the free memory is checked before a storage is allocated."""
 LEGACY_COUNT_BYTES: Final = 8
 """The bytes of the number of elements, with which each storage of a legacy file starts."""
+MAX_CACHED_MAPPINGS: Final = 2
+"""Spans of a remote file that stay mapped, because a tensor is read chunk by chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +33,6 @@ class StorageLocation:
     """Where the bytes of a storage are, in memory and in the file.
 
     Attributes:
-        address: the address of the first byte in memory.
-        nbytes: the size in bytes.
         record: the name of the record of the archive; "" in a legacy file.
         start: the position of the first byte in the record, or in the legacy file.
     """
@@ -40,22 +43,46 @@ class StorageLocation:
     start: int
 
 
-class FileStorages(Storages):
+class StorageMap:
+    """Finds the storages of tensors by their addresses."""
+
+    def __init__(self, locations: Iterable[StorageLocation]) -> None:
+        self._locations = sorted(locations, key=lambda location: location.address)
+
+    def find(self, tensor: torch.Tensor) -> tuple[StorageLocation, int] | None:
+        """Return the storage of a tensor, and in it the position of its first byte."""
+        address = tensor.data_ptr()
+        index = bisect_right(self._locations, address, key=lambda each: each.address) - 1
+        if index < 0:
+            return None
+        location = self._locations[index]
+        start = address - location.address
+        is_inside = start + spanned_nbytes(tensor) <= location.nbytes
+        return (location, start) if is_inside else None
+
+
+class FileStorages(ABC):
     """The storages of one file.
 
     Allocated memory is zero until it is filled, so that old memory of the process never appears as
     values if the file omits some.
 
     Attributes:
-        nbytes: the total bytes of all storages.
         locations: where the storages with bytes are; complete after `fill`.
     """
+
+    have_values: ClassVar = True
+    """Whether their memory has the values of the file after `fill`."""
 
     def __init__(self, source: Source) -> None:
         self.nbytes = 0
         self.locations: list[StorageLocation] = []
         self._source = source
         self._reserved = 0
+
+    @abstractmethod
+    def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
+        """Return the memory for a storage; `dtype` is None if the file does not contain it."""
 
     @abstractmethod
     def fill(self) -> None:
@@ -99,6 +126,7 @@ class ZipStorages(FileStorages):
 
     Args:
         swapped: whether the values are in the other byte order.
+        values: whether the records that are not mapped are read.
     """
 
     def __init__(
@@ -112,19 +140,17 @@ class ZipStorages(FileStorages):
         self._pending: list[tuple[str, torch.UntypedStorage, torch.dtype]] = []
 
     def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
-        """Return the bytes of a record, or memory for them; see `Storages.storage`."""
+        """Return the bytes of a record, or memory for them."""
         name = f"data/{key}"
         record = self._layout.records.get(name)
         if record is None:
-            raise FalseClaimError(deferred("its storage {key!r} is missing", key=key))
+            raise FalseClaimError("its storage {key!r} is missing", key=key)
         if nbytes != record.nbytes:  # torch compares them too
             raise FalseClaimError(
-                deferred(
-                    "its storage {key!r} is declared with {claimed:,} bytes and has {size:,}",
-                    key=key,
-                    claimed=nbytes,
-                    size=record.nbytes,
-                )
+                "its storage {key!r} is declared with {claimed:,} bytes and has {size:,}",
+                key=key,
+                claimed=nbytes,
+                size=record.nbytes,
             )
         self.nbytes += nbytes
         if nbytes == 0:
@@ -139,7 +165,7 @@ class ZipStorages(FileStorages):
         return values
 
     def fill(self) -> None:
-        """Unpack the records that are not mapped; see `FileStorages.fill`."""
+        """Unpack the records that are not mapped."""
         if not self._values:
             return
         self._check_memory()
@@ -165,6 +191,71 @@ class ZipStorages(FileStorages):
         return torch.frombuffer(octets, dtype=torch.uint8).untyped_storage()
 
 
+class UnreadStorages(ZipStorages):
+    """Storages whose values are read when they are needed, as of a remote archive.
+
+    Uncompressed records are zeros, which the system does not allocate. Tensors in them stand for
+    those that `read` returns. Other records are read at once.
+    """
+
+    have_values = False
+
+    def __init__(self, source: Source, layout: TorchLayout, *, swapped: bool) -> None:
+        super().__init__(source, layout, swapped=swapped)
+        self._cached_pages = lru_cache(MAX_CACHED_MAPPINGS)(source.pages)
+        self._unread: list[torch.UntypedStorage] = []  # keeps the addresses taken
+        self._map = StorageMap(())
+
+    def fill(self) -> None:
+        """Read the records that are compressed or in the other byte order."""
+        super().fill()
+        self._map = StorageMap(self.locations)
+
+    def read(self, tensor: torch.Tensor, start: int = 0, stop: int | None = None) -> torch.Tensor:
+        """Return the strided tensor that another one stands for, or the same one if none.
+
+        With `stop`, only these elements of the flat tensor.
+        """
+        span = self.span(tensor)
+        if span is None:
+            return tensor if stop is None else tensor.reshape(-1)[start:stop]
+        shape, strides = tensor.shape, tensor.stride()
+        if stop is not None:
+            first = span[0] + start * tensor.itemsize
+            span = first, first + (stop - start) * tensor.itemsize
+            shape, strides = torch.Size((stop - start,)), (1,)
+        read_pages = self._cached_pages if stop is None else self._source.pages
+        octets = read_pages(*span)
+        if octets.data_ptr() % tensor.itemsize:
+            octets = octets.clone()
+        values = octets.view(tensor.dtype).as_strided(shape, strides)
+        values = values.conj() if tensor.is_conj() else values
+        return values.neg() if tensor.is_neg() else values
+
+    def span(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+        """Return the start and stop in the file of a tensor; None if its values are in memory."""
+        found = self._map.find(tensor) if tensor.numel() else None
+        if found is None:
+            return None
+        location, position = found
+        record = self._layout.records[location.record]
+        if not self._is_mapped(record, tensor.dtype):
+            return None
+        start = record.start + position
+        return start, start + spanned_nbytes(tensor)
+
+    def forget_pages(self) -> None:
+        """Release the mappings of what was read last."""
+        self._cached_pages.cache_clear()
+
+    def _is_mapped(self, record: Record, _dtype: torch.dtype) -> bool:
+        return record.stored and not self._swapped
+
+    def _mapped(self, record: Record) -> torch.UntypedStorage:
+        self._unread.append(self._zeros(record.nbytes))
+        return self._unread[-1]
+
+
 class LegacyStorages(FileStorages):
     """Storages that follow the pickles of a legacy file.
 
@@ -178,10 +269,10 @@ class LegacyStorages(FileStorages):
         self._storages: dict[str, tuple[torch.UntypedStorage, int]] = {}
 
     def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
-        """Return memory for a storage; see `Storages.storage`."""
+        """Return memory for a storage."""
         if dtype is None:
             raise FalseClaimError(
-                deferred("its dtypes are newer than its file format, and torch cannot read them")
+                "its dtypes are newer than its file format, and torch cannot read them"
             )
         self.nbytes += nbytes
         self._check_claim(len(self._storages) + 1, self._source.size)
@@ -189,37 +280,36 @@ class LegacyStorages(FileStorages):
         return self._storages[key][0]
 
     def fill(self) -> None:
-        """Read all storages from the current position of the file; see `FileStorages.fill`."""
+        """Read all storages from the current position of the file."""
         self._check_memory()
+        file = self._source.file
         order = [key for key in self.order if isinstance(key, str)]
         if len(self.order) != len(self._storages) or set(order) != self._storages.keys():
-            raise FalseClaimError(deferred("some of its storages are missing"))
-        self._check_claim(len(order), self._source.size - self._source.file.tell())
+            raise FalseClaimError("some of its storages are missing")
+        self._check_claim(len(order), self._source.size - file.tell())
         for key in order:
             values, itemsize = self._storages[key]
-            count = int.from_bytes(self._source.file.read(LEGACY_COUNT_BYTES), "little")
+            count = int.from_bytes(file.read(LEGACY_COUNT_BYTES), "little")
             if count * itemsize != values.nbytes():
                 raise FalseClaimError(
-                    deferred("its storage {key!r} does not have its declared size", key=key)
+                    "its storage {key!r} does not have its declared size", key=key
                 )
-            start = self._source.file.tell()
-            self.locations.append(StorageLocation(values.data_ptr(), values.nbytes(), "", start))
+            location = StorageLocation(values.data_ptr(), values.nbytes(), "", file.tell())
+            self.locations.append(location)
             octets = torch.empty(0, dtype=torch.uint8).set_(values).numpy()
             for start in range(0, len(octets), CHUNK_BYTES):
                 chunk = octets[start : start + CHUNK_BYTES]
-                if self._source.file.readinto(chunk.data) != len(chunk):  # type: ignore[attr-defined]
+                if file.readinto(chunk.data) != len(chunk):  # type: ignore[attr-defined]
                     self._source.check()
-                    raise FalseClaimError(deferred("some of its storages are missing"))
+                    raise FalseClaimError("some of its storages are missing")
 
     def _check_claim(self, count: int, size: int) -> None:
         """Check that `count` storages fit into the remaining `size` bytes of the file."""
         claimed = self.nbytes + LEGACY_COUNT_BYTES * count
         if claimed > size:
             raise FalseClaimError(
-                deferred(
-                    "its tensors need {claimed:,} bytes, and {size:,} follow its pickle (a partial "
-                    "download?)",
-                    claimed=claimed,
-                    size=size,
-                )
+                "its tensors need {claimed:,} bytes, and {size:,} follow its pickle (a partial "
+                "download?)",
+                claimed=claimed,
+                size=size,
             )

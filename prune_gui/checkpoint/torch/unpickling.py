@@ -9,23 +9,27 @@ does; see `ForeignObject`.
 from __future__ import annotations
 
 import _codecs
-from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import torch
 import torch._tensor
 import torch._utils
 from torch.storage import TypedStorage
 
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
-from prune_gui.checkpoint.torch import pickle_calls, special_tensors
-from prune_gui.checkpoint.torch.claims import (
+from prune_gui.checkpoint.torch import checked_calls
+from prune_gui.checkpoint.torch.checked_calls import (
+    GETATTR,
+    OBJECT_MAKERS,
     STORAGE_DTYPES,
     TORCH_TYPES,
+    ForeignTensor,
     are_sizes,
+    attribute_path,
     check_hooks,
     checked_view,
     nbytes_of,
@@ -33,12 +37,10 @@ from prune_gui.checkpoint.torch.claims import (
     torch_attribute,
     typed_storage,
 )
-from prune_gui.checkpoint.torch.pickle_calls import GETATTR, OBJECT_MAKERS, attribute_path
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
     MAX_OPCODES,
     OPAQUE,
-    FalseClaimError,
     ForeignObject,
     Global,
     Machine,
@@ -46,7 +48,7 @@ from prune_gui.checkpoint.torch.pickle_machine import (
     has_records,
     reachable,
 )
-from prune_gui.checkpoint.torch.special_tensors import ForeignTensor
+from prune_gui.checkpoint.torch.storages import FileStorages
 from prune_gui.language import deferred
 
 MAX_FOREIGN: Final = 1 << 14
@@ -56,30 +58,7 @@ UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not 
 
 
 class ValuesNeededError(Exception):
-    """A tensor is built from values, which `Storages` do not have."""
-
-
-class Storages(ABC):
-    """The source of the storages of tensors.
-
-    Attributes:
-        have_values: whether their memory has the values of the file at the end.
-    """
-
-    have_values: ClassVar = True
-
-    @abstractmethod
-    def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
-        """Return the memory for a storage of the file. It may be filled later.
-
-        Args:
-            nbytes: the size in bytes.
-            dtype: the dtype of the elements; None if the file does not contain it.
-        """
-
-    @abstractmethod
-    def reserve(self, nbytes: int) -> torch.UntypedStorage:
-        """Return zeroed memory for a tensor that is a copy of another one."""
+    """A tensor is built from values, which its storages do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +81,7 @@ class Unpickled:
     finish: Callable[[], None]
 
 
-def unpickle(file: BinaryIO, storages: Storages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
+def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
     """Read one pickle from `file` up to its end."""
     machine = _TorchMachine(storages)
     try:
@@ -122,7 +101,7 @@ class _TorchMachine(Machine):
         has_records: whether records were made of code that torch.load calls by default.
     """
 
-    def __init__(self, storages: Storages) -> None:
+    def __init__(self, storages: FileStorages) -> None:
         super().__init__()
         self.has_records = False
         self._foreign_names: dict[str, None] = {}
@@ -149,7 +128,7 @@ class _TorchMachine(Machine):
     def _foreign(self, path: str) -> Global:
         self._foreign_names[path] = None
         if len(self._foreign_names) > MAX_FOREIGN:
-            raise FalseClaimError(deferred("its pickle names too many classes"))
+            raise FalseClaimError("its pickle names too many classes")
         return GETATTR if path == GETATTR.path else Global(path)
 
     def foreign_names(self, value: object) -> tuple[str, ...]:
@@ -197,14 +176,14 @@ class _TorchMachine(Machine):
             function if callable(function) or isinstance(function, torch.dtype) else type(function)
         )
         kind = getattr(named, "__name__", str(named).removeprefix("torch."))
-        raise FalseClaimError(deferred("it makes a {kind} without contents", kind=kind))
+        raise FalseClaimError("it makes a {kind} without contents", kind=kind)
 
     def build(self, value: object, state: object) -> object:
         """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
         if isinstance(value, ForeignObject):
             value.state = state
         elif isinstance(value, torch.Tensor):
-            raise FalseClaimError(deferred("it changes a tensor after building it"))
+            raise FalseClaimError("it changes a tensor after building it")
         elif type(value) is OrderedDict:
             self._set_attributes(value, state, OrderedDict)
         elif not isinstance(value, Global | Opaque):
@@ -220,18 +199,16 @@ class _TorchMachine(Machine):
                 return value
             case _:
                 raise FalseClaimError(
-                    deferred("it holds something other than storages in addition to its pickle")
+                    "it holds something other than storages in addition to its pickle"
                 )
         key, dtype = str(key), STORAGE_DTYPES.get(kind.__name__)
         if dtype is None:
             raise FalseClaimError(
-                deferred("it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}")
+                "it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}"
             )
         if not (are_sizes((numel,)) and key.isascii()):
             raise FalseClaimError(
-                deferred(
-                    "it holds a storage {key!r} of {entries} elements", key=key[:40], entries=numel
-                )
+                "it holds a storage {key!r} of {entries} elements", key=key[:40], entries=numel
             )
         storage = self._storage(key, numel * dtype.itemsize, dtype, kind)
         match view:
@@ -240,7 +217,7 @@ class _TorchMachine(Machine):
             case [(_, int() as start, int() as size)]:
                 if are_sizes((start, size, numel - start - size)):
                     return self._storage_view(key, storage, start, size)
-        raise FalseClaimError(deferred("it describes a storage in a way torch does not write"))
+        raise FalseClaimError("it describes a storage in a way torch does not write")
 
     def _storage(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> TypedStorage:
         """Return a storage of the file. It is typed, whatever the file names, as in torch.load."""
@@ -250,13 +227,9 @@ class _TorchMachine(Machine):
             self._storages_by_key[key] = typed_storage(values, dtype), kind
         storage, known_kind = self._storages_by_key[key]
         if known_kind is not kind:
-            raise FalseClaimError(
-                deferred("it declares the storage {key!r} with two types", key=key)
-            )
+            raise FalseClaimError("it declares the storage {key!r} with two types", key=key)
         if nbytes_of(storage) != nbytes:
-            raise FalseClaimError(
-                deferred("it declares the storage {key!r} with two sizes", key=key)
-            )
+            raise FalseClaimError("it declares the storage {key!r} with two sizes", key=key)
         return storage
 
     def _storage_view(self, key: str, storage: TypedStorage, start: int, size: int) -> TypedStorage:
@@ -276,11 +249,7 @@ class _TorchMachine(Machine):
                 for name in names:
                     if hasattr(owner, name):
                         raise FalseClaimError(
-                            deferred(
-                                "it replaces {name!r} of a {kind}",
-                                name=name[:40],
-                                kind=owner.__name__,
-                            )
+                            "it replaces {name!r} of a {kind}", name=name[:40], kind=owner.__name__
                         )
                 self.count_copied(names)
                 vars(value).update(names)
@@ -306,9 +275,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ELEMENT_BITS:
-            raise FalseClaimError(
-                deferred("it holds a tensor of unknown dtype {dtype}", dtype=dtype)
-            )
+            raise FalseClaimError("it holds a tensor of unknown dtype {dtype}", dtype=dtype)
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
         tensor.set_(storage._untyped_storage, offset, sizes, steps)
@@ -347,7 +314,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides)
         if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
-            raise FalseClaimError(deferred("it repeats the elements of a quantized tensor"))
+            raise FalseClaimError("it repeats the elements of a quantized tensor")
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)
@@ -367,7 +334,7 @@ class _TorchMachine(Machine):
 
     def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
         self._need_values()
-        return special_tensors.sparse_tensor(self, arguments)
+        return checked_calls.sparse_tensor(self, arguments)
 
     def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of another device as a copy of a CPU tensor in the file."""
@@ -395,9 +362,7 @@ class _TorchMachine(Machine):
             case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
                 check_hooks(hooks)
             case _:
-                raise FalseClaimError(
-                    deferred("it describes a parameter in a way torch does not write")
-                )
+                raise FalseClaimError("it describes a parameter in a way torch does not write")
         if isinstance(tensor, ForeignTensor):
             return tensor
         parameter = torch.nn.Parameter(tensor, gradient)
@@ -424,7 +389,7 @@ class _TorchMachine(Machine):
             case (function, Global(), tuple() as inner, state) if id(function) in _BUILDERS:
                 tensor = self.call(function, inner)  # a subclass with the same values
                 if isinstance(tensor, ForeignTensor):
-                    return special_tensors.local_tensor(tensor, state)
+                    return checked_calls.local_tensor(tensor, state)
                 return tensor
         raise FalseClaimError(UNKNOWN_TENSOR)
 
@@ -443,10 +408,10 @@ _TENSOR_BUILDERS: Final[dict[str, Builder]] = {
     "qtensor": _TorchMachine._quantized,
     "sparse_tensor": _TorchMachine._sparse,
     "nested_tensor": _TorchMachine._nested,
-    "wrapper_subclass": special_tensors.wrapper_subclass,
-    "meta_tensor_no_storage": special_tensors.meta_tensor,
+    "wrapper_subclass": checked_calls.wrapper_subclass,
+    "meta_tensor_no_storage": checked_calls.meta_tensor,
     "device_tensor_from_cpu_tensor": _TorchMachine._copy,
-    "device_tensor_from_numpy": special_tensors.not_written,
+    "device_tensor_from_numpy": checked_calls.not_written,
     "parameter": _TorchMachine._parameter,
     "parameter_with_state": _TorchMachine._parameter_with_state,
 }
@@ -460,15 +425,15 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
         torch._tensor._rebuild_from_type_v2,
         _TorchMachine._tensor_of_type,
     ),
-    "collections.OrderedDict": (OrderedDict, pickle_calls.ordered_dict),
-    "collections.Counter": (Counter, pickle_calls.counter),
-    "builtins.set": (set, pickle_calls.set_of),
-    "torch.Size": (torch.Size, pickle_calls.size),
-    "_codecs.encode": (_codecs.encode, pickle_calls.octets),
-    "builtins.bytearray": (bytearray, pickle_calls.byte_array),
-    "builtins.complex": (complex, pickle_calls.complex_number),
-    "torch.device": (torch.device, pickle_calls.device),
-    "torch.serialization._get_layout": (torch.serialization._get_layout, pickle_calls.layout),
+    "collections.OrderedDict": (OrderedDict, checked_calls.ordered_dict),
+    "collections.Counter": (Counter, checked_calls.counter),
+    "builtins.set": (set, checked_calls.set_of),
+    "torch.Size": (torch.Size, checked_calls.size),
+    "_codecs.encode": (_codecs.encode, checked_calls.octets),
+    "builtins.bytearray": (bytearray, checked_calls.byte_array),
+    "builtins.complex": (complex, checked_calls.complex_number),
+    "torch.device": (torch.device, checked_calls.device),
+    "torch.serialization._get_layout": (torch.serialization._get_layout, checked_calls.layout),
 }
 """The functions that torch.save writes calls of, each with the method that builds the result."""
 

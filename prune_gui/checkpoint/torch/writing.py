@@ -1,37 +1,51 @@
-"""Writing files for torch.load: the object of the input file with a new state dict."""
+"""Writing files for torch.load: the object of the input file with a new state dict.
+
+torch.save pickles everything but the storages, which it numbers and writes after the pickle from
+memory. This module writes the same pickle, but a tensor may be a placeholder on the device "meta",
+a blank, whose values come from a writer.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import pickle
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
-from itertools import groupby
-from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import torch
+from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import byte_chunks
-from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
+from prune_gui.checkpoint.torch.archive import (
+    FOLDER,
+    VALUES_FOLDER,
+    NewRecord,
+    TorchArchive,
+    archive_nbytes,
+)
+from prune_gui.checkpoint.torch.checked_calls import typed_storage
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.deflate import deflated_chunks
-from prune_gui.checkpoint.torch.pickling import identity, pickled
-from prune_gui.checkpoint.torch.record_copy import copy_nbytes, copy_plan, own_record, write_copy
+from prune_gui.checkpoint.torch.record_copy import CopyPlan, copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
-from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD
+from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD, VERSION_RECORD
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
 from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
-from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 VERSION: Final = b"3\n"
 """The version of torch's file format."""
+Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
+DEFAULT_REDUCTION: Final = cast("Reduced", NotImplemented)
+PROTOCOL: Final = 2
+"""The pickle protocol that torch's restricted unpickler reads."""
 
 
 def write_torch(
@@ -54,30 +68,40 @@ def write_torch(
     state dict are in an additional record, which torch ignores.
 
     If `compressed`, records of values are compressed if that makes them smaller, on
-    `torch.get_num_threads()` threads. The largest record is then the last one: torch.load with
-    mmap=True takes compressed bytes for values, unless a record would extend beyond the file.
+    `torch.get_num_threads()` threads. The largest record is then the last one of values: torch.load
+    with mmap=True takes compressed bytes for values, unless a record would extend beyond the file.
     """
-    if not tensors_only and (plan := copy_plan(writers, template)) is not None:
-        return write_copy(path, plan, metadata, monitor, compressed=compressed)
-    root, leading, records = _records(writers, template, tensors_only=tensors_only)
+    plan = None if tensors_only else copy_plan(writers, template)
+    tensors = {writer.tensor.name: writer.tensor for writer in writers}
+    names = {writer.key: writer.tensor.name for writer in writers}
+    if plan is not None:
+        plan.check_fixed(monitor)
+    if plan is not None and plan.layout is None:
+        if compressed:
+            raise CheckpointError(
+                tr(
+                    "{file} is in the old format of torch.save, which has no compression. Save "
+                    "without compression.",
+                    file=plan.template.path.name,
+                )
+            )
+        whole = plan.write_legacy(path, monitor)
+        return WrittenFile(_by_key(names, plan.checksums), whole=whole)
+    contents = _contents(writers, template, plan, tensors_only=tensors_only)
+    records, checksums = contents.records, contents.checksums
     if compressed:
-        records.sort(key=attrgetter("nbytes"))
+        records.sort(key=lambda each: each.name.startswith(VALUES_FOLDER) * (1 + each.nbytes))
     monitor.expect(sum(record.nbytes for record in records))
-    checksums: dict[str, int] = {}
-    with TorchArchive(path) as archive, closing(prefetch(_record_chunks(records))) as prepared:
-        for name, octets in leading.items():
-            archive.add(name, octets)
-        write_records = _write_compressed if compressed else _write_stored
-        for record, checksum in write_records(archive, prepared, monitor):
-            if record.tensor is not None:
-                checksums[record.tensor.name] = checksum
-        tensors = {writer.tensor.name: writer.tensor for writer in writers}
+    with TorchArchive(path, contents.folder) as archive:
+        for record, checksum in archive.write(records, monitor, compressed=compressed):
+            if record.tensor:
+                checksums[record.tensor] = checksum
         for name in [name for name in tensors if name not in checksums]:
             checksums[name] = _checksum(tensors[name], monitor)
-        by_key = {writer.key: checksums[writer.tensor.name] for writer in writers}
-        for name, octets in _own_records(root, with_checksums(metadata, by_key, by_key)).items():
-            archive.add(name, octets)
-    return WrittenFile(by_key, [record.name for record in records if record.tensor is None])
+        by_key = _by_key(names, checksums)
+        own = _own_record(contents.root, with_checksums(metadata, by_key, by_key))
+        archive.add(METADATA_RECORD, own)
+    return WrittenFile(by_key, [record.name for record in records if record.is_kept])
 
 
 def torch_nbytes(
@@ -88,23 +112,39 @@ def torch_nbytes(
     tensors_only: bool = False,
 ) -> int:
     """Return the bytes of the file that `write_torch` would write."""
-    if not tensors_only and (plan := copy_plan(writers, template)) is not None:
-        return copy_nbytes(plan, metadata)
-    root, leading, records = _records(writers, template, tensors_only=tensors_only)
-    trailing = _own_records(root, with_checksums(metadata, (writer.key for writer in writers)))
-    sizes = {name: len(octets) for name, octets in leading.items()}
-    sizes |= {record.name: record.nbytes for record in records}
-    sizes |= {name: len(octets) for name, octets in trailing.items()}
-    return archive_nbytes(sizes.items())
+    plan = None if tensors_only else copy_plan(writers, template)
+    if plan is not None and plan.layout is None:
+        return plan.template.source.size
+    contents = _contents(writers, template, plan, tensors_only=tensors_only)
+    own = _own_record(contents.root, with_checksums(metadata, [writer.key for writer in writers]))
+    sizes = [(record.name, record.nbytes) for record in contents.records]
+    return archive_nbytes([*sizes, (METADATA_RECORD, len(own))], contents.folder)
 
 
-def _records(
-    writers: Sequence[KeyedWriter], checkpoint: Checkpoint | None, *, tensors_only: bool
-) -> tuple[Root, dict[str, bytes], list[_Record]]:
-    """Return the path of the state dict, the small leading records, and the records of values.
+class _Contents(NamedTuple):
+    """What an archive holds, except for the record of this program.
 
-    `_own_records` follow after these in the archive.
+    Attributes:
+        checksums: the CRC-32 of each tensor by name, as far as they were written.
     """
+
+    root: Root
+    records: list[NewRecord]
+    checksums: dict[str, int]
+    folder: str = FOLDER
+
+
+def _contents(
+    writers: Sequence[KeyedWriter],
+    checkpoint: Checkpoint | None,
+    plan: CopyPlan | None,
+    *,
+    tensors_only: bool,
+) -> _Contents:
+    if plan is not None and plan.layout is not None:
+        return _Contents(
+            plan.template.root, plan.records(plan.layout), plan.checksums, plan.layout.folder
+        )
     template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
     is_plain = template is None or tensors_only or is_reduced(writers, template)
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
@@ -120,11 +160,52 @@ def _records(
         root, content = template.root, with_state(template.content, template.root, state)
     pickle, storages = pickled(content, blanks.values())
     owners = {identity(blank.untyped_storage()): tensors[name] for name, blank in blanks.items()}
+    small = {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode(), VERSION_RECORD: VERSION}
     records = [
-        _record(f"data/{number}", storage, owners.get(identity(storage)), template)
-        for number, storage in enumerate(storages)
+        NewRecord(name, len(octets), partial(_one_chunk, octets), has_values=False)
+        for name, octets in small.items()
     ]
-    return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, records
+    for number, storage in enumerate(storages):
+        name, tensor = f"{VALUES_FOLDER}{number}", owners.get(identity(storage))
+        if tensor is not None:
+            record = NewRecord(name, tensor.nbytes, tensor.byte_chunks, tensor=tensor.name)
+        else:
+            assert template is not None
+            chunks = partial(_storage_chunks, storage, template)
+            record = NewRecord(name, storage.nbytes(), chunks, is_kept=True)
+        records.append(record)
+    return _Contents(root, records, {})
+
+
+def _by_key(names: Mapping[str, str], checksums: Mapping[str, int]) -> dict[str, int]:
+    """Return the checksums by key; `names` has the name of the tensor under each key."""
+    return {key: checksums[name] for key, name in names.items()}
+
+
+def _own_record(root: Root, metadata: Mapping[str, str]) -> bytes:
+    """Return the bytes of the record with the path of the state dict and the metadata."""
+    return json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False).encode()
+
+
+def _one_chunk(octets: bytes) -> list[memoryview]:
+    return [memoryview(octets)]
+
+
+def _storage_chunks(
+    storage: torch.UntypedStorage, template: TorchCheckpoint
+) -> Iterator[memoryview]:
+    for chunk in byte_chunks(template.values_of(torch.empty(0, dtype=torch.uint8).set_(storage))):
+        template.check()
+        yield chunk
+
+
+def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
+    checksum = 0
+    monitor.expect(tensor.nbytes)
+    for chunk in tensor.byte_chunks():
+        checksum = zlib.crc32(chunk, checksum)
+        monitor.advance(len(chunk))
+    return checksum
 
 
 def is_reduced(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:
@@ -170,111 +251,6 @@ def _special_tensors(
     return tensors
 
 
-def _own_records(root: Root, metadata: Mapping[str, str]) -> dict[str, bytes]:
-    return {"version": VERSION, METADATA_RECORD: own_record(root, metadata)}
-
-
-class _Record(NamedTuple):
-    """A record with values.
-
-    Attributes:
-        name: the name of the record.
-        nbytes: the total bytes of all chunks.
-        chunks: returns the bytes of the values.
-        tensor: the tensor that the values belong to; None if they are kept from the input.
-    """
-
-    name: str
-    nbytes: int
-    chunks: Callable[[], Iterator[memoryview]]
-    tensor: TensorWriter | None
-
-
-RecordChunks = Iterable[tuple[_Record, memoryview]]
-"""The chunks of each record, an empty one first."""
-
-
-def _record(
-    name: str,
-    storage: torch.UntypedStorage,
-    tensor: TensorWriter | None,
-    template: TorchCheckpoint | None,
-) -> _Record:
-    if tensor is not None:
-        return _Record(name, tensor.nbytes, tensor.byte_chunks, tensor)
-    assert template is not None
-    return _Record(name, storage.nbytes(), partial(_storage_chunks, storage, template), None)
-
-
-def _storage_chunks(
-    storage: torch.UntypedStorage, template: TorchCheckpoint
-) -> Iterator[memoryview]:
-    for chunk in byte_chunks(template.values_of(torch.empty(0, dtype=torch.uint8).set_(storage))):
-        template.check()
-        yield chunk
-
-
-def _record_chunks(records: Iterable[_Record]) -> Iterator[tuple[_Record, memoryview]]:
-    """Yield all chunks of all records in order, and an empty chunk before those of each record."""
-    for record in records:
-        yield record, memoryview(b"")
-        for chunk in record.chunks():
-            yield record, chunk
-
-
-def _write_stored(
-    archive: TorchArchive, record_chunks: RecordChunks, monitor: Monitor
-) -> Iterator[tuple[_Record, int]]:
-    """Write the records, and yield each with its CRC-32."""
-    for record, chunks in groupby(record_chunks, itemgetter(0)):
-        yield record, archive.stream(record.name, record.nbytes, _with_progress(chunks, monitor))
-
-
-def _write_compressed(
-    archive: TorchArchive, record_chunks: RecordChunks, monitor: Monitor
-) -> Iterator[tuple[_Record, int]]:
-    """Write the records compressed if that makes them smaller, and yield each with its CRC-32."""
-    with closing(deflated_chunks(record_chunks, torch.get_num_threads())) as prepared:
-        for record, chunks in groupby(prepared, itemgetter(0)):
-            checksum = archive.deflate(
-                record.name, record.nbytes, _deflated_with_progress(chunks, monitor)
-            )
-            if checksum is None:
-                checksum = archive.stream(
-                    record.name, record.nbytes, _cancellable(record.chunks(), monitor)
-                )
-            yield record, checksum
-
-
-def _deflated_with_progress(
-    record_chunks: Iterable[tuple[_Record, memoryview, bytes]], monitor: Monitor
-) -> Iterator[tuple[memoryview, bytes]]:
-    for _, chunk, compressed in record_chunks:
-        yield chunk, compressed
-        monitor.advance(len(chunk))
-
-
-def _cancellable(chunks: Iterable[memoryview], monitor: Monitor) -> Iterator[memoryview]:
-    for chunk in chunks:
-        yield chunk
-        monitor.advance()
-
-
-def _with_progress(record_chunks: RecordChunks, monitor: Monitor) -> Iterator[memoryview]:
-    for _, chunk in record_chunks:
-        yield chunk
-        monitor.advance(len(chunk))
-
-
-def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
-    checksum = 0
-    monitor.expect(tensor.nbytes)
-    for chunk in tensor.byte_chunks():
-        checksum = zlib.crc32(chunk, checksum)
-        monitor.advance(len(chunk))
-    return checksum
-
-
 def _blank(tensor: TensorWriter) -> torch.Tensor:
     """Return a tensor on the device "meta" with the dtype and shape of the one to write."""
     dtype = getattr(torch, tensor.dtype, None)
@@ -318,3 +294,60 @@ def _placeholder(writer: KeyedWriter, blank: torch.Tensor, template: TorchCheckp
     if isinstance(old, torch.nn.Parameter):
         return torch.nn.Parameter(blank, requires_grad=old.requires_grad)
     return blank
+
+
+def pickled(content: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[UntypedStorage]]:
+    """Return the pickle of an object, and the storages that it refers to by number."""
+    file = io.BytesIO()
+    pickler = _Pickler(file, blanks)
+    try:
+        pickler.dump(content)
+    except RecursionError as error:
+        raise CheckpointError(
+            tr("The dictionaries are nested too deeply for torch.save.")
+        ) from error
+    return file.getvalue(), pickler.storages
+
+
+def identity(storage: UntypedStorage) -> int:
+    """Return a number that identifies a storage as long as it exists."""
+    return int(storage._cdata)
+
+
+class _Pickler(pickle.Pickler):
+    """Writes the pickle that torch.save writes."""
+
+    def __init__(self, file: io.BytesIO, blanks: Iterable[torch.Tensor]) -> None:
+        super().__init__(file, PROTOCOL)
+        self.storages: list[UntypedStorage] = []
+        self._numbers: dict[int, str] = {}
+        self._blanks = {identity(blank.untyped_storage()) for blank in blanks}
+
+    def reducer_override(self, value: object) -> Reduced:
+        """Reduce a blank as torch reduces a tensor with values and the same dtype."""
+        if type(value) is not torch.Tensor or not value.is_meta:
+            return DEFAULT_REDUCTION
+        storage: Any = value.untyped_storage()
+        if identity(storage) not in self._blanks:
+            return DEFAULT_REDUCTION
+        model: Any = torch.empty(0, dtype=torch.uint8).view(value.dtype)
+        rebuild, (model_storage, _, _, _, *rest) = model.__reduce_ex__(PROTOCOL)
+        if isinstance(model_storage, TypedStorage):
+            storage = typed_storage(storage, value.dtype)
+        return rebuild, (storage, 0, tuple(value.shape), value.stride(), *rest)
+
+    def persistent_id(self, value: object) -> tuple[object, ...] | None:
+        """Return the reference to a storage by number, as torch writes it."""
+        if isinstance(value, TypedStorage):
+            typed: Any = value
+            storage, numel = typed._untyped_storage, typed._size()
+            kind = getattr(torch, typed._pickle_storage_type())
+        elif isinstance(value, UntypedStorage):
+            storage, numel, kind = value, value.nbytes(), UntypedStorage
+        else:
+            return None
+        number = self._numbers.get(identity(storage))
+        if number is None:
+            number = self._numbers[identity(storage)] = str(len(self.storages))
+            self.storages.append(storage)
+        return "storage", kind, number, "cpu", numel

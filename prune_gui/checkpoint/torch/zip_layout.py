@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import check_cancelled
@@ -44,12 +44,12 @@ ENTRY_MAGIC: Final = b"PK\x01\x02"
 ENTRY_BYTES: Final = 46
 """Bytes of an entry of the directory before the name (APPNOTE 4.3.12)."""
 END_MAGIC: Final = b"PK\x05\x06"
-END_BYTES: Final = 22
+END: Final = struct.Struct("<4s4H2IH")
 LOCATOR_MAGIC: Final = b"PK\x06\x07"
-LOCATOR_BYTES: Final = 20
+LOCATOR: Final = struct.Struct("<4sIQI")
 ZIP64_MAGIC: Final = b"PK\x06\x06"
-ZIP64_BYTES: Final = 56
-"""The end of a directory, and its ZIP64 form (APPNOTE 4.3.14 to 4.3.16)."""
+ZIP64_END: Final = struct.Struct("<4sQ2H2I4Q")
+"""The end of a directory, and its ZIP64 form with its locator (APPNOTE 4.3.14 to 4.3.16)."""
 MAX_COMMENT_BYTES: Final = (1 << 16) - 1
 MAX_GROWTH: Final = 100
 """The limit for the compression ratio of an archive; that of zeros is about 1000."""
@@ -68,12 +68,7 @@ NO_END: Final = deferred("the directory of its archive does not end where it is 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One file of the archive.
-
-    Attributes:
-        entry: the entry of the directory.
-        find_start: returns `start`.
-    """
+    """One file of the archive."""
 
     entry: zipfile.ZipInfo
     find_start: Callable[[], int]
@@ -97,11 +92,7 @@ class Record:
 class TorchLayout:
     """The records of a torch archive.
 
-    Args:
-        size: the size of the file in bytes.
-
     Attributes:
-        folder: the name of the folder that contains all records.
         records: the records by name, without the name of the folder.
     """
 
@@ -119,9 +110,9 @@ class TorchLayout:
         if not {PICKLE_RECORD, SCRIPT_RECORD} & entries_by_name.keys():
             return
         if len({entry.orig_filename.lower().partition("/")[2] for entry in entries}) < len(entries):
-            raise FalseClaimError(deferred("its archive has two records of the same name"))
+            raise FalseClaimError("its archive has two records of the same name")
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
-            raise FalseClaimError(deferred("its records are not in one folder"))
+            raise FalseClaimError("its records are not in one folder")
         check_entries(entries_by_name, size)
         find_start = _find_starts(entries, file, size, read_late)
         self.records = {
@@ -153,9 +144,9 @@ class TorchLayout:
                     out[done : done + len(part)] = part
                     done += len(chunk)
         except ZIP_ERRORS as error:
-            raise FalseClaimError(deferred("its record {name!r} is damaged", name=name)) from error
+            raise FalseClaimError("its record {name!r} is damaged", name=name) from error
         if done != record.nbytes:
-            raise FalseClaimError(deferred("its record {name!r} is damaged", name=name))
+            raise FalseClaimError("its record {name!r} is damaged", name=name)
 
 
 class RecordChecks:
@@ -198,48 +189,39 @@ def check_end(file: BinaryIO, size: int) -> None:
 
     Then there is only one directory, wherever a reader looks for it, and its entries fill it.
     """
-    reach = min(size, END_BYTES + MAX_COMMENT_BYTES)
+    reach = min(size, END.size + MAX_COMMENT_BYTES)
     file.seek(size - reach)
     tail = file.read(reach)
     end_start = tail.rfind(END_MAGIC)
-    if end_start < 0 or len(tail) - end_start < END_BYTES:
+    if end_start < 0 or len(tail) - end_start < END.size:
         raise zipfile.BadZipFile("File is not a zip file")
-    end = tail[end_start:]
-    surplus = len(end) - END_BYTES - _number(end, 20, 2)
+    _, *disks, on_disk, entries, nbytes, offset, comment = END.unpack_from(tail, end_start)
+    surplus = len(tail) - end_start - END.size - comment
     if surplus < 0:
         raise zipfile.BadZipFile("its end is not at the end of the file")
     if surplus:
         raise FalseClaimError(
-            deferred(
-                "it is larger than its archive declares (bytes after its end: {nbytes:,})",
-                nbytes=surplus,
-            )
+            "it is larger than its archive declares (bytes after its end: {nbytes:,})",
+            nbytes=surplus,
         )
     end_offset = size - reach + end_start
-    numbers = _number(end, 8, 2), _number(end, 10, 2), _number(end, 12, 4), _number(end, 16, 4)
-    disks = _number(end, 4, 2), _number(end, 6, 2)
-    file.seek(max(0, end_offset - LOCATOR_BYTES))
-    locator = file.read(LOCATOR_BYTES)
-    if end_offset >= LOCATOR_BYTES + ZIP64_BYTES and locator.startswith(LOCATOR_MAGIC):
-        end_offset -= LOCATOR_BYTES + ZIP64_BYTES
-        file.seek(end_offset)
-        zip64 = file.read(ZIP64_BYTES)
+    wide_bytes = LOCATOR.size + ZIP64_END.size
+    file.seek(max(0, end_offset - wide_bytes))
+    before = file.read(wide_bytes)
+    if end_offset >= wide_bytes and before.startswith(LOCATOR_MAGIC, ZIP64_END.size):
+        end_offset -= wide_bytes
+        _, *located = LOCATOR.unpack_from(before, ZIP64_END.size)
+        magic, rest, _, _, disk, first_disk, *wide = ZIP64_END.unpack_from(before)
         right = (
-            zip64.startswith(ZIP64_MAGIC)
-            and _number(zip64, 4, 8) == ZIP64_BYTES - 12
-            and _number(locator, 8, 8) == end_offset
-            and (_number(locator, 4, 4), _number(locator, 16, 4)) == (0, 1)
-            and _number(zip64, 16, 8) == 0
+            magic == ZIP64_MAGIC
+            and rest == ZIP64_END.size - 12
+            and located == [0, end_offset, 1]
+            and disk == first_disk == 0
         )
-        wide = (
-            *(_number(zip64, 24, 8), _number(zip64, 32, 8)),
-            *(_number(zip64, 40, 8), _number(zip64, 48, 8)),
-        )
-        if not right or not _agree(numbers, wide):
-            raise FalseClaimError(deferred("its archive has two directories that differ"))
-        numbers = wide
-    entries_on_disk, entries, nbytes, offset = numbers
-    if any(disks) or entries_on_disk != entries or offset + nbytes != end_offset:
+        if not right or not _agree((on_disk, entries, nbytes, offset), wide):
+            raise FalseClaimError("its archive has two directories that differ")
+        on_disk, entries, nbytes, offset = wide
+    if any(disks) or on_disk != entries or offset + nbytes != end_offset:
         raise FalseClaimError(NO_END)
     file.seek(offset)
     directory = file.read(nbytes)
@@ -273,36 +255,30 @@ def _is_empty_folder(entry: zipfile.ZipInfo) -> bool:
 def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
     """Check the directory entries of an archive of `size` bytes."""
     if min(entry.header_offset for entry in entries.values()) != 0:
-        raise FalseClaimError(deferred("its archive does not start with a record"))
+        raise FalseClaimError("its archive does not start with a record")
     for name, entry in entries.items():
         stored = entry.compress_type == zipfile.ZIP_STORED
         if entry.flag_bits & ENCRYPTED_FLAG:
-            raise FalseClaimError(deferred("its archive is encrypted"))
+            raise FalseClaimError("its archive is encrypted")
         if (
             entry.compress_type not in SUPPORTED_COMPRESSION
             or entry.flag_bits & ~KNOWN_FLAGS
             or entry.volume
         ):
             raise FalseClaimError(
-                deferred("its record {name!r} is compressed in a way torch cannot read", name=name)
+                "its record {name!r} is compressed in a way torch cannot read", name=name
             )
         folder = entry.external_attr & DOS_FOLDER_FLAG or entry.orig_filename.endswith("/")
         if folder and not _is_empty_folder(entry):
-            raise FalseClaimError(deferred("its record {name!r} is marked as a folder", name=name))
+            raise FalseClaimError("its record {name!r} is marked as a folder", name=name)
         if entry.header_offset + entry.compress_size > size or (
             stored and entry.compress_size != entry.file_size
         ):
-            raise FalseClaimError(
-                deferred("its record {name!r} is declared larger than the file", name=name)
-            )
+            raise FalseClaimError("its record {name!r} is declared larger than the file", name=name)
     unpacked = sum(entry.file_size for entry in entries.values())
     if unpacked > MAX_GROWTH * size:
         raise FalseClaimError(
-            deferred(
-                "its archive unpacks from {size:,} to {unpacked:,} bytes",
-                size=size,
-                unpacked=unpacked,
-            )
+            "its archive unpacks from {size:,} to {unpacked:,} bytes", size=size, unpacked=unpacked
         )
 
 
@@ -342,12 +318,10 @@ def _record_start(header: bytes, entry: zipfile.ZipInfo, end: int) -> int:
     name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
     start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
     if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:
-        raise FalseClaimError(deferred("the records of its archive overlap"))
+        raise FalseClaimError("the records of its archive overlap")
     if _number(header, 8, 2) != entry.compress_type or _number(header, 6, 2) & ENCRYPTED_FLAG:
         raise FalseClaimError(
-            deferred(
-                "its record {name!r} has two descriptions that differ",
-                name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
-            )
+            "its record {name!r} has two descriptions that differ",
+            name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
         )
     return start

@@ -26,13 +26,7 @@ from prune_gui.language import tr
 
 @contextmanager
 def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
-    """Yield the path of a new, empty file, which replaces the target if the block succeeds.
-
-    See `replacing_together`.
-
-    Args:
-        nbytes: the approximate number of bytes to write; checked against the free space.
-    """
+    """Yield the path of a new file, which replaces the target; see `replacing_together`."""
     with replacing_together({target: nbytes}, overwrite=overwrite) as (draft,):
         yield draft
 
@@ -70,14 +64,7 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
 
 
 class _Draft(NamedTuple):
-    """A new file and its target.
-
-    Attributes:
-        path: the path of the new file.
-        target: the path that the user gave.
-        real: the target, or the file that it links to.
-        overwrite: whether `real` may be replaced.
-    """
+    """A new file, the target that the user gave, and the file that this links to."""
 
     path: Path
     target: Path
@@ -210,22 +197,17 @@ def write_bytes(path: Path, octets: bytes) -> None:
         flush(file)
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write small files into a folder, and flush them to the disk."""
-    for name, octets in files.items():
-        path = folder / name
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write small files, also into new folders, and flush them to the disk."""
+    for path, octets in contents.items():
         path.parent.mkdir(exist_ok=True)
         write_bytes(path, octets)
-        if path.parent != folder:
-            flush_folder(path.parent)
+    for folder in {path.parent for path in contents}:
+        flush_folder(folder)
 
 
 def replace_bytes(target: Path, octets: bytes) -> None:
-    """Create a small file, or replace it atomically; see `replacing_together`.
-
-    Raises:
-        CheckpointError: the file cannot be written; it is unchanged.
-    """
+    """Create a small file, or replace it atomically; see `replacing_together`."""
     with replacing(target, nbytes=len(octets), overwrite=True) as draft:
         write_bytes(draft, octets)
 
@@ -240,31 +222,23 @@ def explained(target: Path) -> Iterator[None]:
 
 
 def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
-    """Check that the folder for `target` exists and has enough space.
-
-    Args:
-        nbytes: the number of bytes that are needed.
-    """
+    """Check that the folder for `target` exists and has enough space."""
     folder = folder or target.parent
     if not folder.is_dir():
         raise CheckpointError(
-            tr(
-                "{path} cannot be written: the folder {folder} does not exist.",
-                path=target,
-                folder=folder,
-            )
+            "{path} cannot be written: the folder {folder} does not exist.",
+            path=target,
+            folder=folder,
         )
     free = shutil.disk_usage(folder).free
     if free < nbytes:
         raise CheckpointError(
-            tr(
-                "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, "
-                "or save to another folder.",
-                name=target.name,
-                needed=nbytes,
-                folder=folder,
-                free=free,
-            )
+            "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, "
+            "or save to another folder.",
+            name=target.name,
+            needed=nbytes,
+            folder=folder,
+            free=free,
         )
 
 
@@ -276,14 +250,11 @@ def _resolved_target(target: Path, *, overwrite: bool) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return target
     if stat.S_ISDIR(mode):
-        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=target))
+        raise CheckpointError("{path} is a folder. Specify a file name.", path=target)
     if not stat.S_ISREG(mode):
         raise CheckpointError(
-            tr(
-                "{path} is not a regular file but a pipe, a socket or a device. Choose another "
-                "name.",
-                path=target,
-            )
+            "{path} is not a regular file but a pipe, a socket or a device. Choose another name.",
+            path=target,
         )
     if not overwrite:
         raise _exists(target)
@@ -294,17 +265,15 @@ def check_link(target: Path) -> None:
     """Check that a target is not a broken symbolic link."""
     if target.is_symlink() and not target.exists():
         raise CheckpointError(
-            tr(
-                "{path} is a link to a file that does not exist. Remove the link, or choose "
-                "another name.",
-                path=target,
-            )
+            "{path} is a link to a file that does not exist. Remove the link, or choose "
+            "another name.",
+            path=target,
         )
 
 
 def _exists(target: Path) -> CheckpointError:
     return CheckpointError(
-        tr("{path} already exists. Choose another name, or allow overwriting it.", path=target)
+        "{path} already exists. Choose another name, or allow overwriting it.", path=target
     )
 
 
@@ -385,30 +354,22 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
     if not target.exists():
         return False
     if not target.is_dir():
-        raise CheckpointError(tr("{path} is a file. Specify a folder for the shards.", path=target))
+        raise CheckpointError("{path} is a file. Specify a folder for the shards.", path=target)
     if target in _working_folders():
         raise CheckpointError(
-            tr(
-                "{path} is or contains the working folder of this program, and cannot be replaced. "
-                "Specify a folder in it, or run the program in another folder.",
-                path=target,
-            )
+            "{path} is or contains the working folder of this program, and cannot be replaced. "
+            "Specify a folder in it, or run the program in another folder.",
+            path=target,
         )
     if os.path.ismount(target):
         raise CheckpointError(
-            tr(
-                "{path} is a mount point, and cannot be replaced. Specify a folder in it.",
-                path=target,
-            )
+            "{path} is a mount point, and cannot be replaced. Specify a folder in it.", path=target
         )
     if not any(target.iterdir()):
         return False
     if not overwrite:
         raise CheckpointError(
-            tr(
-                "{path} is not empty. Choose another folder, or allow overwriting it.",
-                path=target,
-            )
+            "{path} is not empty. Choose another folder, or allow overwriting it.", path=target
         )
     return True
 
@@ -431,11 +392,9 @@ def _check_exchange(staging: Path, target: Path) -> None:
         exchange(one, other)
     except OSError as error:
         raise CheckpointError(
-            tr(
-                "{path} is not empty, and folders cannot be exchanged atomically here: a crash "
-                "could destroy both the old and the new checkpoint. Choose another folder.",
-                path=target,
-            )
+            "{path} is not empty, and folders cannot be exchanged atomically here: a crash "
+            "could destroy both the old and the new checkpoint. Choose another folder.",
+            path=target,
         ) from error
     one.rmdir()
     other.rmdir()

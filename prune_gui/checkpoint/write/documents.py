@@ -20,7 +20,6 @@ from prune_gui.checkpoint.write.atomic import (
     write_bytes,
 )
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 
 RECIPE_SUFFIXES: Final = (".yaml", ".yml")
 PAGE_SUFFIXES: Final = (".html", ".htm")
@@ -38,17 +37,15 @@ def document_path(path: Path, suffixes: Sequence[str]) -> Path:
         CheckpointError: the name has another suffix, or is that of a folder.
     """
     if path.is_dir():
-        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=path))
+        raise CheckpointError("{path} is a folder. Specify a file name.", path=path)
     if path.suffix.lower() in suffixes:
         return path
     if not path.suffix.strip("."):
         return path.with_name(f"{path.name}{suffixes[0]}")
     raise CheckpointError(
-        tr(
-            "{name} was not written: its name must end in one of {suffixes}.",
-            name=path.name,
-            suffixes=", ".join(suffixes),
-        )
+        "{name} was not written: its name must end in one of {suffixes}.",
+        name=path.name,
+        suffixes=", ".join(suffixes),
     )
 
 
@@ -65,10 +62,6 @@ def check_documents(paths: Sequence[Path], *, overwrite: bool = True) -> None:
 
 def write_documents(contents: Mapping[Path, bytes], *, overwrite: bool = True) -> None:
     """Write documents atomically: an error leaves all of them as they were.
-
-    Args:
-        contents: the contents by path; see `document_path`.
-        overwrite: whether existing documents may be replaced.
 
     Raises:
         CheckpointError: a document may not or cannot be written, or would replace a checkpoint or
@@ -94,9 +87,7 @@ def _check_replaceable(path: Path) -> None:
         is_text = b"\0" not in start and recognized(start, file) is None
     if not is_text or is_index(Path(os.path.realpath(path))):
         raise CheckpointError(
-            tr(
-                "{path} was not written: it is a checkpoint or another binary file. Choose another "
-                "name.",
-                path=path,
-            )
+            "{path} was not written: it is a checkpoint or another binary file. Choose another "
+            "name.",
+            path=path,
         )

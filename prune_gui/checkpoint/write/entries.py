@@ -24,8 +24,6 @@ class TensorWriter:
     Attributes:
         name: the key in the file. If it is the name of a tied parameter, or this name with `_orig`
             or `_mask` appended, the tensor is also written under the aliases.
-        dtype: the dtype; see `ELEMENT_BITS`.
-        shape: the shape.
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
             row-major order. May be called more than once.
         moments: tensors of an optimizer in the opened torch file that are replaced together with
@@ -81,14 +79,7 @@ class TensorWriter:
 
 @dataclass(frozen=True, slots=True)
 class KeyedWriter:
-    """A tensor under one key of the new file.
-
-    Attributes:
-        position: the index in the old file of the tensor that this one replaces; sorts the tensors.
-        key: the key in the new file.
-        tensor: the tensor to write.
-        replaced: the key in the old file of the tensor that this one replaces.
-    """
+    """A tensor under a key of the new file; it replaces an old one, at a position there."""
 
     position: int
     key: str
@@ -107,8 +98,7 @@ class WrittenFile(NamedTuple):
         checksums: the CRC-32 of each tensor by key.
         kept: the parts of the file with values that are kept from the input, by the names that
             `FileFormat.damaged_record` takes.
-        whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata; else
-            None.
+        whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata.
         finish: writes the checksums and the late texts of the metadata, for which the file has
             placeholders so far (see `with_checksums`). None if the file is complete.
     """
@@ -125,9 +115,6 @@ def keyed_writers(
     """Return the tensors under all of their keys, aliases included, in the order of `template`.
 
     A tensor that replaces none of `template` follows the tensor before it in `tensors`.
-
-    Raises:
-        ValueError: two tensors have the same name.
     """
     names = {tensor.name for tensor in tensors}
     if len(names) < len(tensors):

@@ -31,11 +31,9 @@ MAX_RECORD_CHARS: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class LateText:
-    """A text that is computed while the values are written.
+    """A text that is computed while the values are written; the placeholder has as many bytes.
 
-    Attributes:
-        placeholder: a text with the same number of bytes.
-        result: waits for the text and returns it; raises the error of its computation.
+    `result` waits for the text and returns it, or raises the error of its computation.
     """
 
     placeholder: str
@@ -57,12 +55,8 @@ def fingerprint_beside(
     """Yield the fingerprint of a checkpoint, which another thread computes during the block.
 
     The computation is cancelled if the block ends before it. On an executor (see
-    `prune_gui.executor`), whose workers cannot wait for it, it is computed before the block.
-
-    Args:
-        checkpoint: the checkpoint.
-        monitor: counts the bytes that are read.
-        at_once: whether to compute it before the block.
+    `prune_gui.executor`), whose workers cannot wait for it, and if it is wanted `at_once`, it is
+    computed before the block.
     """
     if at_once or current_executor() is not None:
         yield checkpoint.fingerprint(monitor)
@@ -86,9 +80,8 @@ def with_checksums(
 ) -> dict[str, str]:
     """Return metadata with late texts, and with the checksums if it has the key `CHECKSUMS_KEY`.
 
-    Args:
-        checksums: the checksums by key. None does not wait for late texts, and fills in their
-            placeholders and zeros, which take the same number of bytes.
+    Without `checksums`, it does not wait for late texts, and fills in their placeholders and zeros,
+    which take the same number of bytes.
     """
     texts = {
         key: text.text(wait=checksums is not None) if isinstance(text, LateText) else text
@@ -102,11 +95,7 @@ def with_checksums(
 
 
 def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
-    """Return the checksums that metadata records, by key; {} if there are none.
-
-    Raises:
-        ValueError: the record is invalid.
-    """
+    """Return the checksums that metadata records, by key; ValueError if the record is invalid."""
     record = metadata.get(CHECKSUMS_KEY)
     if not record:
         return {}

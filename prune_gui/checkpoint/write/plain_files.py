@@ -37,11 +37,7 @@ def write_plain(
     """Write the file at `path`: the header, then the data of the tensors in their order.
 
     The header gets the checksums and late texts (see `with_checksums`) when the result is finished;
-    its length stays the same.
-
-    Args:
-        monitor: counts the bytes of the tensors.
-        alignment: header and tensors are padded with zeros to multiples of this, in bytes.
+    its length stays the same. Header and tensors are padded with zeros to multiples of `alignment`.
     """
     header = header_of(None)
     monitor.expect(sum(writer.tensor.nbytes for writer in writers))
@@ -88,10 +84,7 @@ def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryv
 
 
 def prefetch(items: Iterable[T]) -> Generator[T, None, None]:
-    """Yield the items in order, computing the next ones on a background thread.
-
-    Close the generator when leaving early, so that the thread ends.
-    """
+    """Yield items, computing the next ones on a thread, which ends when the generator is closed."""
     iterator, end = iter(items), object()
     compute_next = partial(copy_context().run, next, iterator, end)
     with ThreadPoolExecutor(1, "prune-gui-prefetch") as pool:

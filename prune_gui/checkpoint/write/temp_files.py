@@ -11,7 +11,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -37,13 +37,6 @@ def temporary(target: Path, create: Callable[[Path], object]) -> Iterator[Path]:
 
     Another process may remove the file between its creation and the lock. In this case it is
     created again under another name.
-
-    Args:
-        target: the path that the file will be renamed to.
-        create: creates the file or folder at a path.
-
-    Raises:
-        OSError: the file cannot be created.
     """
     for _ in range(MAX_ATTEMPTS):
         path = temporary_next_to(target)
@@ -71,37 +64,22 @@ def claimed(path: Path) -> Iterator[bool]:
     The mark is a lock of the operating system, which ends with the process. On Windows a lock would
     prevent the rename; there the process id in the name is the mark.
     """
-    if sys.platform == "win32":
-        yield True
-        return
-    import fcntl  # POSIX only
-
-    try:
-        descriptor = os.open(path, LOCK_OPEN_FLAGS)
-    except FileNotFoundError:
-        yield False
-        return
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if sys.platform != "win32":
+                stack.enter_context(_locked(path, without_locks=True))
             is_claimed = os.path.lexists(path)
-        except BlockingIOError:
+        except (FileNotFoundError, BlockingIOError):
             is_claimed = False
-        except OSError:  # some network file systems have no locks; nothing is removed there
-            is_claimed = True
         yield is_claimed
-    finally:
-        with suppress(OSError):  # the lock is released even on an error
-            os.close(descriptor)
 
 
 def remove_abandoned(folder: Path) -> None:
     """Remove temporary files and folders that no running process has marked as in use."""
     for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
-        with suppress(OSError), _check_abandoned(path) as abandoned:
-            if abandoned:
-                remove(path)
-                log.info("Removed %s, left by a killed process", path)
+        with suppress(OSError), _abandoned(path):
+            remove(path)
+            log.info("Removed %s, left by a killed process", path)
 
 
 def remove(path: Path) -> None:
@@ -117,26 +95,39 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def _check_abandoned(path: Path) -> Iterator[bool]:
-    """Yield whether no process uses a temporary file; none can begin to during the block."""
+def _abandoned(path: Path) -> Iterator[None]:
+    """Raise OSError if a process uses a temporary file; none can begin to during the block."""
     if sys.platform == "win32":
         import psutil  # Windows only
 
         owner = OWNED_NAME.search(path.name)
-        yield owner is None or not psutil.pid_exists(int(owner[1]))
-        return
+        if owner is not None and psutil.pid_exists(int(owner[1])):
+            raise BlockingIOError(path)
+        yield
+    else:
+        with _locked(path, without_locks=False):
+            yield
+
+
+@contextmanager
+def _locked(path: Path, *, without_locks: bool) -> Iterator[None]:
+    """Lock a file or folder during the block; BlockingIOError if another process has locked it.
+
+    Some network file systems have no locks; nothing is removed there.
+    """
     import fcntl  # POSIX only
 
     descriptor = os.open(path, LOCK_OPEN_FLAGS)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        except OSError as error:
+            if isinstance(error, BlockingIOError) or not without_locks:
+                raise
+        yield
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # the lock is released even on an error
+            os.close(descriptor)
 
 
 def rename_no_replace(source: Path, target: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
@@ -16,12 +16,15 @@ from prune_gui.checkpoint.opening import open_file
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import CHUNK_BYTES
 from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES
-from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
+from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_files
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
 from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint.remote.destination import Upload
 
 KEEP_THE_FILES: Final = deferred(
     "{key!r} ({special}) cannot be stored in {name}: only dense tensors can be moved to another "
@@ -30,85 +33,99 @@ KEEP_THE_FILES: Final = deferred(
 """A message that refuses a special tensor; see also `FileFormat.special_refusal`."""
 
 
-def write_checkpoint(
-    out: Path,
-    tensors: Sequence[TensorWriter],
-    *,
-    template: Checkpoint | None,
-    metadata: Metadata,
-    extra_files: Mapping[str, bytes] = MappingProxyType({}),
-    file_format: FileFormat | None = None,
-    overwrite: bool = False,
-    compressed: bool = False,
-    monitor: Monitor,
-) -> None:
-    """Write a checkpoint.
+@dataclass(frozen=True, kw_only=True)
+class FileOutput:
+    """A checkpoint to write as a file.
 
-    The file is written beside `out`, flushed, opened again and compared with the input, and only
-    then renamed to `out`. Until then, and after any error, `out` and the files beside it are
-    unchanged (see `replacing_together`).
+    The file is written beside `path`, flushed, opened again and compared with the input, and only
+    then renamed to `path`. Until then, and after any error, `path` and the files beside it are
+    unchanged (see `replacing_together`). All methods raise CheckpointError if the file may not or
+    cannot be written, or cannot hold these tensors.
 
-    Args:
-        out: the file to write; see `FORMATS` for the suffixes.
+    Attributes:
+        path: the file to write; see `FORMATS` for the suffixes.
         tensors: the tensors to write, in order. Aliases are added. Special tensors (see
             `TensorInfo`) are not among them, because a torch file keeps them. Tensors that share
             elements with another one (see `RawTensor`) must have the values of `template`.
         template: the checkpoint whose order and ties the new file keeps, and, in a torch file, all
             objects around the state dict. None writes just the tensors.
-        metadata: all of the metadata to write; see `with_checksums`.
-        extra_files: the contents of other files to write into the folder of `out`, by name.
-        file_format: the format; None for that which the suffix of `out` selects.
+        source: a checkpoint whose metadata is written, too.
+        extra_files: the contents of other files to write into the folder, by name.
+        format: None for that which the suffix of `path` selects.
         overwrite: whether existing files may be replaced, including the file of `template`.
         compressed: whether the values are compressed; see `FileFormat.write_compressed`.
-        monitor: counts the bytes that are written and those that are read back.
-
-    Raises:
-        CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
+        upload: to where the local `path` and the files beside it are sent.
     """
-    file_format = _format_of(out, file_format, compressed=compressed)
-    writers = keyed_writers(tensors, template)
-    nbytes = 0 if compressed else file_format.data_nbytes(writers, template)
-    sizes = _sizes(out, nbytes, extra_files)
-    with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
-        for path, octets in zip(others, extra_files.values(), strict=True):
-            write_bytes(path, octets)
-        write_file(draft, out, file_format, writers, template, metadata, monitor)()
+
+    path: Path
+    tensors: Sequence[TensorWriter]
+    template: Checkpoint | None
+    source: Checkpoint | None = None
+    extra_files: Mapping[str, bytes] = field(default_factory=dict)
+    format: FileFormat | None = None
+    overwrite: bool = False
+    compressed: bool = False
+    upload: Upload | None = None
+
+    def check(self) -> int:
+        """Check what `write` does without reading values; return their approximate bytes."""
+        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
+        check_special(self.path, file_format, writers, self.template)
+        nbytes = file_format.data_nbytes(writers, self.template)
+        rehearse(self._replacing(nbytes))
+        return nbytes
+
+    def nbytes(self, metadata: Metadata, monitor: Monitor) -> int:
+        """Return the bytes of the checkpoint that `write` would write, without other files."""
+        monitor.advance()
+        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
+        check_special(self.path, file_format, writers, self.template)
+        return file_format.file_nbytes(writers, self.template, self._metadata(metadata))
+
+    def write(self, metadata: Metadata, monitor: Monitor) -> None:
+        """Write the file with metadata; see `with_checksums`.
+
+        The monitor counts the bytes that are written, read back and uploaded.
+        """
+        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
+        with self._replacing(file_format.data_nbytes(writers, self.template)) as files:
+            write_files({files[name]: octets for name, octets in self.extra_files.items()})
+            draft, texts = files[self.path.name], self._metadata(metadata)
+            write_file(draft, self.path, file_format, writers, self.template, texts, monitor)()
+        if self.upload is not None:
+            self.upload.send_all(self.path.parent, monitor)
+
+    def _format(self) -> FileFormat:
+        file_format = self.format or format_to_write(self.path)
+        return compressing(file_format, self.path) if self.compressed else file_format
+
+    def _metadata(self, metadata: Metadata) -> Metadata:
+        return metadata if self.source is None else {**self.source.metadata, **metadata}
+
+    @contextmanager
+    def _replacing(self, nbytes: int) -> Iterator[Mapping[str, Path]]:
+        """Yield the paths of new files by their names, which replace the old ones at the end."""
+        sizes = {self.path.parent / name: len(text) for name, text in self.extra_files.items()}
+        sizes[self.path] = 0 if self.compressed else nbytes
+        with replacing_together(sizes, overwrite=self.overwrite) as drafts:
+            yield dict(zip((*self.extra_files, self.path.name), drafts, strict=True))
 
 
-def check_target(
-    out: Path,
+def write_checkpoint(
+    path: Path,
     tensors: Sequence[TensorWriter],
     *,
     template: Checkpoint | None,
-    extra_files: Mapping[str, bytes] = MappingProxyType({}),
-    file_format: FileFormat | None = None,
+    metadata: Metadata,
     overwrite: bool = False,
     compressed: bool = False,
-) -> int:
-    """Run the checks of `write_checkpoint`, and return the approximate bytes of the values.
-
-    Reads no values.
-
-    Raises:
-        CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
-    """
-    file_format = _format_of(out, file_format, compressed=compressed)
-    writers = keyed_writers(tensors, template)
-    check_special(out, file_format, writers, template)
-    nbytes = file_format.data_nbytes(writers, template)
-    sizes = _sizes(out, 0 if compressed else nbytes, extra_files)
-    rehearse(replacing_together(sizes, overwrite=overwrite))
-    return nbytes
-
-
-def _format_of(out: Path, file_format: FileFormat | None, *, compressed: bool) -> FileFormat:
-    file_format = file_format or format_to_write(out)
-    return compressing(file_format, out) if compressed else file_format
-
-
-def _sizes(out: Path, nbytes: int, extra_files: Mapping[str, bytes]) -> dict[Path, int]:
-    """Return the bytes to reserve for each file, `out` last."""
-    return {out.parent / name: len(octets) for name, octets in extra_files.items()} | {out: nbytes}
+    monitor: Monitor,
+) -> None:
+    """Write a checkpoint as a file; see `FileOutput`."""
+    output = FileOutput(
+        path=path, tensors=tensors, template=template, overwrite=overwrite, compressed=compressed
+    )
+    output.write(metadata, monitor)
 
 
 def write_file(
@@ -164,11 +181,9 @@ def write_file(
 def _check_equal(out: Path, *, is_equal: bool) -> None:
     if not is_equal:
         raise CheckpointError(
-            tr(
-                "{path} was not written: the new file differs from the data when read back. The "
-                "disk or the memory may be faulty.",
-                path=out,
-            )
+            "{path} was not written: the new file differs from the data when read back. The "
+            "disk or the memory may be faulty.",
+            path=out,
         )
 
 
@@ -191,13 +206,11 @@ def check_special(
         dtype = writer.tensor.dtype
         if dtype in QUANTIZED_TYPES and not file_format.holds_quantized:
             raise CheckpointError(
-                tr(
-                    "{key!r} ({dtype}) cannot be stored in {name}: only GGUF holds this quantized "
-                    "type. Save the finalized form as .gguf instead.",
-                    key=writer.key,
-                    dtype=dtype,
-                    name=out.name,
-                )
+                "{key!r} ({dtype}) cannot be stored in {name}: only GGUF holds this quantized "
+                "type. Save the finalized form as .gguf instead.",
+                key=writer.key,
+                dtype=dtype,
+                name=out.name,
             )
     if file_format.special_refusal:
         check_nothing_special(out, writers, template, file_format.special_refusal)
@@ -210,17 +223,13 @@ def check_special(
 def check_nothing_special(
     out: Path, writers: Sequence[KeyedWriter], template: Checkpoint | None, refusal: str
 ) -> None:
-    """Check that no special tensor of `template` would be missing from `out`.
-
-    Raises:
-        CheckpointError: a tensor would be missing; the message is `refusal`.
-    """
+    """Refuse an output in which a special tensor of `template` would be missing."""
     if template is None:
         return
     written = {writer.key for writer in writers}
     for key, tensor in template.raw.items():
         if tensor.special is not None and key not in written:
-            raise CheckpointError(tr(refusal, key=key, special=tr(tensor.special), name=out.name))
+            raise CheckpointError(refusal, key=key, special=tr(tensor.special), name=out.name)
 
 
 @contextmanager
@@ -232,12 +241,10 @@ def reading_back(out: Path) -> Iterator[None]:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else None
         raise CheckpointError(
-            tr(
-                "{path} was not written: the new file cannot be read back: {reason}. The disk or "
-                "the memory may be faulty.",
-                path=out,
-                reason=reason or str(error).removesuffix("."),
-            )
+            "{path} was not written: the new file cannot be read back: {reason}. The disk or "
+            "the memory may be faulty.",
+            path=out,
+            reason=reason or str(error).removesuffix("."),
         ) from error
 
 

@@ -11,7 +11,6 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.gui.actions.action_spec import SEPARATOR, ActionSpec
 from prune_gui.gui.actions.document_actions import EDIT, FILE, HELP
 from prune_gui.gui.actions.pruning_actions import PRUNE, VIEW
@@ -19,6 +18,7 @@ from prune_gui.gui.commands import Commands
 from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 from prune_gui.session import Session
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class RecentMenu(QMenu):
     def _list(self) -> None:
         self.clear()
         for number, path in enumerate(self._commands.settings.recent, start=1):
-            text = escape_mnemonics(location(Path(path)))
+            text = escape_mnemonics(str(Location.at(Path(path))))
             action = self.addAction(f"&{number}  {text}" if number < 10 else text)
             action.setToolTip(tr("With Ctrl: in a new window"))
             action.triggered.connect(partial(self.open_path, Path(path)))

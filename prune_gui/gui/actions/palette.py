@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.menus import MENUS
@@ -31,6 +30,7 @@ from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 
 if TYPE_CHECKING:
     from prune_gui.gui.actions.menus import Actions
@@ -209,7 +209,7 @@ def of_views(workbench: Workbench, views: ViewTabs) -> Iterator[PaletteEntry]:
 def of_files(recent: Iterable[str], open_path: Callable[[Path], None]) -> Iterator[PaletteEntry]:
     """Yield the recent files; `open_path` opens one."""
     for path in recent:
-        text = tr("Recent: {path}", path=one_line(location(Path(path))))
+        text = tr("Recent: {path}", path=one_line(str(Location.at(Path(path)))))
         yield PaletteEntry(text, partial(open_path, Path(path)))
 
 

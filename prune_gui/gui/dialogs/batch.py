@@ -29,14 +29,14 @@ from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 from prune_gui.worker.job_sequence import batch_jobs
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 
 EXPLANATION: Final = deferred(

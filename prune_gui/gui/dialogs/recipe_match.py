@@ -14,7 +14,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, text_column
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.patterns import StepMatch, match_recipe
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint

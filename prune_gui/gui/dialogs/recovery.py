@@ -9,12 +9,12 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import Standard, ask
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 from prune_gui.session import named_states
 from prune_gui.session.changes import Changes
 from prune_gui.session.journal import Journal, Unsaved, left_behind
@@ -123,6 +123,6 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> str:
         escape="later",
         details=tr(
             "{path}\n\nLater: ask again at the next start.",
-            path=one_line(location(unsaved.checkpoint)),
+            path=one_line(str(Location.at(unsaved.checkpoint))),
         ),
     )

@@ -30,7 +30,7 @@ from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.session.sweep_curve import sweep_curve
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 from prune_gui.worker.job_sequence import sweep_jobs
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Step
     from prune_gui.session.changes import Changes
     from prune_gui.session.sweep import SweepRow
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 DEFAULT_AMOUNTS: Final = "10% to 90% by 10%"
 EXPLANATION: Final = deferred("Click a point or a row to use its amount in the draft.")

@@ -21,7 +21,7 @@ from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
 from prune_gui.session.evaluations.metric import share_of
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 from prune_gui.worker.evaluation_jobs import Goal, search_job
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
+
 
 AT_AMOUNT: Final = "amount"
 GOALS: Final = {

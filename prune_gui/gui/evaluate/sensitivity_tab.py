@@ -30,14 +30,14 @@ from prune_gui.raster.colours import LIGHT, Colours
 from prune_gui.recipe.amounts import parse_amounts
 from prune_gui.recipe.selector import patterns_in, select
 from prune_gui.session.evaluations.sensitivity import SensitivityRow, largest_drop, sensitivity_rows
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 from prune_gui.worker.evaluation_jobs import scan_job
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
     from prune_gui.gui.export import Exporter
     from prune_gui.session import Session
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 DEFAULT_AMOUNTS: Final = "50%, 80%"
 MAX_DEPTH: Final = 20

@@ -29,7 +29,7 @@ from prune_gui.number_formats import short_bytes
 from prune_gui.session.changes import Changes
 from prune_gui.session.evaluations.metric import share_of
 from prune_gui.session.evaluations.states import FILE, STACK, Outcome, StateResults, StateRow
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 from prune_gui.worker.evaluation_jobs import Begun, states_job
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
     from prune_gui.session import Session
     from prune_gui.session.evaluations.metric import Metric
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
     from prune_gui.worker import Job
 
 EXPLANATION: Final = deferred(

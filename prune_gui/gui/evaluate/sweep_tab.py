@@ -44,13 +44,14 @@ from prune_gui.session.evaluations.curves import (
     rankings,
 )
 from prune_gui.session.evaluations.metric import share_of
-from prune_gui.tables import Column, record_column, table_of
+from prune_gui.table import Column, record_column, table_of
 from prune_gui.worker.evaluation_jobs import metric_sweep_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
     from prune_gui.session import Session
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
+
 
 DEFAULT_AMOUNTS: Final = "50% to 90% by 10%"
 DEFAULT_TARGETS: Final = "!dims<2"

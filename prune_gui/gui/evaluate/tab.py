@@ -7,12 +7,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import (
-    QFormLayout,
-    QMenu,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFormLayout, QMenu, QToolButton, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
     from prune_gui.recipe.amounts import Amount
     from prune_gui.session import Session
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 
 CONTROLS_PX: Final = 230

@@ -117,7 +117,7 @@ class TreeGrouping:
         }
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.statistics.coupled_units import (
+            from prune_gui.statistics.unit_statistics import (
                 count_removable,  # torch: slow to import
             )
 

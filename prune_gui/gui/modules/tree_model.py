@@ -22,7 +22,7 @@ from prune_gui.session import ModuleIndex, Node
 from prune_gui.session.module_index import Outline
 from prune_gui.session.space_outline import UnitNode
 from prune_gui.statistics.file_zeros import FileZeros
-from prune_gui.tables import Table
+from prune_gui.table import Table
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole

@@ -42,7 +42,7 @@ from prune_gui.session.changes import Changes
 if TYPE_CHECKING:
     from prune_gui.pruning.coupling import CoupledGroup
     from prune_gui.session.module_index import Outline
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 INITIAL_ROWS_LIMIT: Final = 40
 """Limit of the rows that are shown after opening a checkpoint."""

@@ -35,7 +35,7 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import Index, RecordModel, text_column
 from prune_gui.gui.widgets.theme import GAP_PX, colours
 from prune_gui.language import deferred, tr
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
     text_column(deferred("Time"), lambda entry: entry.when),

@@ -11,12 +11,12 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.checkpoint.formats import known_suffixes
-from prune_gui.checkpoint.remote.locations import location
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, app_icon, icon, scaled
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 
 PURPOSE: Final = deferred(
     "See the zeros in a neural network, prune any of its weights, and save the result. Open a "
@@ -79,7 +79,7 @@ class Welcome(QWidget):
                 widget.deleteLater()
         for path in map(Path, paths[:MAX_RECENT]):
             button = QCommandLinkButton(
-                escape_mnemonics(path.name), one_line(location(path.parent))
+                escape_mnemonics(path.name), one_line(str(Location.at(path.parent)))
             )
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
-from prune_gui.checkpoint.remote.locations import url_of
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles
 from prune_gui.language import join_clauses, tr, trn
+from prune_gui.location import Location
 from prune_gui.worker import Dropped, Event
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class CheckpointSaving:
 
     def _tell_size(self, path: Path) -> None:
         """Show the exact size of the new file or of all files in the new folder."""
-        url = url_of(path)
+        url = Location.at(path).url
         if url is not None:
             self._workbench.noted.emit(tr("Saved {path}", path=url))
             return

@@ -20,13 +20,13 @@ from PySide6.QtWidgets import (
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
-from prune_gui.checkpoint.remote.locations import uploads_folder, url_of
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import listed, tr, trn
+from prune_gui.location import Location, uploads_folder
 from prune_gui.resources import is_shipped
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def pruned_path(checkpoint: Path) -> Path:
     For a remote checkpoint, and for the demo, it is in the home folder.
     """
     path = checkpoint.absolute()
-    in_home = is_shipped(path) or url_of(path) is not None
+    in_home = is_shipped(path) or Location.at(path).url is not None
     if has_several_files(path):
         return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
     stem, suffix = stem_and_suffix(path)
@@ -64,7 +64,7 @@ def free_space(path: Path) -> tuple[Path, int] | None:
 
     Of a remote path, it is the local folder where files are until they are uploaded.
     """
-    if url_of(path):
+    if Location.at(path).url:
         path = uploads_folder()
     try:
         folder = next(folder for folder in path.absolute().parents if folder.is_dir())

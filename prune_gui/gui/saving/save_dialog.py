@@ -26,7 +26,6 @@ from PySide6.QtWidgets import (
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.named_code import code_statement, runs_programs
-from prune_gui.checkpoint.remote.locations import is_url, location, location_path
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
@@ -44,6 +43,7 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, Messages
 from prune_gui.gui.widgets.theme import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.location import Location, is_url
 from prune_gui.number_formats import parse_bytes, short_bytes
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.worker.jobs import sizes_job
@@ -113,7 +113,7 @@ class SaveDialog(QDialog):
         assert workbench.session is not None
         checkpoint = workbench.session.checkpoint
         self._foreign = checkpoint.foreign
-        self._suggested = location(suggested)
+        self._suggested = str(Location.at(suggested))
         self._suffix = ""  # that was removed for a folder of shards
         self._target: OutputPath | None = None
         self._measured_target: OutputPath | None = None
@@ -167,7 +167,7 @@ class SaveDialog(QDialog):
     @property
     def path(self) -> Path:
         """The chosen file or folder; for a URL, the local path that stands for it."""
-        return location_path(self._path.text().strip())
+        return Location.of(self._path.text().strip()).path
 
     @property
     def options(self) -> OutputOptions:
@@ -340,7 +340,7 @@ class SaveDialog(QDialog):
         if target is None or session is None or not self.isVisible():
             return
         measured = self._measured_target
-        if measured and replace(measured, path=target.path, main=target.main) == target:
+        if measured and replace(measured, location=target.location, main=target.main) == target:
             return
         self._measured_target = target
         self._sizes = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.session.draft_request import DraftRequest
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
     from prune_gui.worker import Job
 
 

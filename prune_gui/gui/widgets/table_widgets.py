@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import one_line
 from prune_gui.language import tr
-from prune_gui.tables import Column, Rows, Table, Values, record_column, sorted_rows, table_of
+from prune_gui.table import Column, Rows, Table, Values, record_column, sorted_rows, table_of
 
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex

@@ -1,4 +1,4 @@
-"""Adapting config.json to the units that remain."""
+"""Adapting config.json to the units that remain, and how many of these programs load."""
 
 from __future__ import annotations
 

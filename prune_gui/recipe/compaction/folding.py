@@ -51,6 +51,28 @@ NOT_PLAIN: Final = deferred("a tensor is not a plain one of 16, 32 or 64 bits")
 PROTECTED: Final = deferred("the bias to change is protected")
 NOT_FINITE: Final = deferred("the result would not be finite")
 LAST: Final = deferred("the layer would keep too few units")
+BATCH_NORM_EPSILON: Final = 1e-5
+"""The default of `torch.nn.BatchNorm2d`, which torchvision's networks use."""
+_gelu_tanh = partial(functional.gelu, approximate="tanh")
+ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "gelu": functional.gelu,
+    "gelu_python": functional.gelu,
+    "gelu_new": _gelu_tanh,
+    "gelu_fast": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "leaky_relu": functional.leaky_relu,
+    "linear": lambda x: x,
+    "mish": functional.mish,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu": functional.relu,
+    "relu2": lambda x: functional.relu(x).square(),
+    "relu6": functional.relu6,
+    "sigmoid": torch.sigmoid,
+    "silu": functional.silu,
+    "swish": functional.silu,
+    "tanh": torch.tanh,
+}
+"""Activation functions by the names that transformers gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,32 +306,6 @@ class _Folder:
         parts = [one.double() for one in sliced(flat, info.shape, kept, steps, spans)]
         self._resolution.checkpoint.check()
         return torch.cat(parts).reshape(shape) if parts else torch.empty(shape).double()
-
-
-BATCH_NORM_EPSILON: Final = 1e-5
-"""The default of `torch.nn.BatchNorm2d`, which torchvision's networks use."""
-
-_gelu_tanh = partial(functional.gelu, approximate="tanh")
-
-ACTIVATIONS: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = {
-    "gelu": functional.gelu,
-    "gelu_python": functional.gelu,
-    "gelu_new": _gelu_tanh,
-    "gelu_fast": _gelu_tanh,
-    "gelu_pytorch_tanh": _gelu_tanh,
-    "leaky_relu": functional.leaky_relu,
-    "linear": lambda x: x,
-    "mish": functional.mish,
-    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
-    "relu": functional.relu,
-    "relu2": lambda x: functional.relu(x).square(),
-    "relu6": functional.relu6,
-    "sigmoid": torch.sigmoid,
-    "silu": functional.silu,
-    "swish": functional.silu,
-    "tanh": torch.tanh,
-}
-"""Activation functions by the names that transformers gives them."""
 
 
 def constants(value: Value, vector: Callable[[str], torch.Tensor], count: int) -> torch.Tensor:

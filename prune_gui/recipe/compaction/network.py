@@ -1,4 +1,4 @@
-"""The size of a network, and the work of its forward pass."""
+"""What is known of a network: its units and config.json, its size, the work of a pass."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ from prune_gui.regular_files import read_regular
 
 EXPERTS = "experts"
 """The name of the space of experts in tables of architectures."""
+Json = dict[str, object]
+EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token")
+"""Keys of config.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,6 @@ def active_shares(
         if member.name in tensors
         and len(tensors[member.name].shape) > (1 if member.dim is None else 2)
     }
-
-
-Json = dict[str, object]
-EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token")
-"""Keys of config.json."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
 IMAGE_SIZE: Final = 224
 """The height and width of images, in pixels, if config.json has no `image_size`."""
+plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionary()
+"""By resolution and `allow_unloadable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,6 @@ class CompactPlan:
     before: Figures
     after: Figures
     image_size: int | None
-
-
-plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionary()
-"""By resolution and `allow_unloadable`."""
 
 
 def compact_plan(
@@ -218,7 +216,8 @@ def planned(
             "whole units with a coupled method, or save the finalized form.",
             file=checkpoint.path.name,
         )
-        raise RecipeError(" ".join((nothing, *unfolded_notes(folding.unfolded))))
+        message = " ".join((nothing, *unfolded_notes(folding.unfolded)))
+        raise RecipeError(message)
     renumbering = Renumbering(groups, checkpoint.tensors)
     cuts = _cuts(groups, PrunedChannels(resolution, monitor))
     tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts, folding))

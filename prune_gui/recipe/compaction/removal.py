@@ -1,4 +1,4 @@
-"""Which units of coupled groups can be removed: those that are pruned in every member."""
+"""Which units can be removed, those pruned in every member, and what is renumbered then."""
 
 from __future__ import annotations
 

@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.checkpoint import TensorWriter
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.parallel import chunks
 from prune_gui.recipe.compaction.plan import CompactPlan, KeptTensor
 from prune_gui.recipe.compaction.slicing import sliced
 from prune_gui.recipe.form_tensors import FormTensor, Spans, finalized
@@ -77,19 +75,14 @@ def _pruned(resolution: Resolution, tensor: KeptTensor) -> int:
 
 
 def _form_tensor(resolution: Resolution, tensor: KeptTensor) -> FormTensor:
-    info, (name, _) = tensor.info, tensor.keys[0]
-    if tensor.shift is not None:
-        return _shifted(resolution, tensor, tensor.shift)
-    if not tensor.kept:
-        whole = finalized(resolution, info)
-        entry = TensorWriter(name, info.dtype, info.shape, whole.entry.chunks, keys=tensor.keys)
-        return FormTensor(entry, whole.units, whole.values)
-    units = math.prod(tensor.shape)
-    values = partial(_values, resolution, tensor)
-    entry = TensorWriter(
-        name, info.dtype, tensor.shape, lambda: values(chunks(units)), keys=tensor.keys
-    )
-    return FormTensor(entry, units, values)
+    info = tensor.info
+    if tensor.shift is None and not tensor.kept:
+        return finalized(resolution, info, tensor.keys)
+    if tensor.shift is None:
+        values = partial(_values, resolution, tensor)
+    else:
+        values = partial(_shifted, resolution, tensor, tensor.shift)
+    return FormTensor.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
 
 
 def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
@@ -99,23 +92,17 @@ def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterato
     return sliced(flat, info.shape, tensor.kept, steps, spans)
 
 
-def _shifted(resolution: Resolution, tensor: KeptTensor, shift: NDArray[np.float64]) -> FormTensor:
-    """Return a tensor of one dimension that takes over constants; it is small."""
-    info, added = tensor.info, torch.from_numpy(shift)
-
-    def values(spans: Spans) -> Iterator[torch.Tensor]:
-        (old,) = finalized(resolution, info).values([(0, info.numel)])
-        new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))
-        for dim, channels in tensor.kept.items():
-            new = new.index_select(dim, torch.from_numpy(channels))
-        for start, stop in spans:
-            yield new[start:stop]
-
-    units, name = math.prod(tensor.shape), tensor.keys[0][0]
-    entry = TensorWriter(
-        name, info.dtype, tensor.shape, lambda: values(chunks(units)), keys=tensor.keys
-    )
-    return FormTensor(entry, units, values)
+def _shifted(
+    resolution: Resolution, tensor: KeptTensor, shift: NDArray[np.float64], spans: Spans
+) -> Iterator[torch.Tensor]:
+    """Yield spans of a tensor of one dimension that takes over constants; it is small."""
+    added = torch.from_numpy(shift)
+    (old,) = finalized(resolution, tensor.info).values([(0, tensor.info.numel)])
+    new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))
+    for dim, channels in tensor.kept.items():
+        new = new.index_select(dim, torch.from_numpy(channels))
+    for start, stop in spans:
+        yield new[start:stop]
 
 
 def _special_error(name: str, special: str) -> RecipeError:

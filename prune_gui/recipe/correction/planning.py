@@ -1,4 +1,4 @@
-"""Which parameters a step corrects, and with which tensors of its recording."""
+"""Which parameters a step corrects, with which tensors of a recording; recordings at hand."""
 
 from __future__ import annotations
 
@@ -19,10 +19,17 @@ from prune_gui.recipe.correction.least_squares import means_fit, moments_fit
 from prune_gui.recipe.recipe import Step
 
 WEIGHT, BIAS = "weight", "bias"
+log = logging.getLogger(__name__)
+CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
+    Refit.statistic: lambda path: Refit(moments=path),
+    BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
+}
+"""Corrections with a recording of the dense model, by its statistic; the best one first."""
+TARGETS: Final = "dims>1"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CorrectionSource:
     """What a corrected parameter is computed from.
 
     Attributes:
@@ -49,7 +56,7 @@ class AppliedCorrection:
     step: int
     method: CorrectionMethod
     file: Checkpoint
-    sources: Mapping[str, Source]
+    sources: Mapping[str, CorrectionSource]
     remarks: Mapping[str, str]
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -91,7 +98,7 @@ def plan_correction(
 ) -> AppliedCorrection:
     """Find the parameters that a step corrects. Reads no values."""
     recorded = _recording(file, method.statistic)
-    sources: dict[str, Source] = {}
+    sources: dict[str, CorrectionSource] = {}
     remarks: dict[str, str] = {}
     found = False
     for target in targets:
@@ -105,7 +112,7 @@ def plan_correction(
                 remarks[target.name] = tr("not corrected: it is not in the recording")
             continue
         found = True
-        source = Source(target, tensor, tensor.name in recorded.transposed)
+        source = CorrectionSource(target, tensor, tensor.name in recorded.transposed)
         corrected: str | None = target.name
         if isinstance(method, BiasCorrection):
             corrected, remark = _bias_of(target, checkpoint, protected)
@@ -154,7 +161,7 @@ def _bias_of(
     return info.name, ""
 
 
-def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> None:
+def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Checkpoint) -> None:
     """Check that a tensor of a recording has the shape that follows from that of its parameter."""
     shape, found = source.target.shape, source.tensor.shape
     if isinstance(method, Refit):
@@ -174,16 +181,6 @@ def _check_shape(method: CorrectionMethod, source: Source, file: Checkpoint) -> 
                 shape=list(shape),
             )
         )
-
-
-log = logging.getLogger(__name__)
-
-CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
-    Refit.statistic: lambda path: Refit(moments=path),
-    BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
-}
-"""Corrections with a recording of the dense model, by its statistic; the best one first."""
-TARGETS: Final = "dims>1"
 
 
 def correction_beside(checkpoint: Checkpoint) -> Step | None:

@@ -1,4 +1,4 @@
-"""Encoding texts with the library ``tokenizers``, which is optional."""
+"""Encoding texts with the library ``tokenizers``, which is optional; the tokens to prune."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ BATCH_CHARS: Final = 1 << 20
 """Limits of what is encoded between two checks for cancellation."""
 WINDOW_TOKENS: Final = 16
 """Length of the texts for the verification that are made of adjacent tokens."""
+MAX_TEXT_CHARS: Final = 1 << 16
+"""Adjacent lines of a corpus are joined up to this length."""
 
 
 def check_installed() -> None:
@@ -158,10 +160,6 @@ def _differs(name: str, text: str) -> RecipeError:
             text=text[:60],
         )
     )
-
-
-MAX_TEXT_CHARS: Final = 1 << 16
-"""Adjacent lines of a corpus are joined up to this length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,37 +16,53 @@ from prune_gui.monitor import check_cancelled
 
 Token = Annotated[str, StringConstraints(strict=True, max_length=4096)]
 Id = Annotated[int, Field(strict=True, ge=0, le=1 << 24)]
+BYTE_FALLBACKS: Final = tuple(f"<0x{byte:02X}>" for byte in range(256))
+"""The tokens of single bytes, for characters that have no token."""
+Json = dict[str, object]
+ID_SUFFIXES: Final = ("_token_id", "_token_ids", "_token_index", "_token_indices")
+"""Of fields with an id or a list of ids, which the network needs."""
+SUPPRESSED: Final = ("suppress_tokens", "begin_suppress_tokens")
+"""Fields with a list of ids; removed tokens need not be suppressed."""
+BAD_WORDS: Final = "bad_words_ids"
+"""A field with a list of lists of ids."""
+MAX_DEPTH: Final = 4
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class WordPiece(_Part):
-    """Greedy longest match first: without a token, what does not contain it stays as it is."""
+class _Model(_Part):
+    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
+        """Return the tokens without which the kept ones would not be found."""
+        return set()
 
-    type: Literal["WordPiece"]
+
+class _ModelWithIds(_Model):
     vocab: dict[Token, Id]
-    unk_token: Token = "[UNK]"
 
     def tokens(self) -> Iterator[tuple[Token, int]]:
         """Yield each token with its id."""
         yield from self.vocab.items()
 
+    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
+        """Return the changed fields for the model without some tokens."""
+        kept = {token: new_ids[old] for token, old in self.vocab.items() if token not in removed}
+        return {"vocab": kept}
+
+
+class WordPiece(_ModelWithIds):
+    """Greedy longest match first: without a token, what does not contain it stays as it is."""
+
+    type: Literal["WordPiece"]
+    unk_token: Token = "[UNK]"
+
     def required(self) -> Iterator[Token]:
         """Yield the tokens that the model needs."""
         yield self.unk_token
 
-    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
-        """Return the tokens without which the kept ones would not be found."""
-        return set()
 
-    def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
-        """Return the changed fields for the model without some tokens."""
-        return {"vocab": _renumbered(self.vocab, removed, new_ids)}
-
-
-class Unigram(_Part):
+class Unigram(_Model):
     """The most likely segmentation: it stays the best one while others are removed.
 
     The token of the lowest score stays, because the score of unknown characters depends on it.
@@ -71,17 +87,13 @@ class Unigram(_Part):
         if self.byte_fallback:
             yield from BYTE_FALLBACKS
 
-    def needed_by(self, kept: Iterable[Token]) -> set[Token]:
-        """Return the tokens without which the kept ones would not be found."""
-        return set()
-
     def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
         """Return the changed fields for the model without some tokens."""
         vocab = [list(entry) for entry in self.vocab if entry[0] not in removed]
         return {"vocab": vocab, "unk_id": new_id(self.unk_id, new_ids)}
 
 
-class Bpe(_Part):
+class Bpe(_ModelWithIds):
     """Merges of pairs by rank: merges that make or use a removed token are dropped.
 
     A text whose tokens all stay needs only the merges within these tokens, and each of them comes
@@ -90,16 +102,11 @@ class Bpe(_Part):
     """
 
     type: Literal["BPE"]
-    vocab: dict[Token, Id]
     merges: tuple[tuple[Token, Token] | Token, ...]
     unk_token: Token | None = None
     byte_fallback: bool = False
     continuing_subword_prefix: Literal["", None] = None
     end_of_word_suffix: Literal["", None] = None
-
-    def tokens(self) -> Iterator[tuple[Token, int]]:
-        """Yield each token with its id."""
-        yield from self.vocab.items()
 
     def required(self) -> Iterator[Token]:
         """Yield the tokens that the model needs."""
@@ -128,14 +135,12 @@ class Bpe(_Part):
 
     def without(self, removed: frozenset[Token], new_ids: Sequence[int]) -> dict[str, object]:
         """Return the changed fields for the model without some tokens."""
-        return {
-            "vocab": _renumbered(self.vocab, removed, new_ids),
-            "merges": [
-                merge if isinstance(merge, str) else list(merge)
-                for merge in self.merges
-                if removed.isdisjoint((*_pair(merge), "".join(_pair(merge))))
-            ],
-        }
+        merges = [
+            merge if isinstance(merge, str) else list(merge)
+            for merge in self.merges
+            if removed.isdisjoint((*_pair(merge), "".join(_pair(merge))))
+        ]
+        return {**super().without(removed, new_ids), "merges": merges}
 
 
 class AddedToken(_Part):
@@ -152,10 +157,6 @@ class TokenizerContent(_Part):
     added_tokens: tuple[AddedToken, ...] = ()
 
 
-BYTE_FALLBACKS: Final = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""The tokens of single bytes, for characters that have no token."""
-
-
 def byte_characters() -> frozenset[str]:
     """Return the 256 characters that stand for bytes in byte-level models.
 
@@ -165,12 +166,6 @@ def byte_characters() -> frozenset[str]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = range(256, 256 + 256 - len(printable))
     return frozenset(map(chr, (*printable, *others)))
-
-
-def _renumbered(
-    vocab: Mapping[str, int], removed: frozenset[str], new_ids: Sequence[int]
-) -> dict[str, int]:
-    return {token: new_ids[old] for token, old in vocab.items() if token not in removed}
 
 
 def _pair(merge: tuple[str, str] | str) -> tuple[str, str]:
@@ -193,17 +188,6 @@ def _merged(token: str, ranks: Mapping[tuple[str, str], int]) -> set[str]:
         symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
         made.add(symbols[at])
     return made
-
-
-Json = dict[str, object]
-
-ID_SUFFIXES: Final = ("_token_id", "_token_ids", "_token_index", "_token_indices")
-"""Of fields with an id or a list of ids, which the network needs."""
-SUPPRESSED: Final = ("suppress_tokens", "begin_suppress_tokens")
-"""Fields with a list of ids; removed tokens need not be suppressed."""
-BAD_WORDS: Final = "bad_words_ids"
-"""A field with a list of lists of ids."""
-MAX_DEPTH: Final = 4
 
 
 def needed_ids(config: Json) -> set[int]:

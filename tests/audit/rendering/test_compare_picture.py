@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.rendering.compare_picture import Shades, legend, paint, split, total_text
-from prune_gui.comparison.overlaps import Overlap
+from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.raster.colours import DARK, LIGHT
 
 SHADES = ("#000000", "#646464", "#ff0000")

@@ -25,9 +25,8 @@ MIN_DISTANCE = 12
 
 
 def _levels(shares, steps, draft=None):
-    shape = np.shape(shares)
     return mask_levels(
-        Density(range(shape[0]), range(shape[1]), np.float32(shares), np.array(steps, np.uint8)),
+        Density(np.float32(shares), np.array(steps, np.uint8)),
         draft,
     )
 

@@ -9,7 +9,7 @@ from prune_gui.checkpoint import TensorInfo, module_tree
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.layer_rows import Grouping, Rows
-from prune_gui.tables import sorted_rows, table_of
+from prune_gui.table import sorted_rows, table_of
 
 
 def rows(**of):

@@ -79,10 +79,17 @@ def serving(folder: Path, certificate: Path | None = None) -> Iterator[FileServe
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )
+    with running(server):
+        yield server
+
+
+@contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Run a server in the background."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield server
+        yield
     finally:
         server.shutdown()
         server.server_close()

@@ -9,7 +9,7 @@ from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_
 
 import prune_gui
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
-from prune_gui.checkpoint.remote.model_files import USUAL_NAMES
+from prune_gui.checkpoint.remote.small_files import USUAL_NAMES
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.contents_note import contents_note

@@ -14,7 +14,7 @@ from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tiles import TileRegion
 from prune_gui.audit.rendering.weights_picture import ReachCache, WeightsPainter
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT
 from prune_gui.raster.layouts import SliceLayout

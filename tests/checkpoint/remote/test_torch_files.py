@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
-
 import pytest
 import torch
+from corpus_forms import compress
 
 import prune_gui
-from prune_gui.checkpoint.remote.blocks import BLOCK_BYTES
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.checkpoint.torch.zip_layout import TorchLayout
 from prune_gui.errors import CheckpointError
 
@@ -119,12 +118,7 @@ def test_values_of_every_kind_of_file_are_those_of_the_local_one(server, folder,
     path = folder / "model.pt"
     torch.save(content(), path, _use_new_zipfile_serialization=saved != "legacy")
     if saved == "compressed":
-        records = {}
-        with zipfile.ZipFile(path) as old:
-            records = {each: old.read(each) for each in old.namelist()}
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
-            for name, octets in records.items():
-                new.writestr(name, octets)
+        compress(path)
     with (
         prune_gui.open_checkpoint(path) as local,
         prune_gui.open_checkpoint(f"{server.url}/model.pt") as opened,

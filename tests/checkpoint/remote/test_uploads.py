@@ -244,10 +244,18 @@ def test_a_part_that_arrives_changed_is_found(store, resolution, where, has_dige
     assert left(store) == ([], [])
 
 
-def test_missing_permission_is_one_message(store, resolution):
-    store.faults = ["403"]
-    with pytest.raises(CheckpointError, match="without permission"):
-        export(resolution, "s3://results/pruned.safetensors")
+@pytest.mark.parametrize(
+    ("faults", "bucket", "message"),
+    [
+        (["403"], "results", "without permission"),
+        (["520"] * 4, "results", r"cannot be written: 520 Error\."),  # no standard has it
+        ([], "other", r"s3://other/.* cannot be written: 404 Not Found"),
+    ],
+)
+def test_a_refusal_of_the_store_is_one_message(store, resolution, faults, bucket, message):
+    store.faults = faults
+    with pytest.raises(CheckpointError, match=message):
+        export(resolution, f"s3://{bucket}/pruned.safetensors")
     assert left(store) == ([], [])
 
 
@@ -329,24 +337,12 @@ def test_the_object_of_a_lost_worker_of_the_same_upload_is_verified(store, tmp_p
     assert left(store) == ([], [])
 
 
-def test_a_status_that_no_standard_has_is_one_message(store, resolution):
-    store.faults = ["520"] * 4
-    with pytest.raises(CheckpointError, match=r"cannot be written: 520 Error\."):
-        export(resolution, "s3://results/pruned.safetensors")
-    assert left(store) == ([], [])
-
-
 def test_missing_credentials_are_one_message(store, resolution, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(CheckpointError, match="without permission"):
         export(resolution, "s3://results/pruned.safetensors")
-
-
-def test_a_missing_bucket_is_one_message(store, resolution):
-    with pytest.raises(CheckpointError, match=r"s3://other/.* cannot be written: 404 Not Found"):
-        export(resolution, "s3://other/net.safetensors")
 
 
 def test_the_open_checkpoint_is_not_replaced(store, path):

@@ -1,17 +1,23 @@
-"""Requests to web servers: names, connections that are used again, proxies."""
+"""Requests to web servers: names, connections that are used again, proxies, certificates."""
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
+import ipaddress
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import torch
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from file_server import running, serving
 from safetensors.numpy import save_file
 
 import prune_gui
 from prune_gui.checkpoint.remote import stores, web
+from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.errors import CheckpointError
 
 
@@ -41,22 +47,13 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def keeping():
     """Return a server that keeps connections."""
-    with keeping_server() as server:
-        yield server
-
-
-@contextmanager
-def keeping_server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads, server.block_on_close = True, False
-        server.connections, server.seen = 0, []
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads, server.block_on_close = True, False
+    server.connections, server.seen = 0, []
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    with running(server):
         yield server
         web.close_idle()
-        server.shutdown()
-        thread.join()
 
 
 def test_a_connection_is_used_again(keeping):
@@ -87,3 +84,60 @@ def test_a_file_may_have_any_name(server, folder, name):
     index.write_text(f'{{"weight_map": {{"w": "{name}"}}}}')
     with prune_gui.open_checkpoint(f"{server.url}/{index.name}") as opened:
         assert opened.read("w").tolist() == [1, 1, 1]
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """Return a file with a certificate for this machine, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "certificate.pem"
+    path.write_bytes(
+        signed.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def secure_server(folder, certificate):
+    """Return a server of `folder` by https."""
+    with serving(folder, certificate) as server:
+        yield server
+
+
+def test_a_file_is_read_by_https(secure_server, certificate, local, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with (
+        prune_gui.open_checkpoint(f"{secure_server.url}/model.safetensors") as opened,
+        prune_gui.open_checkpoint(local) as expected,
+    ):
+        assert opened.url.startswith("https://")
+        assert secure_server.fetched() == BLOCK_BYTES
+        for name in expected.tensors:
+            assert torch.equal(opened.read(name), expected.read(name))
+
+
+def test_an_unknown_certificate_is_refused(secure_server, monkeypatch):
+    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with pytest.raises(CheckpointError, match=r"certificate is not trusted.* SSL_CERT_FILE"):
+        prune_gui.open_checkpoint(f"{secure_server.url}/model.safetensors")
+    assert not secure_server.requests

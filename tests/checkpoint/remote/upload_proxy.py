@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import re
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,8 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from file_server import running
 
 SLOW_S = 0.3
 MOTO_DATE = b"2010-11-10T20:48:33.000Z"
@@ -61,22 +62,20 @@ class UploadProxy(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
         """Ignore a client that was killed."""
 
+    def shutdown(self) -> None:
+        """Stop, also waiting for requests."""
+        super().shutdown()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
 
 @contextmanager
 def upload_proxy(store: str) -> Iterator[UploadProxy]:
     """Run a proxy in the background."""
     proxy = UploadProxy(store)
-    thread = threading.Thread(target=proxy.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with running(proxy):
         yield proxy
-    finally:
-        proxy.shutdown()
-        for connection in proxy.connections:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        proxy.server_close()
-        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):

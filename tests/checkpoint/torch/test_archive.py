@@ -1,15 +1,30 @@
-"""The size of an archive is known before it is written."""
+"""Archives: their size is known before they are written, and records may be compressed."""
 
 from __future__ import annotations
 
+import threading
 import zipfile
+import zlib
+from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint.torch import archive, storages
 from prune_gui.checkpoint.torch import archive as torch_archive
-from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
+from prune_gui.checkpoint.torch.archive import (
+    LAST_BLOCK,
+    TorchArchive,
+    archive_nbytes,
+    deflated,
+    deflated_chunks,
+)
+from prune_gui.checkpoint.torch.zip_layout import MAX_GROWTH
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
 
 sizes = st.lists(st.integers(0, 300), max_size=8)
 
@@ -31,3 +46,198 @@ def test_the_computed_size_is_that_of_the_archive_with_and_without_zip64(
         assert archive_nbytes(records) == path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
+
+
+def bytes_of(tensor: torch.Tensor) -> memoryview:
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
+
+
+def pruned(amount: float, count: int = 100_000) -> torch.Tensor:
+    torch.manual_seed(0)
+    weights = torch.randn(count)
+    return torch.where(weights.abs() < weights.abs().quantile(amount), 0, weights)
+
+
+def compressed(chunks, threads: int) -> bytes:
+    return b"".join(blocks for _, _, blocks in deflated_chunks(chunks, threads)) + LAST_BLOCK
+
+
+@given(st.lists(st.binary(max_size=300) | st.integers(0, 300).map(bytes), max_size=8))
+def test_compressed_chunks_are_one_deflate_stream_for_any_number_of_threads(chunks):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive, "DEFLATE_CHUNK_BYTES", 64)
+        views = [(number, memoryview(chunk)) for number, chunk in enumerate(chunks)]
+        stream = compressed(views, 1)
+        assert compressed(views, 3) == stream
+    reader = zlib.decompressobj(-zlib.MAX_WBITS)
+    assert reader.decompress(stream) == b"".join(chunks)
+    assert reader.eof
+    assert reader.unused_data == b""
+
+
+@pytest.mark.parametrize(("amount", "share"), [(0.5, 0.54), (0.7, 0.35), (0.9, 0.14)])
+def test_pruned_weights_become_smaller_by_about_their_zeros(amount, share):
+    octets = bytes_of(pruned(amount))
+    assert len(deflated(octets)) / len(octets) == pytest.approx(share, abs=0.02)
+
+
+def test_a_mask_is_compressed_further_than_a_search_for_runs_could():
+    octets = bytes_of((pruned(0.5) != 0).float())
+    assert len(deflated(octets)) / len(octets) < 0.1  # at least one bit per byte without matches
+
+
+def test_no_chunk_shrinks_by_more_than_readers_accept():
+    zeros = bytes(1 << 20)
+    blocks = deflated(memoryview(zeros))
+    assert MAX_GROWTH * len(blocks) >= len(zeros)
+    assert len(blocks) < len(zeros) // 90
+    assert zlib.decompress(blocks + LAST_BLOCK, -zlib.MAX_WBITS) == zeros
+
+
+def test_only_a_few_chunks_are_compressed_in_advance_and_no_thread_remains():
+    taken = []
+
+    def chunks():
+        for number in range(1000):
+            taken.append(number)
+            yield None, memoryview(b"abc")
+
+    before = threading.active_count()
+    prepared = deflated_chunks(chunks(), 2)
+    next(prepared)
+    assert len(taken) <= 5
+    prepared.close()
+    assert threading.active_count() == before
+
+
+def made(kind: str) -> torch.Tensor:
+    """Return a tensor that compresses well ("sparse", "zeros"), or not at all ("noise")."""
+    torch.manual_seed(0)
+    if kind == "zeros":
+        return torch.zeros(300, 400)
+    if kind == "noise":
+        return torch.randint(0, 256, (200, 400), dtype=torch.uint8)
+    return torch.randn(300, 400) * (torch.rand(300, 400) < 0.2)
+
+
+def writers(state: dict[str, torch.Tensor], rows: int = 50) -> list[TensorWriter]:
+    def writer(key: str, tensor: torch.Tensor) -> TensorWriter:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        chunks = tensor.reshape(-1).split(rows * 400)
+        return TensorWriter(key, dtype, tuple(tensor.shape), lambda: iter(chunks))
+
+    return [writer(key, tensor) for key, tensor in state.items()]
+
+
+def write(out: Path, state: dict[str, torch.Tensor], template=None, monitor=None) -> None:
+    write_checkpoint(
+        out,
+        writers(state),
+        template=template,
+        metadata={"k": "v"},
+        compressed=True,
+        monitor=monitor or Monitor(),
+    )
+
+
+def methods(out: Path) -> dict[str, int]:
+    """Return the compression method of each record of values, after a check of all checksums."""
+    with zipfile.ZipFile(out) as archive:
+        assert archive.testzip() is None
+        return {
+            record.filename: record.compress_type
+            for record in archive.infolist()
+            if "/data/" in record.filename
+        }
+
+
+@pytest.mark.parametrize("limit", [None, 8])
+def test_torch_loads_a_compressed_file_and_noise_stays_stored(tmp_path, monkeypatch, limit):
+    if limit is not None:  # all records have ZIP64 headers
+        monkeypatch.setattr(torch_archive, "MAX_PLAIN_BYTES", limit)
+    state = {kind: made(kind) for kind in ("noise", "sparse", "zeros")}
+    state |= {"last noise": made("noise"), "empty": torch.zeros(0), "scalar": torch.tensor(1.5)}
+    out = tmp_path / "out.pt"
+    write(out, state)
+    loaded = torch.load(out, weights_only=True)
+    assert loaded.keys() == state.keys()
+    assert all(torch.equal(loaded[key], state[key]) for key in state)
+    assert sorted(methods(out).values()) == [0, 0, 0, 0, 8, 8]
+    with open_checkpoint(out) as checkpoint:
+        assert checkpoint.metadata == {"k": "v"}
+        assert all(torch.equal(checkpoint.read(key), state[key]) for key in state)
+
+
+def test_torch_refuses_to_map_a_compressed_file(tmp_path):
+    """Without the largest record at the end, torch would load compressed bytes as weights."""
+    noise = {f"noise {number}": made("noise") for number in range(8)}
+    write(tmp_path / "out.pt", {"w": made("sparse")} | noise)
+    with pytest.raises(RuntimeError, match="resize storage"):
+        torch.load(tmp_path / "out.pt", weights_only=True, mmap=True)
+
+
+def test_objects_beside_the_state_dict_are_compressed_too_and_ties_stay(saved, tmp_path):
+    weight = torch.nn.Parameter(made("sparse"))
+    content = {"model": {"a": weight, "b": weight}, "moments": [made("sparse")], "epoch": 3}
+    out = tmp_path / "out.pt"
+    with open_checkpoint(saved(content)) as checkpoint:
+        write(out, {"a": made("sparse")}, checkpoint)
+    loaded = torch.load(out, weights_only=True)
+    assert loaded["epoch"] == 3
+    assert torch.equal(loaded["moments"][0], made("sparse"))
+    assert loaded["model"]["a"].data_ptr() == loaded["model"]["b"].data_ptr()
+    assert list(methods(out).values()) == [8, 8]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_cancelling_leaves_the_old_file_as_it_was(tmp_path, share):
+    out = tmp_path / "out.pt"
+    out.write_bytes(b"old")
+    state = {"a": made("sparse"), "b": made("noise")}
+    total = 2 * sum(tensor.nbytes for tensor in state.values())
+
+    class Flag:
+        done = 0
+
+        def is_set(self) -> bool:
+            return self.done > share * total
+
+    flag = Flag()
+    monitor = Monitor(lambda done, _: setattr(flag, "done", done), flag)
+    with pytest.raises(Cancelled):
+        write_checkpoint(
+            out,
+            writers(state),
+            template=None,
+            metadata={},
+            overwrite=True,
+            compressed=True,
+            monitor=monitor,
+        )
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.pt", b"old")]
+
+
+def test_a_byte_that_the_disk_changes_is_found(tmp_path, monkeypatch):
+    def damage(file):
+        file.seek(-5000, 2)
+        file.write(b"\x55" * 8)
+        file.flush()
+
+    monkeypatch.setattr(torch_archive, "flush", damage)
+    with pytest.raises(CheckpointError, match="differs from the data when read back"):
+        write(tmp_path / "out.pt", {"w": made("sparse")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_back_needs_no_memory_for_the_values(tmp_path, monkeypatch):
+    monkeypatch.setattr(storages, "LARGE_BYTES", 0)
+    monkeypatch.setattr(storages, "shortage", lambda _: "more memory")
+    write(tmp_path / "out.pt", {"w": made("sparse")})
+    with pytest.raises(CheckpointError, match="requires more memory"):
+        open_checkpoint(tmp_path / "out.pt")
+
+
+def test_a_format_without_compression_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match=r"out\.safetensors cannot be compressed.*\.pt"):
+        write(tmp_path / "out.safetensors", {"w": made("sparse")})
+    assert list(tmp_path.iterdir()) == []

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
-from corpus_forms import LEGACY, archive, call, dictionary, name, tensor
-from foreign_modules import expected_names, yolib
+from corpus_forms import LEGACY, archive, dictionary, name, tensor
+from corpus_payloads import expected_names, yolib
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.named_code import code_statement
-from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 
 pytestmark = pytest.mark.filterwarnings("ignore:Couldn't retrieve source code")
@@ -121,77 +116,6 @@ def test_a_foreign_file_is_saved_as_safetensors(saved, tmp_path):
         assert sorted(written.keys) == sorted(expected_names(module))
 
 
-def test_a_tensor_that_needs_code_is_reported(tmp_path):
-    subclass = call("torch._utils._rebuild_wrapper_subclass", name("a.B"))
-    with open_checkpoint(archive(dictionary(a=tensor(), b=subclass))(tmp_path)) as checkpoint:
-        assert list(checkpoint.tensors) == ["a"]
-        assert any("1 tensor that is in no state dict" in text for text in checkpoint.warnings)
-
-
-def test_claims_of_tensors_behind_foreign_names_are_checked(tmp_path):
-    opcodes = dictionary(x=name("a.B") + b")R", w=tensor(offset=b"K\x01"))
-    with pytest.raises(CheckpointError, match="does not fit its 16 bytes"):
-        open_checkpoint(archive(opcodes)(tmp_path))
-
-
 def module_opcodes(modules: bytes) -> bytes:
     attributes = dictionary(_parameters=dictionary(w=tensor()), _modules=modules)
     return name("a.B") + b")\x81" + attributes + b"b"
-
-
-@pytest.mark.timeout(20)
-def test_a_module_that_contains_itself_is_refused(tmp_path):
-    attributes = dictionary(_parameters=dictionary(w=tensor()), _modules=dictionary(me=b"h\x01"))
-    opcodes = name("a.B") + b")\x81q\x01" + attributes + b"b"
-    with pytest.raises(CheckpointError, match="nested too deeply, or contain each other"):
-        open_checkpoint(archive(opcodes)(tmp_path))
-
-
-@pytest.mark.timeout(20)
-def test_modules_that_are_shared_exponentially_are_refused(tmp_path):
-    opcodes = module_opcodes(b"}") + b"q\x01"
-    for _ in range(40):
-        opcodes += b"0" + module_opcodes(dictionary(a=b"h\x01", b=b"h\x01")) + b"q\x01"
-    with pytest.raises(CheckpointError, match="nested too deeply, or contain each other"):
-        open_checkpoint(archive(opcodes)(tmp_path))
-
-
-WATCH = """
-import json, os, sys
-import torch, numpy
-import prune_gui
-from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-prune_gui.open_checkpoint(sys.argv[1]).close()
-events = []
-before = set(sys.modules)
-def watch(event, arguments):
-    if event in ("import", "exec", "compile", "socket.connect", "subprocess.Popen", "os.system"):
-        events.append((event, str(arguments)[:200]))
-    elif event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR):
-        events.append((event, str(arguments)[:200]))
-sys.addaudithook(watch)
-with prune_gui.open_checkpoint(sys.argv[2]) as checkpoint:
-    for key in checkpoint.keys:
-        checkpoint.read_key(key)
-print(json.dumps([sorted(set(sys.modules) - before), events, len(checkpoint.keys)]))
-"""
-
-
-@pytest.mark.slow
-def test_nothing_is_imported_executed_or_opened_for_a_foreign_file(saved, tmp_path):
-    plain = saved(torch.nn.Linear(2, 2).state_dict(), "plain.pt")
-    with yolib() as library:
-        content = {"model": library.Net(), "graph": wrapped("graph"), "config": library.Config(a=1)}
-        foreign = saved(content, "foreign.pt")
-    (tmp_path / "yolib.py").write_text("raise SystemExit('imported')")
-    done = subprocess.run(
-        [sys.executable, "-c", WATCH, plain, foreign],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
-    imported, events, tensors = json.loads(done.stdout)
-    assert imported == []
-    assert events == []
-    assert tensors == 11

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint, write_shards
+from prune_gui.checkpoint import TensorWriter, open_checkpoint
+from prune_gui.checkpoint.sharded.writing import ShardsOutput
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.write import temp_files
 from prune_gui.checkpoint.write.atomic import replacing_folder
@@ -21,6 +22,7 @@ from prune_gui.checkpoint.write.temp_files import (
     temporary,
     temporary_next_to,
 )
+from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.monitor import Monitor
 
 
@@ -101,11 +103,12 @@ def test_temporary_files_of_each_kind_of_save_are_removed(tmp_path, monkeypatch,
 
     with open_checkpoint(path) as opened:
         entries = [TensorWriter("a", "float32", (2,), chunks)]
-        given = {"template": opened, "metadata": {}, "monitor": Monitor()}
+        given = {"path": tmp_path / target, "tensors": entries, "template": opened}
         if target == "shards":
-            write_shards(tmp_path / target, TORCH, entries, source=opened, shard_size=100, **given)
+            output = ShardsOutput(**given, source=opened, format=TORCH, shard_size=100)
         else:
-            write_checkpoint(tmp_path / target, entries, **given)
+            output = FileOutput(**given)
+        output.write({}, Monitor())
     (leftover,) = set(names) - {"model.pt"}
     (tmp_path / leftover).write_bytes(b"half")
     remove_abandoned(tmp_path)
@@ -159,10 +162,10 @@ def test_a_temporary_file_that_another_process_has_locked_is_created_again(tmp_p
     def create(path):
         path.write_bytes(b"")
         if not swept:
-            swept.append(stack.enter_context(temp_files._check_abandoned(path)))
+            swept.append(stack.enter_context(temp_files._abandoned(path)))
 
     with ExitStack() as stack, temporary(tmp_path / "m.pt", create) as path:
-        assert swept == [True]
+        assert swept
         assert list(tmp_path.iterdir()) == [path]
     assert list(tmp_path.iterdir()) == []
 

@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 from save_dialog_controls import choose, problem, save_button, split
 from sharded_files import write_shards
 
-from prune_gui.checkpoint.remote.locations import path_of
 from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.saving.output_boxes import pruned_path
 from prune_gui.gui.saving.save_dialog import SaveDialog
+from prune_gui.location import Location
 
 
 def test_a_network_without_units_cannot_be_saved_compact_and_the_dialog_says_why(
@@ -180,7 +180,7 @@ def test_a_url_is_an_output_path(remote):
     assert "where files are until they are uploaded" in problem(remote)
     save_button(remote).click()
     assert remote.result()
-    assert (remote.path, remote.options.overwrite) == (path_of(URL), False)
+    assert (remote.path, remote.options.overwrite) == (Location.of(URL).path, False)
 
 
 def test_a_remote_file_is_replaced_if_the_user_says_so(remote):

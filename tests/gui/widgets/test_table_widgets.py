@@ -7,7 +7,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QStyleOptionViewItem
 
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, SortableModel, TableView
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 DOWN, UP = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
 ACROSS = Qt.Orientation.Horizontal

@@ -23,25 +23,35 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from sharded_files import divided, write_shards
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.pruning.coupling import CoupledGroup, Member
-from prune_gui.recipe import OutputPath, Recipe, export, sizes, verify
+from prune_gui.recipe import Recipe, export, sizes, verify
 from prune_gui.recipe.compaction.network import Architecture
-from prune_gui.recipe.contents_note import contents_note
-from prune_gui.recipe.output import OutputOptions
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e4m3fn]
 
 
-def compacted(source, out, steps, architecture, **options):
-    """Write the compact form, and return the masks."""
+def compacted(source, out, steps=None, architecture=None, **options):
+    """Write the compact form without the first neuron of each layer, and return the masks."""
     with open_checkpoint(source) as checkpoint:
-        resolution = with_plan(resolved(checkpoint, steps), architecture)
+        resolution = planned(checkpoint, steps, architecture)
         export(resolution, out, "compact", **options)
         return {name: resolution.mask(name) for name in resolution.layers}
+
+
+def planned(checkpoint, steps=None, architecture=None):
+    steps = neurons("*", [0]) if steps is None else steps
+    known = architecture or ffn_architecture(config=CONFIG)
+    return with_plan(resolved(checkpoint, steps), known)
+
+
+@pytest.fixture
+def source(tmp_path):
+    return saved_mlp(tmp_path / "in")
 
 
 def loaded(out):
@@ -61,15 +71,8 @@ def script(path):
     return module
 
 
-def sharded(folder, state, shards):
-    """Save a state dict as shards with an index."""
-    folder.mkdir()
-    weight_map = {key: f"m-{i % shards}.safetensors" for i, key in enumerate(state)}
-    for name in set(weight_map.values()):
-        save_file({key: state[key] for key in state if weight_map[key] == name}, folder / name)
-    index = {"metadata": {}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    return folder
+def in_shards(folder, state, count):
+    return write_shards(folder, divided(state, lambda i, _: f"m-{i % count}.safetensors"))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -84,11 +87,11 @@ def test_kept_slices_are_the_bytes_of_the_finalized_form(
 ):
     folder = tmp_path_factory.mktemp("c")
     source = saved_mlp(folder / "in", dtype)
-    path = sharded(folder / "shards", source.state, shards) if shards else source.folder
+    path = in_shards(folder / "shards", source.state, shards) if shards else source.folder
     steps = neurons("*", sorted(gone))
     if also_elements:
         steps.append({"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.3})
-    compacted(path, folder / "out", steps, ffn_architecture(config=CONFIG))
+    compacted(path, folder / "out", steps)
     with open_checkpoint(path) as checkpoint:
         export(resolved(checkpoint, steps), folder / "f.safetensors")
     kept = torch.tensor([i for i in range(8) if i not in gone])
@@ -110,14 +113,13 @@ def test_kept_slices_are_the_bytes_of_the_finalized_form(
     assert not verify(folder / "out").problems
 
 
-def test_a_folder_has_the_config_that_fits_and_copies_of_the_small_files(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_a_folder_has_the_config_that_fits_and_copies_of_the_small_files(source, tmp_path):
     (source.folder / "tokenizer.json").write_text('{"a": 1}')
     (source.folder / "notes.pdf").write_text("no")
     (source.folder / "model.safetensors.index.json.bak").write_text("no")
     (tmp_path / "secret.json").write_text("no")
     (source.folder / "link.json").symlink_to(tmp_path / "secret.json")
-    compacted(source.folder, tmp_path / "out", neurons("*", [0]), ffn_architecture(config=CONFIG))
+    compacted(source.folder, tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "config.json",
         "model.safetensors",
@@ -129,70 +131,39 @@ def test_a_folder_has_the_config_that_fits_and_copies_of_the_small_files(tmp_pat
     assert json.loads((source.folder / "config.json").read_text()) == CONFIG
 
 
-def test_folders_of_small_files_are_copied_and_the_others_named(tmp_path):
-    source = saved_mlp(tmp_path / "in")
-    inner = {
-        "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}',
-        "2_Dense/config.json": b"{}",
-        "2_Dense/model.safetensors": b"weights",
-        "onnx/model.onnx": b"weights",
-        "large/vocabulary.txt": bytes((1 << 20) + 1),
-        ".cache/state.json": b"{}",
-    }
-    for name, content in inner.items():
-        (source.folder / name).parent.mkdir(exist_ok=True)
-        (source.folder / name).write_bytes(content)
-    architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out"
-    with open_checkpoint(source.folder) as checkpoint:
-        resolution = with_plan(resolved(checkpoint, neurons("*", [0])), architecture)
-        target = OutputPath.of(checkpoint, out, OutputOptions("compact"))
-        for overwrite in (False, True):
-            export(resolution, out, "compact", overwrite=overwrite)
-            found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.*"))
-            assert found == [*list(inner)[:3], "config.json", "model.safetensors"]
-            assert (out / found[0]).read_bytes() == inner[found[0]]
-        note = contents_note(resolution, target, "compact", ())
-    assert "not copied: large, onnx" in note
-
-
-def test_a_folder_with_other_files_in_inner_folders_is_not_replaced(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_a_folder_with_other_files_in_inner_folders_is_not_replaced(source, tmp_path):
     (source.folder / "1_Pooling").mkdir()
     (source.folder / "1_Pooling" / "config.json").write_text("{}")
-    architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out"
-    compacted(source.folder, out, neurons("*", [0]), architecture)
+    out = tmp_path / "out"
+    compacted(source.folder, out)
     (out / "1_Pooling" / "mine.pdf").write_text("precious")
     before = listing(out)
     with pytest.raises(CheckpointError, match="1_Pooling"):
-        compacted(source.folder, out, neurons("*", [0]), architecture, overwrite=True)
+        compacted(source.folder, out, overwrite=True)
     assert listing(out) == before
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_single_file_gets_the_config_that_fits_if_there_is_none(tmp_path, cancelled):
-    source = saved_mlp(tmp_path / "in")
-    architecture, out = ffn_architecture(config=CONFIG), tmp_path / "out" / "small.safetensors"
+def test_a_single_file_gets_the_config_that_fits_if_there_is_none(source, tmp_path, cancelled):
+    out = tmp_path / "out" / "small.safetensors"
     out.parent.mkdir()
     stop = threading.Event()
     if cancelled:
         stop.set()
         with pytest.raises(Cancelled):
-            compacted(source.folder, out, neurons("*", [0]), architecture, cancel=stop)
+            compacted(source.folder, out, cancel=stop)
         assert not listing(out.parent)
         return
-    compacted(source.folder, out, neurons("*", [0]), architecture, cancel=stop)
+    compacted(source.folder, out, cancel=stop)
     assert sorted(listing(out.parent)) == ["config.json", "small.safetensors"]
     config = json.loads((out.parent / "config.json").read_text())
     assert config == {**CONFIG, "intermediate_size": 7}
 
 
-def test_a_config_beside_a_single_file_stays_and_the_note_tells_what_to_change(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_a_config_beside_a_single_file_stays_and_the_note_tells_what_to_change(source, tmp_path):
     (tmp_path / "config.json").write_text('{"of": "another"}')
     with open_checkpoint(source.folder) as checkpoint:
-        resolution = with_plan(
-            resolved(checkpoint, neurons("*", [0])), ffn_architecture(config=CONFIG)
-        )
+        resolution = planned(checkpoint)
 
         def note(folder):
             return sizes(resolution, folder / "small.safetensors")["compact"].note
@@ -207,8 +178,7 @@ def test_a_config_beside_a_single_file_stays_and_the_note_tells_what_to_change(t
         assert note(tmp_path / "new") == before
 
 
-def test_the_links_of_a_cache_of_hugging_face_are_followed(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_the_links_of_a_cache_of_hugging_face_are_followed(source, tmp_path):
     (tmp_path / "hub" / "blobs").mkdir(parents=True)
     snapshot = tmp_path / "hub" / "snapshots" / "1"
     snapshot.mkdir(parents=True)
@@ -216,29 +186,27 @@ def test_the_links_of_a_cache_of_hugging_face_are_followed(tmp_path):
     for path in source.folder.iterdir():
         blob = path.rename(tmp_path / "hub" / "blobs" / f"hash-of-{path.stem}")
         (snapshot / path.name).symlink_to(blob)
-    compacted(snapshot, tmp_path / "out", neurons("*", [0]), ffn_architecture(config=CONFIG))
+    compacted(snapshot, tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir() if not path.is_symlink()}
     assert names == {"config.json", "model.safetensors", "vocab.txt"}
 
 
-def test_a_reparametrized_input_becomes_plain_tensors(tmp_path):
-    source = saved_mlp(tmp_path / "in")
-    steps, architecture = neurons("*", [0, 4]), ffn_architecture(config=CONFIG)
+def test_a_reparametrized_input_becomes_plain_tensors(source, tmp_path):
+    steps = neurons("*", [0, 4])
     with open_checkpoint(source.folder) as checkpoint:
         export(resolved(checkpoint, steps), tmp_path / "pairs.safetensors", "reparametrized")
-    compacted(tmp_path / "pairs.safetensors", tmp_path / "b.safetensors", [], architecture)
-    compacted(source.folder, tmp_path / "a.safetensors", steps, architecture)
+    compacted(tmp_path / "pairs.safetensors", tmp_path / "b.safetensors", [])
+    compacted(source.folder, tmp_path / "a.safetensors", steps)
     first, second = load_file(tmp_path / "a.safetensors"), load_file(tmp_path / "b.safetensors")
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_the_metadata_have_the_recipe_and_what_is_pruned_of_the_rest(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_the_metadata_have_the_recipe_and_what_is_pruned_of_the_rest(source, tmp_path):
     extra = {"method": "channels", "targets": ["layers.0.up.weight"], "dim": 1, "channels": "0"}
     steps = [*neurons("*", [0]), extra]
     out = tmp_path / "out.safetensors"
-    compacted(source.folder, out, steps, ffn_architecture(config=CONFIG))
+    compacted(source.folder, out, steps)
     with safe_open(out, "pt") as file:
         metadata = file.metadata()
     assert Recipe.from_yaml(metadata["prune_gui.recipe"]) == Recipe(steps=steps)
@@ -247,10 +215,9 @@ def test_the_metadata_have_the_recipe_and_what_is_pruned_of_the_rest(tmp_path):
         assert resolved(checkpoint, []).counts["layers.0.up.weight"] == (7, 42)
 
 
-def test_the_loader_script_gives_each_layer_its_width_and_is_strict(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_the_loader_script_gives_each_layer_its_width_and_is_strict(source, tmp_path):
     steps = [*neurons(0, [0, 1, 2]), *neurons(2, [7])]
-    masks = compacted(source.folder, tmp_path / "out", steps, ffn_architecture(config=CONFIG))
+    masks = compacted(source.folder, tmp_path / "out", steps)
     load = script(tmp_path / "out" / "load_model.py").load
     model = load(Mlp())
     assert [layer.up.out_features for layer in model.layers] == [5, 8, 7]
@@ -270,10 +237,9 @@ def test_the_loader_script_gives_each_layer_its_width_and_is_strict(tmp_path):
         load(odd)
 
 
-def test_the_loader_script_ignores_what_the_model_computes_itself(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_the_loader_script_ignores_what_the_model_computes_itself(source, tmp_path):
     save_file(source.state | {"ids": torch.arange(4)}, source.folder / "model.safetensors")
-    compacted(source.folder, tmp_path / "out", neurons(0, [1]), ffn_architecture(config=CONFIG))
+    compacted(source.folder, tmp_path / "out", neurons(0, [1]))
     load = script(tmp_path / "out" / "load_model.py").load
     with pytest.raises(RuntimeError, match=r"Unexpected key.*ids"):
         load(Mlp())
@@ -332,7 +298,7 @@ def test_a_nested_torch_file_with_ties_stays_one(tmp_path, suffix):
     training = {"model": state, "epoch": 3}
     torch.save(training, tmp_path / "in.pt")
     out = tmp_path / f"out{suffix}"
-    compacted(tmp_path / "in.pt", out, neurons("*", [0]), ffn_architecture(config=None))
+    compacted(tmp_path / "in.pt", out, architecture=ffn_architecture(config=None))
     expected = state["layers.1.up.weight"][1:]
     if suffix == ".pt":
         content = torch.load(out, weights_only=True)
@@ -348,13 +314,11 @@ def test_a_nested_torch_file_with_ties_stays_one(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("shards", [0, 2])
-def test_the_computed_size_is_that_of_the_written_weights(tmp_path, shards):
-    source = saved_mlp(tmp_path / "in")
-    path = sharded(tmp_path / "shards", source.state, 2) if shards else source.folder
-    architecture = ffn_architecture(config=CONFIG)
+def test_the_computed_size_is_that_of_the_written_weights(source, tmp_path, shards):
+    path = in_shards(tmp_path / "shards", source.state, 2) if shards else source.folder
     out = tmp_path / "out" if shards else tmp_path / "out.safetensors"
     with open_checkpoint(path) as checkpoint:
-        resolution = with_plan(resolved(checkpoint, neurons("*", [0])), architecture)
+        resolution = planned(checkpoint)
         told = sizes(resolution, out)["compact"]
         export(resolution, out, "compact")
     files = [out] if not shards else [f for f in out.iterdir() if f.name != "config.json"]
@@ -366,45 +330,29 @@ def listing(folder):
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_existing_files_are_unchanged_after_an_error_or_cancel(tmp_path, monkeypatch):
-    source = saved_mlp(tmp_path / "in")
+def test_existing_files_are_unchanged_after_an_error_or_cancel(source, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "config.json").write_text("old")
     before = listing(tmp_path)
-    architecture = ffn_architecture(config=CONFIG)
     with pytest.raises(CheckpointError, match="not empty"):
-        compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture)
+        compacted(source.folder, tmp_path / "out")
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
-        compacted(
-            source.folder,
-            tmp_path / "out",
-            neurons("*", [0]),
-            architecture,
-            overwrite=True,
-            cancel=stop,
-        )
+        compacted(source.folder, tmp_path / "out", overwrite=True, cancel=stop)
 
     def fail(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("prune_gui.checkpoint.sharded.writing.write_files", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.write.writing.write_files", fail)
     with pytest.raises(CheckpointError, match="disk is full"):
-        compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture, overwrite=True)
+        compacted(source.folder, tmp_path / "out", overwrite=True)
     assert listing(tmp_path) == before
 
 
-def test_a_folder_is_replaced_as_a_whole_even_that_of_the_input(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_a_folder_is_replaced_as_a_whole_even_that_of_the_input(source, tmp_path):
     (source.folder / "README.md").write_text("kept")
-    compacted(
-        source.folder,
-        source.folder,
-        neurons("*", [0]),
-        ffn_architecture(config=CONFIG),
-        overwrite=True,
-    )
+    compacted(source.folder, source.folder, overwrite=True)
     files = listing(source.folder)
     assert sorted(files) == ["README.md", "config.json", "model.safetensors"]
     assert json.loads(files["config.json"])["intermediate_size"] == 7
@@ -412,14 +360,9 @@ def test_a_folder_is_replaced_as_a_whole_even_that_of_the_input(tmp_path):
 
 
 def test_a_shard_that_lost_all_of_its_tensors_is_not_written(tmp_path):
-
     state = saved_mlp(tmp_path / "in").state
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    weight_map = {key: f"m-{key.split('.')[1]}.safetensors" for key in state}
-    for name in set(weight_map.values()):
-        save_file({key: state[key] for key in state if weight_map[key] == name}, folder / name)
-    (folder / "m.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    of_layer = divided(state, lambda _, key: f"m-{key.split('.')[1]}.safetensors")
+    folder = write_shards(tmp_path / "shards", of_layer)
     rule = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
     steps = [
         {"method": "channels", "targets": ["layers.1.down.*"], "dim": 0, "channels": "0-5"},
@@ -434,18 +377,14 @@ def test_a_shard_that_lost_all_of_its_tensors_is_not_written(tmp_path):
     assert not (tmp_path / "out" / "m-1.safetensors").exists()
 
 
-def test_what_would_not_load_is_not_written_unless_asked(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_what_would_not_load_is_not_written_unless_asked(source, tmp_path):
     rules = ffn_architecture(minimum="most")
     architecture = Architecture(rules.spaces, rules.groups, {"most": ("8",)}, {}, CONFIG)
     with pytest.raises(RecipeError, match=r"cannot be made compact: .*at least 8 must"):
-        compacted(source.folder, tmp_path / "out", neurons("*", [0]), architecture)
+        compacted(source.folder, tmp_path / "out", architecture=architecture)
     assert not (tmp_path / "out").exists()
 
 
-def test_formats_that_describe_the_layers_themselves_are_refused(tmp_path):
-    source = saved_mlp(tmp_path / "in")
+def test_formats_that_describe_the_layers_themselves_are_refused(source, tmp_path):
     with pytest.raises(CheckpointError, match=r"save the compact form as \.safetensors or \.pt"):
-        compacted(
-            source.folder, tmp_path / "o.npz", neurons("*", [0]), ffn_architecture(config=CONFIG)
-        )
+        compacted(source.folder, tmp_path / "o.npz")

@@ -222,8 +222,6 @@ def test_a_training_checkpoint_is_refused_in_one_line(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t.pt"]
 
 
-pytestmark = pytest.mark.slow
-
 NETWORKS = (
     "alexnet",
     *(f"vgg{layers}{norm}" for layers in (11, 13, 16, 19) for norm in ("", "_bn")),
@@ -265,6 +263,7 @@ def stated(shapes: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> int | N
     return figures(tensors, {}, sizes).multiply_adds
 
 
+@pytest.mark.slow
 @pytest.mark.very_slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_multiply_adds_are_those_of_torchvision_before_and_after_pruning(vision, name):
@@ -280,6 +279,7 @@ def test_the_multiply_adds_are_those_of_torchvision_before_and_after_pruning(vis
     assert channel_groups(shapes_of(small)).windows == found.windows
 
 
+@pytest.mark.slow
 def test_without_all_sizes_nothing_is_stated(vision):
     shapes = shapes_of(on_meta(vision, "resnet18"))
     sizes = output_sizes(channel_groups(shapes).windows, 224)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from prune_gui.raster.layouts import ParameterLayout
     from prune_gui.session.changes import Changes
     from prune_gui.statistics.element_values import Element
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 DELAY_MS: Final = 250
 """Delay between the last change and the update of the tables and the overview."""

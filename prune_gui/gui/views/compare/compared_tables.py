@@ -18,7 +18,7 @@ from prune_gui.language import tr
 from prune_gui.session.compared_side import ComparedState
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.overlaps import Overlap
+    from prune_gui.comparison.mask_overlap import Overlap
     from prune_gui.comparison.summary import Summary
     from prune_gui.monitor import Monitor
 
@@ -126,7 +126,7 @@ class ComparedTables(QObject):
             return
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.comparison.overlaps import (  # torch: slow to import
+            from prune_gui.comparison.mask_overlap import (  # torch: slow to import
                 comparable,
                 left_out,
                 overlaps,

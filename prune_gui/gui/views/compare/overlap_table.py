@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.overlaps import Overlap
-    from prune_gui.tables import Table
+    from prune_gui.comparison.mask_overlap import Overlap
+    from prune_gui.table import Table
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 MIN_COLUMN_WIDTH_PX: Final = 48

@@ -16,7 +16,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
-    from prune_gui.statistics.scores import StepCut
+    from prune_gui.statistics.element_scores import StepCut
 
 STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 """Stacking order: the draft's line is above those of steps, and labels are above all lines."""

@@ -52,7 +52,7 @@ from prune_gui.session.draft_request import CutRequest
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 HEADROOM: Final = 1.15
 OTHERS_ALPHA: Final = 90

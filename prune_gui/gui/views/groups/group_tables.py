@@ -10,7 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView
 
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 MIN_COLUMN_WIDTH_PX: Final = 40
 MIN_NAME_WIDTH_PX: Final = 60

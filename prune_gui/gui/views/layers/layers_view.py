@@ -32,7 +32,7 @@ from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, takes_own_amount
 from prune_gui.session.draft_request import AmountRequest
 from prune_gui.session.settings import Settings
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.statistics.layer_rows import Rows
-    from prune_gui.statistics.layers import LayerStatistics
-    from prune_gui.tables import Table
+    from prune_gui.statistics.layer_statistics import LayerStatistics
+    from prune_gui.table import Table
 
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""
@@ -364,7 +364,7 @@ def compute_layers(
         rows_of,
         updated_rows,
     )
-    from prune_gui.statistics.layers import (  # torch: slow to import
+    from prune_gui.statistics.layer_statistics import (  # torch: slow to import
         compute,
         empty_statistics,
     )

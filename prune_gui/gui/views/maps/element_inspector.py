@@ -21,7 +21,7 @@ from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import deferred, tr
-from prune_gui.tables import Column, record_column
+from prune_gui.table import Column, record_column
 
 VISIBLE_ROWS: Final = 3
 """Number of steps that are visible at once; more are scrolled."""

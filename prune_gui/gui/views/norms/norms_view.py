@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.raster.colours import Colours
-    from prune_gui.tables import Table
+    from prune_gui.table import Table
 
 MAX_BARS = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""

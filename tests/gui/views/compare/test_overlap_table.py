@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from prune_gui.comparison.overlaps import Overlap
+from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 
 ROWS = (

@@ -13,7 +13,7 @@ from prune_gui.gui.views.distribution.cut_line import (
 )
 from prune_gui.gui.views.plot import Plot
 from prune_gui.raster.colours import LIGHT
-from prune_gui.statistics.scores import StepCut
+from prune_gui.statistics.element_scores import StepCut
 
 REACH = st.tuples(st.floats(0, 1000), st.floats(1, 300)).map(lambda at: (at[0], sum(at)))
 

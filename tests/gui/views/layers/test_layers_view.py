@@ -26,7 +26,7 @@ from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
-from prune_gui.tables import Column
+from prune_gui.table import Column
 
 LEFT = Qt.MouseButton.LeftButton
 TITLES = [column.title for column in layer_columns.LAYER_COLUMNS]
@@ -287,7 +287,7 @@ def test_many_parameters_are_grouped_by_module_at_first(bench, shown, tmp_path, 
 
 
 def test_counts_are_shown_before_the_weights_are_read(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    monkeypatch.setattr("prune_gui.statistics.dispatch.read_budget", one_by_one)
     view = shown(LayersView(bench))
     seen = []
     view.pictured.connect(lambda: seen.append((cells(view, ENERGY), texts(view))))
@@ -300,7 +300,7 @@ def test_counts_are_shown_before_the_weights_are_read(bench, checkpoint, shown, 
 
 
 def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    monkeypatch.setattr("prune_gui.statistics.dispatch.read_budget", one_by_one)
     view = shown(LayersView(bench))
     seen = []
     view.pictured.connect(lambda: view._found and seen.append(view._found.rows))
@@ -312,7 +312,7 @@ def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch
 
 
 def test_a_hidden_view_stops_reading(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    monkeypatch.setattr("prune_gui.statistics.dispatch.read_budget", one_by_one)
     view = shown(LayersView(bench))
     view.pictured.connect(lambda: view.setVisible(not cells(view, NAME)))
     bench.open_and_choose(checkpoint, "fc.weight")

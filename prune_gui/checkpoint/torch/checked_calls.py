@@ -1,0 +1,425 @@
+"""What the calls in a torch pickle build: plain values, tensors and arrays, from checked arguments.
+
+torch trusts what a pickle claims about a tensor; here it is compared with the storage that the
+tensor views. Functions that take the machine, which counts copied bytes, also take the arguments
+of the call. They raise FalseClaimError if torch.save does not write such a call.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, OrderedDict
+from typing import Any, Final, cast
+
+import torch
+import torch._utils
+from torch.storage import TypedStorage
+
+from prune_gui.checkpoint.refusal import FalseClaimError
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
+from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, ForeignObject, Global, Machine
+from prune_gui.checkpoint.torch.tensor_spans import extent
+
+STORAGE_DTYPES: Final = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "ComplexDoubleStorage": torch.complex128,
+    "ComplexFloatStorage": torch.complex64,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+    "QInt32Storage": torch.qint32,
+    "QInt8Storage": torch.qint8,
+    "QUInt8Storage": torch.quint8,
+    "UntypedStorage": torch.uint8,
+}
+"""The dtypes of the storage classes that torch names in its files."""
+_KINDS: Final = "Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool"
+TORCH_TYPES: Final = re.compile(
+    rf"torch\.(Tensor|(cuda\.)?((sparse\.)?({_KINDS})Tensor|({_KINDS}|Complex\w+)Storage)|Q\w+Storage"
+    rf"|storage\.\w+typedStorage|storage\.TypedStorage|per_(tensor|channel)_\w+"
+    rf"|{'|'.join(ELEMENT_BITS)}|u?int[1-7]|bits\w+|quint[24]x[24])"
+)
+"""Classes, dtypes and schemes that torch.load reads by default and never calls."""
+MAX_PATH_CHARS: Final = 1000
+GETATTR: Final = Global("builtins.getattr")
+"""Pickles of bound methods and nested classes call it; see `attribute_path`."""
+OBJECT_MAKERS: Final = frozenset(
+    ["copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"]
+)
+"""Functions that create an object of the class in their first argument."""
+COMPRESSED_LAYOUTS: Final = {
+    torch.sparse_csr,
+    torch.sparse_bsr,
+    torch.sparse_csc,
+    torch.sparse_bsc,
+}
+LOCAL_TENSOR: Final = "_local_tensor"
+"""The attribute of a DTensor with the elements that are on this device."""
+RECONSTRUCT: Final = re.compile(r"numpy\._?core\.multiarray\._reconstruct")
+FROM_BUFFER: Final = re.compile(r"numpy\._?core\.numeric\._frombuffer")
+DTYPES: Final = {
+    "f8": torch.float64,
+    "f4": torch.float32,
+    "f2": torch.float16,
+    "c16": torch.complex128,
+    "c8": torch.complex64,
+    "i8": torch.int64,
+    "i4": torch.int32,
+    "i2": torch.int16,
+    "i1": torch.int8,
+    "u8": torch.uint64,
+    "u4": torch.uint32,
+    "u2": torch.uint16,
+    "u1": torch.uint8,
+    "b1": torch.bool,
+}
+"""The dtypes of torch by numpy's type codes."""
+
+
+def typed_storage(values: torch.UntypedStorage, dtype: torch.dtype) -> TypedStorage:
+    """Return a view of a storage of bytes as elements of a dtype, which torch.load makes too."""
+    make: Any = TypedStorage
+    return cast("TypedStorage", make(wrap_storage=values, dtype=dtype, _internal=True))
+
+
+def nbytes_of(storage: TypedStorage) -> int:
+    """Return the size of a storage in bytes. Its own `nbytes` warns that it is deprecated."""
+    return storage._untyped_storage.nbytes()
+
+
+def torch_attribute(path: str) -> object:
+    """Return a class, dtype, layout or scheme of torch; None if this version does not have it."""
+    value: object = torch
+    for name in path.split(".")[1:]:
+        value = getattr(value, name, None)
+    constants = type, torch.dtype, torch.layout, torch.qscheme
+    return value if isinstance(value, constants) else None
+
+
+def checked_view(
+    storage: TypedStorage,
+    offset: int,
+    shape: tuple[object, ...],
+    strides: tuple[object, ...],
+    dtype: torch.dtype | None = None,
+) -> int:
+    """Return the number of elements of a strided view of a storage."""
+    if len(shape) != len(strides):
+        raise FalseClaimError("it declares a tensor of an impossible shape")
+    numel = checked_numel((offset, *strides), shape)
+    span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
+    if (offset + span) * (dtype or storage.dtype).itemsize > nbytes_of(storage):
+        raise FalseClaimError(
+            "it declares a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
+            shape=shape,
+            nbytes=nbytes_of(storage),
+        )
+    return numel
+
+
+def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
+    """Return the number of elements of a tensor."""
+    if len(shape) <= MAX_DIMS and are_sizes((*others, *shape)):
+        sizes = cast("tuple[int, ...]", shape)
+        if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:
+            return math.prod(sizes)
+    raise FalseClaimError("it declares a tensor of an impossible shape")
+
+
+def are_sizes(values: tuple[object, ...]) -> bool:
+    """Return whether all values are whole numbers in the range of sizes and offsets."""
+    return all(type(value) is int and 0 <= value < 1 << 62 for value in values)
+
+
+def check_hooks(hooks: object) -> None:
+    """Check that a tensor has no backward hooks; torch writes an empty dictionary."""
+    if hooks:
+        raise FalseClaimError("it attaches other data to a tensor")
+
+
+def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: TypedStorage) -> None:
+    """Set the conjugate and negative bits of a tensor, given as {"conj": True, "neg": True}."""
+    if not bits:
+        return
+    if not isinstance(bits, dict) or not all(
+        name in ("conj", "neg") and value is True for name, value in bits.items()
+    ):  # a value is never hashed, as the hash of nested tuples can take endless time
+        raise FalseClaimError("it describes a tensor in a way torch does not write")
+    if numel * tensor.itemsize > nbytes_of(storage):  # reading the values would copy them
+        raise FalseClaimError("it repeats the elements of a conjugate or negative tensor")
+    set_metadata: Any = torch._utils.set_tensor_metadata
+    set_metadata(tensor, bits)
+
+
+def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
+    """Return an OrderedDict from a dictionary or a list of pairs."""
+    result: OrderedDict[object, object] = OrderedDict()
+    match arguments:
+        case ():
+            pass
+        case (dict() as items,):
+            machine.count_copied(items)
+            result.update(items)
+        case (list() as pairs,):  # as Python 2 wrote them
+            machine.count_copied(pairs)
+            for pair in pairs:
+                match pair:
+                    case [key, value]:
+                        machine.check_key(key)
+                        result[key] = value
+                    case _:
+                        raise FalseClaimError(DAMAGED)
+        case _:
+            raise FalseClaimError(DAMAGED)
+    return result
+
+
+def counter(machine: Machine, arguments: tuple[object, ...]) -> Counter[object]:
+    """Return a Counter from a dictionary."""
+    match arguments:
+        case ():
+            return Counter()
+        case (dict() as counts,):
+            machine.count_copied(counts)
+            result: Counter[object] = Counter()
+            dict.update(result, counts)
+            return result
+    raise FalseClaimError(DAMAGED)
+
+
+def set_of(machine: Machine, arguments: tuple[object, ...]) -> set[object]:
+    """Return a set from a list or tuple."""
+    match arguments:
+        case ():
+            return set()
+        case (tuple() | list() as members,):
+            machine.count_copied(members)
+            for member in members:
+                machine.check_key(member)
+            return set(members)
+    raise FalseClaimError(DAMAGED)
+
+
+def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
+    """Return a torch.Size from a tuple."""
+    match arguments:
+        case ():
+            return torch.Size()
+        case (tuple() as sizes,) if are_sizes(sizes):
+            machine.count_copied(sizes)
+            return torch.Size(cast("tuple[int, ...]", sizes))
+    raise FalseClaimError("it declares a tensor of an impossible shape")
+
+
+def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
+    """Return bytes from Latin-1 text, as protocol 2 writes them; other codecs could expand it."""
+    match arguments:
+        case (str() as text, "latin1" | "latin-1"):
+            machine.count_copied(text)
+            return text.encode("latin-1")
+    raise FalseClaimError("it allocates memory without filling it")
+
+
+def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:
+    """Return a bytearray from bytes or from Latin-1 text."""
+    match arguments:
+        case ():
+            return bytearray()
+        case (bytes() as raw,):
+            machine.count_copied(raw)
+            return bytearray(raw)
+    return bytearray(octets(machine, arguments))
+
+
+def complex_number(machine: Machine, arguments: tuple[object, ...]) -> complex:
+    """Return a complex number from its real and imaginary part."""
+    match arguments:
+        case (int() | float() as real, int() | float() as imaginary):
+            return complex(real, imaginary)
+    raise FalseClaimError(DAMAGED)
+
+
+def device(machine: Machine, arguments: tuple[object, ...]) -> torch.device:
+    """Return a device, which is never used."""
+    match arguments:
+        case (str() as kind,) | (str() as kind, int()):
+            return torch.device(kind, *cast("tuple[int, ...]", arguments[1:]))
+    raise FalseClaimError(DAMAGED)
+
+
+def layout(machine: Machine, arguments: tuple[object, ...]) -> torch.layout:
+    """Return the layout of a sparse tensor by its name."""
+    match arguments:
+        case (str() as name,) if isinstance(found := torch_attribute(name), torch.layout):
+            return found
+    raise FalseClaimError(DAMAGED)
+
+
+def attribute_path(owner: object = None, name: object = None, *_: object) -> str | None:
+    """Return the dotted path of an attribute that a pickle gets with getattr; None if unknown."""
+    if not isinstance(name, str):
+        return None
+    if isinstance(owner, Global | ForeignObject):
+        path = f"{owner.path[:MAX_PATH_CHARS]}.{name[:MAX_PATH_CHARS]}"
+        return path if len(path) < MAX_PATH_CHARS else None
+    return f"{type(owner).__module__}.{type(owner).__qualname__}.{name[:MAX_PATH_CHARS]}"
+
+
+class ForeignTensor(torch.Tensor):
+    """A tensor of a subclass that needs code: dtype and shape, without values."""
+
+
+def sparse_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+    """Build a sparse tensor from (layout, parts); as in torch.load, the indices are not checked."""
+    unknown = FalseClaimError("it describes a sparse tensor in a way torch does not write")
+    match arguments:
+        case (torch.layout() as layout, tuple() as members):
+            pass
+        case _:
+            raise unknown
+    make: Any
+    options: dict[str, object]
+    match layout, members:
+        case torch.sparse_coo, (
+            torch.Tensor() as indices,
+            torch.Tensor() as values,
+            tuple() as shape,
+            *coalesced,
+        ) if len(coalesced) < 2:
+            checked_numel((), shape)
+            make = torch.sparse_coo_tensor
+            options = {"is_coalesced": coalesced[0] is True} if coalesced else {}
+            parts: tuple[object, ...] = (indices, values)
+        case _, (
+            torch.Tensor() as pointers,
+            torch.Tensor() as indices,
+            torch.Tensor() as values,
+            tuple() as shape,
+        ) if layout in COMPRESSED_LAYOUTS:
+            checked_numel((), shape)
+            make = torch.sparse_compressed_tensor
+            options = {"layout": layout}
+            parts = (pointers, indices, values)
+        case _:
+            raise unknown
+    try:
+        return cast("torch.Tensor", make(*parts, shape, check_invariants=False, **options))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise unknown from error
+
+
+def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+    """Build a tensor without values from (dtype, shape, strides, requires_grad)."""
+    match arguments:
+        case (
+            torch.dtype() as dtype,
+            tuple() as shape,
+            tuple() as strides,
+            bool() as gradient,
+        ) if len(shape) == len(strides):
+            checked_numel(strides, shape)
+            return torch.empty_strided(
+                cast("tuple[int, ...]", shape),
+                cast("tuple[int, ...]", strides),
+                dtype=dtype,
+                device="meta",
+                requires_grad=gradient,
+            )
+    raise FalseClaimError("it declares a tensor of an impossible shape")
+
+
+def wrapper_subclass(machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+    """Build from (class, dtype, shape, strides, ...); the values are in attributes of the class."""
+    match arguments:
+        case (Global(), torch.dtype() as dtype, tuple() as shape, tuple() as strides, *_):
+            empty = meta_tensor(machine, (dtype, shape, strides, False))
+            return empty.as_subclass(ForeignTensor)
+    return not_written(machine, arguments)
+
+
+def local_tensor(tensor: torch.Tensor, attributes: object) -> torch.Tensor:
+    """Return the values of a DTensor if all are in the file; else, and for others, the tensor."""
+    slots = attributes[-1] if isinstance(attributes, tuple) and attributes else attributes
+    local = slots.get(LOCAL_TENSOR) if isinstance(slots, dict) else None
+    is_whole = isinstance(local, torch.Tensor) and local.shape == tensor.shape
+    return local if isinstance(local, torch.Tensor) and is_whole else tensor
+
+
+def not_written(_machine: Machine, _arguments: tuple[object, ...]) -> torch.Tensor:
+    """Refuse arguments that torch does not write; calls that need code become records."""
+    raise FalseClaimError("it describes a tensor in a way torch does not write")
+
+
+class Arrays:
+    """Converts records of numpy arrays to tensors, each array and each buffer once."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[int, torch.Tensor | None] = {}
+        self._buffers: dict[int, torch.Tensor] = {}
+
+    def as_tensors(self, members: dict[object, object]) -> dict[object, object]:
+        """Return a dictionary with tensors in place of arrays; the same one if it has no arrays.
+
+        Arrays of other dtypes, of big-endian values, or with false claims are kept as records.
+        """
+        arrays = {
+            key: tensor
+            for key, member in members.items()
+            if isinstance(member, ForeignObject) and (tensor := self._tensor(member)) is not None
+        }
+        return {**members, **arrays} if arrays else members
+
+    def _tensor(self, record: ForeignObject) -> torch.Tensor | None:
+        if id(record) not in self._tensors:
+            self._tensors[id(record)] = self._converted(record)
+        return self._tensors[id(record)]
+
+    def _converted(self, record: ForeignObject) -> torch.Tensor | None:
+        if RECONSTRUCT.fullmatch(record.path):
+            match record.state:
+                case (int(), tuple() as shape, dtype, fortran, bytes() as octets):
+                    return self._view(octets, dtype, shape, fortran=fortran is True)
+                case (int(), tuple() as shape, dtype, _, ForeignObject("builtins.bytes", ())):
+                    return self._view(b"", dtype, shape, fortran=False)
+        elif FROM_BUFFER.fullmatch(record.path):
+            match record.arguments:
+                case (bytes() | bytearray() as buffer, dtype, tuple() as shape, order):
+                    return self._view(buffer, dtype, shape, fortran=order == "F")
+        return None
+
+    def _view(
+        self, octets: bytes | bytearray, dtype: object, shape: tuple[object, ...], *, fortran: bool
+    ) -> torch.Tensor | None:
+        element = _dtype(dtype)
+        if element is None:
+            return None
+        try:
+            numel = checked_numel((), shape)
+        except FalseClaimError:
+            return None
+        sizes = cast("tuple[int, ...]", shape)
+        if numel * element.itemsize != len(octets):
+            return None
+        if not octets:
+            return torch.empty(sizes, dtype=element)
+        if id(octets) not in self._buffers:
+            self._buffers[id(octets)] = torch.frombuffer(bytearray(octets), dtype=torch.uint8)
+        values = self._buffers[id(octets)].view(element)
+        if fortran:
+            return values.reshape(sizes[::-1]).permute(*reversed(range(len(sizes))))
+        return values.reshape(sizes)
+
+
+def _dtype(record: object) -> torch.dtype | None:
+    """Return the dtype of a record of numpy.dtype; None if torch has none, or it is big-endian."""
+    match record:
+        case ForeignObject("numpy.dtype", (str() as code, *_), (_, byte_order, *_)):
+            return DTYPES.get(code) if byte_order != ">" else None
+    return None

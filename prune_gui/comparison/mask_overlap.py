@@ -1,0 +1,282 @@
+"""Comparison of the masks of two resolutions: pruned in both, in one, or in neither; exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.raster.cell_grid import CellGrid, Tile
+from prune_gui.raster.density import Within, count_in_cells
+from prune_gui.raster.layouts import SliceLayout
+from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.correction.planning import AppliedCorrection
+from prune_gui.recipe.recipe import IN_FILE, KEPT
+from prune_gui.statistics import weight_values
+from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.kernels import CodeIndex
+from prune_gui.statistics.pattern_scan import followed_by
+
+RIGHT: Final = 1
+LEFT: Final = 2
+BOTH: Final = LEFT | RIGHT
+CORRECTED: Final = BOTH + 1
+
+Obstacle = Literal["shape", "not_left", "not_right", "not_prunable"]
+"""Why a parameter cannot be compared: the shapes differ, one side has no such tensor, or the
+parameter cannot be pruned on one side."""
+
+Stack = Sequence[stack.AppliedStep]
+"""The steps that are applied to a parameter."""
+
+_CODES: Final = (KEPT, RIGHT, LEFT, BOTH, CORRECTED)
+_CODE_INDEX: Final = CodeIndex(_CODES, np.arange(256, dtype=np.uint8) % len(_CODES))
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Numbers of elements that two resolutions prune, in one parameter or in several.
+
+    Attributes:
+        name: name of the parameter; "" for several.
+        left: pruned only in the left one.
+        right: pruned only in the right one.
+        patterns: the n:m patterns of the left and of the right mask; empty unless requested with
+            `with_patterns`.
+    """
+
+    name: str
+    both: int
+    left: int
+    right: int
+    total: int
+    patterns: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def kept(self) -> int:
+        """The number of elements that neither prunes."""
+        return self.total - self.both - self.left - self.right
+
+    @property
+    def iou(self) -> float:
+        """Intersection over union of the pruned elements; 1.0 if none is pruned."""
+        either = self.total - self.kept
+        return self.both / either if either else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares of the elements of each cell of a grid; read-only float32 (cells down, cells across).
+
+    Attributes:
+        both: that both prune.
+        left: that only the left one prunes.
+        right: that only the right one prunes.
+        corrected: that both keep, and that have other values in each because steps correct them.
+    """
+
+    both: NDArray[np.float32]
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+    corrected: NDArray[np.float32]
+
+
+def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None) -> Resolution:
+    """Return the resolution after the first `steps` steps. Reads no weights.
+
+    Args:
+        names: prunable parameters that the result describes; None for all. It also describes the
+            weights from which corrections of these follow.
+    """
+    later = resolution.outcomes[steps:]
+    corrections = tuple(one for one in resolution.corrections if one.step <= steps)
+    kept_names = resolution.counts if names is None else _with_sources(list(names), corrections)
+    return replace(
+        resolution,
+        recipe=resolution.recipe.with_steps(resolution.recipe.steps[:steps]),
+        layers={
+            name: tuple(
+                applied
+                for applied in resolution.layers[name]
+                if applied.step <= steps or applied.step == IN_FILE
+            )
+            for name in kept_names
+            if name in resolution.layers
+        },
+        counts={
+            name: (
+                resolution.counts[name][0] - sum(outcome.pruned.get(name, 0) for outcome in later),
+                resolution.counts[name][1],
+            )
+            for name in kept_names
+        },
+        outcomes=resolution.outcomes[:steps],
+        corrections=corrections,
+    )
+
+
+def _with_sources(names: list[str], corrections: Sequence[AppliedCorrection]) -> list[str]:
+    """Return names with those of the parameters from which corrections of them follow."""
+    sources = [
+        correction.sources[name].target.name
+        for correction in corrections
+        for name in names
+        if name in correction.sources
+    ]
+    return list(dict.fromkeys(names + sources))
+
+
+def comparable(left: Resolution, right: Resolution, name: str) -> bool:
+    """Return whether a parameter is prunable on both sides and has the same shape."""
+    return _obstacle(left, right, name) is None
+
+
+def left_out(left: Resolution, right: Resolution) -> Counter[Obstacle]:
+    """Return the number of parameters that are not `comparable`, by reason."""
+    obstacles = (_obstacle(left, right, name) for name in {**left.counts, **right.counts})
+    return Counter(obstacle for obstacle in obstacles if obstacle is not None)
+
+
+def _obstacle(left: Resolution, right: Resolution, name: str) -> Obstacle | None:
+    of_left, of_right = (side.checkpoint.tensors.get(name) for side in (left, right))
+    if of_left is None:
+        return "not_left"
+    if of_right is None:
+        return "not_right"
+    if of_left.shape != of_right.shape:
+        return "shape"
+    return None if name in left.counts and name in right.counts else "not_prunable"
+
+
+def shares(
+    left: Resolution | None,
+    right: Resolution | None,
+    name: str,
+    grid: CellGrid[SliceLayout],
+    monitor: Monitor,
+) -> Shares:
+    """Return the shares that two resolutions prune in each cell of a grid; see `density`.
+
+    None for a resolution that has no such parameter, which counts as pruning nothing.
+    """
+    result = np.zeros((len(_CODE_INDEX.codes), *grid.shape), np.float32)
+
+    def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
+        result[:, *tile] = counts / elements
+
+    sides = [
+        (side, code)
+        for side, code in ((left, LEFT), (right, RIGHT))
+        if side is not None and side.layers.get(name)
+    ]
+    within = _classes(sides, name)
+    has_corrected = bool(left and right and corrects_differently(left, right, name))
+    if left and right and has_corrected:
+        within = _with_corrected(within, left, right, name)
+    if sides or has_corrected:
+        count_in_cells(within, _CODE_INDEX, grid, take, monitor)
+    result.flags.writeable = False
+    return Shares(result[BOTH], result[LEFT], result[RIGHT], result[CORRECTED])
+
+
+def corrects_differently(left: Resolution, right: Resolution, name: str) -> bool:
+    """Return whether steps give the kept elements of a parameter other values on both sides."""
+    same_file = left.checkpoint is right.checkpoint
+    return same_file and left.values_key(name) != right.values_key(name)
+
+
+def overlaps(
+    left: Resolution, right: Resolution, names: Iterable[str], monitor: Monitor
+) -> tuple[Overlap, ...]:
+    """Return the overlap of each of some `comparable` parameters.
+
+    Masks are computed only where both prune something and neither stack of steps extends the other.
+    """
+    found, to_count = {}, {}
+    for name in names:
+        monitor.advance()
+        (of_left, total), (of_right, _) = left.counts[name], right.counts[name]
+        stacks = left.layers.get(name, ()), right.layers.get(name, ())
+        fewer = min(map(len, stacks))
+        if stacks[0][:fewer] == stacks[1][:fewer] or not (of_left and of_right):
+            found[name] = min(of_left, of_right)  # later steps never restore what earlier pruned
+        else:
+            found[name] = 0  # counted below; this keeps the order
+            to_count[name] = stacks, total
+    nbytes = sum(left.checkpoint.tensors[name].nbytes for name in to_count)
+    monitor.expect(sum(total for _, total in to_count.values()))
+    counted = map_parameters(count_pruned_by_all, to_count.values(), nbytes, monitor)
+    found |= zip(to_count, counted, strict=True)
+    pruned = {name: (left.counts[name][0], right.counts[name][0]) for name in found}
+    return tuple(
+        Overlap(name, both, pruned[name][0] - both, pruned[name][1] - both, left.counts[name][1])
+        for name, both in found.items()
+    )
+
+
+def with_patterns(
+    rows: Iterable[Overlap], left: Resolution, right: Resolution, monitor: Monitor
+) -> tuple[Overlap, ...]:
+    """Return overlaps with the n:m patterns that each of the masks follows."""
+    rows = list(rows)
+    of_left = followed_by(left, [row.name for row in rows], monitor)
+    differing = [
+        row.name
+        for row in rows
+        if left.layers.get(row.name) != right.layers.get(row.name) or row.left + row.right
+    ]
+    of_right = dict(zip(differing, followed_by(right, differing, monitor), strict=True))
+    return tuple(
+        replace(row, patterns=(own, of_right.get(row.name, own)))
+        for row, own in zip(rows, of_left, strict=True)
+    )
+
+
+def summed(rows: Iterable[Overlap]) -> Overlap:
+    """Return the sum of several overlaps."""
+    columns = [(row.both, row.left, row.right, row.total) for row in rows]
+    return Overlap("", *(sum(column) for column in zip((0, 0, 0, 0), *columns, strict=True)))
+
+
+def count_pruned_by_all(task: tuple[Sequence[Stack], int], monitor: Monitor) -> int:
+    """Return how many elements of a parameter of some size each of several stacks prunes."""
+    stacks, size = task
+
+    def count(span: tuple[int, int]) -> int:
+        monitor.advance(span[1] - span[0])
+        pruned = [stack.pruned_by(applied, *span) != KEPT for applied in stacks]
+        return int(np.count_nonzero(np.logical_and.reduce(pruned)))
+
+    return sum(run(count, chunks(size)))
+
+
+def _classes(sides: Sequence[tuple[Resolution, int]], name: str) -> Within:
+    """Return a reader of which sides prune each element: the sum of their codes, or 0."""
+
+    def within(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        out[:] = 0
+        for side, code in sides:
+            pruned = side.pruned_by_within(name, start, stop) != KEPT
+            out |= np.multiply(pruned, code, dtype=np.uint8)
+        return out
+
+    return within
+
+
+def _with_corrected(within: Within, left: Resolution, right: Resolution, name: str) -> Within:
+    """Return a reader of the classes of another, and `CORRECTED` where kept values differ."""
+    readers = [weight_values.bits_reader_of(side.values(name)) for side in (left, right)]
+
+    def read(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        within(start, stop, out)
+        of_left, of_right = (reader(start, stop) for reader in readers)
+        out[(out == 0) & (of_left != of_right)] = CORRECTED
+        return out
+
+    return read

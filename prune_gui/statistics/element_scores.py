@@ -1,0 +1,361 @@
+"""The scores by which a step ranked the elements of a parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from itertools import takewhile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.pruning.methods import LAMP_KINDS, ScoredMethod, ScoreKind
+from prune_gui.pruning.predicates import (
+    BlockCut,
+    ChannelCut,
+    ElementCut,
+    NMCut,
+    NMGroups,
+    Predicate,
+    PrunedUnits,
+    RowCut,
+)
+from prune_gui.pruning.selection.keys import Bits, KeySource, RandomKeys, ScoreKeys
+from prune_gui.recipe import Resolution
+from prune_gui.recipe.auxiliary_files import weight_reader
+from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.recipe.stack import AppliedStep
+from prune_gui.statistics.weight_values import of_bits
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The scores of one parameter, and how the steps prune by them.
+
+    Attributes:
+        keys: one key per element, ordered as the scores; of LAMP scores, the keys of what these are
+            computed from.
+        layers: the applied steps, in order, without the step of `lowest`.
+        lowest: (step, k) if a step prunes the k lowest elements that `layers` leave.
+    """
+
+    kind: ScoreKind
+    keys: KeySource
+    layers: tuple[AppliedStep, ...]
+    lowest: tuple[int, int] | None = None
+
+
+def scored_steps(resolution: Resolution, name: str) -> dict[int, ScoreKind]:
+    """Return the steps that ranked single elements of a parameter, and the kind of score."""
+    kinds: dict[int, ScoreKind] = {}
+    for applied in resolution.layers.get(name, ()):
+        kind = _kind(resolution, applied)
+        if kind is not None and isinstance(applied.predicate, ElementCut | RowCut | NMCut):
+            kinds[applied.step] = kind
+    return kinds
+
+
+def scores_of(resolution: Resolution, name: str, step: int) -> Scored | None:
+    """Return the scores of a step with what all steps prune; None if the step has no scores."""
+    kind = scored_steps(resolution, name).get(step)
+    if kind is None:
+        return None
+    [own] = (applied for applied in resolution.layers[name] if applied.step == step)
+    assert isinstance(own.predicate, ElementCut | RowCut | NMCut)
+    return _scored(resolution, name, kind, own.predicate.ranking.keys, own)
+
+
+def scores_before(resolution: Resolution, name: str, step: int) -> Scored | None:
+    """Return the scores of a step with what earlier steps prune; None if it has no scores."""
+    scored = scores_of(resolution, name, step)
+    if scored is None:
+        return None
+    earlier = takewhile(lambda applied: applied.step != step, resolution.layers[name])
+    return Scored(scored.kind, scored.keys, tuple(earlier))
+
+
+def weights_of(resolution: Resolution, name: str) -> Scored:
+    """Return the absolute weights of a parameter as scores, with what all steps prune."""
+    weights = weight_reader(resolution.checkpoint, resolution.checkpoint.tensors[name])
+    applied_steps = resolution.layers.get(name, ())
+    last = applied_steps[-1] if applied_steps else None
+    if last is not None and isinstance(last.predicate, ElementCut):
+        keys = last.predicate.ranking.keys
+        if isinstance(keys, ScoreKeys) and keys.scores == weights:
+            return _scored(resolution, name, "weights", keys, last)
+    return Scored("weights", ScoreKeys.of(weights), applied_steps)
+
+
+def _kind(resolution: Resolution, applied: AppliedStep) -> ScoreKind | None:
+    """Return the kind of score by which a step ranks; None for what is pruned in the file."""
+    steps = resolution.recipe.steps
+    return steps[applied.step - 1].method.score_kind if applied.step <= len(steps) else None
+
+
+def _scored(
+    resolution: Resolution, name: str, kind: ScoreKind, keys: KeySource, own: AppliedStep
+) -> Scored:
+    """Return the scores by which the applied step `own` ranks.
+
+    If `own` is the last step and prunes the lowest scores, its effect follows from the number that
+    it prunes (`lowest`), so that a score histogram stays valid when the cut moves. Otherwise every
+    step is counted by element.
+    """
+    applied_steps = resolution.layers[name]
+    if applied_steps[-1] is not own or not isinstance(own.predicate, ElementCut):
+        return Scored(kind, keys, applied_steps)
+    if own.step > len(resolution.recipe.steps):  # pruned in the file
+        return Scored(kind, keys, applied_steps)
+    k = resolution.outcomes[own.step - 1].pruned[name]
+    return Scored(kind, keys, applied_steps[:-1], (own.step, k))
+
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.float64]
+
+ALL: Flags = np.ones(0, np.bool_)
+"""An empty array in place of flags: all are True."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBlock:
+    """The scores of a span of elements in a step. Each array has one value per element.
+
+    Attributes:
+        scores: float64, the score; a new array, which the caller may overwrite.
+        cuts: float64, the score of the last pruned unit; arbitrary where `cut` is False.
+        ranked: whether the step ranked the element; ignores what earlier steps pruned.
+        cut: whether the step prunes anything in the group in which it ranked the element.
+    """
+
+    scores: Numbers
+    cuts: Numbers
+    ranked: Flags
+    cut: Flags
+
+
+ElementRanks = Callable[[int, int], ScoreBlock]
+"""From start and stop to the scores of the flat indices [start, stop)."""
+
+
+@singledispatch
+def element_ranks_of(_: Predicate) -> ElementRanks | None:
+    """Return a reader of the scores of a step; None if it does not rank by a number."""
+    return None
+
+
+@element_ranks_of.register
+def _(predicate: ElementCut) -> ElementRanks | None:
+    keys = predicate.ranking.keys
+    numbers = _numbers(keys)
+    if numbers is None:
+        return None
+
+    def read(start: int, stop: int) -> ScoreBlock:
+        cut, size = predicate.cut(), stop - start
+        value = keys.value(cut.threshold) if cut.pruned else 0.0
+        return ScoreBlock(
+            numbers(keys.bits(start, stop)),
+            np.broadcast_to(np.float64(value), size),
+            np.broadcast_to(np.True_, size),
+            np.broadcast_to(np.bool_(cut.pruned > 0), size),
+        )
+
+    return read
+
+
+@element_ranks_of.register
+def _(predicate: RowCut) -> ElementRanks | None:
+    keys = predicate.ranking.keys
+    numbers = _numbers(keys)
+    if numbers is None:
+        return None
+
+    def read(start: int, stop: int) -> ScoreBlock:
+        cuts = predicate.cuts()
+        row = np.arange(start, stop) // predicate.shape.after % predicate.shape.rows
+        return ScoreBlock(
+            numbers(keys.bits(start, stop)),
+            numbers(cuts.thresholds)[row],
+            np.ones(stop - start, np.bool_),
+            (cuts.last_ties >= 0)[row],
+        )
+
+    return read
+
+
+@element_ranks_of.register
+def _(predicate: NMCut) -> ElementRanks | None:
+    keys, remaining_mask = predicate.ranking.keys, predicate.ranking.remaining_mask
+    groups = predicate.groups
+    numbers = _numbers(keys)
+    if numbers is None:
+        return None
+
+    def read(start: int, stop: int) -> ScoreBlock:
+        begin, end = groups.around(start)[0], groups.around(stop - 1)[1]
+        scores = remaining_scores = numbers(keys.bits(begin, end))
+        if remaining_mask is not None:
+            remaining_scores = np.where(remaining_mask(begin, end), scores, -np.inf)
+        cuts, grouped = np.zeros(end - begin), np.zeros(end - begin, np.bool_)
+        for part, shape in _whole_groups(groups, begin, end):
+            ordered = np.sort(remaining_scores[part].reshape(shape), axis=1)
+            cuts[part] = np.broadcast_to(ordered[:, predicate.going - 1, None], shape).reshape(-1)
+            grouped[part] = True
+        span = slice(start - begin, stop - begin)
+        prunes = grouped & (cuts > -np.inf if predicate.going else False)
+        return ScoreBlock(scores[span], cuts[span], grouped[span], prunes[span])
+
+    return read
+
+
+@element_ranks_of.register
+def _(predicate: ChannelCut) -> ElementRanks:
+    inner = math.prod(predicate.shape[predicate.dim + 1 :])
+
+    def read(start: int, stop: int) -> ScoreBlock:
+        units = np.arange(start, stop) // inner % predicate.shape[predicate.dim]
+        return _of_units(predicate.chosen(), units, np.ones(stop - start, np.bool_))
+
+    return read
+
+
+@element_ranks_of.register
+def _(predicate: BlockCut) -> ElementRanks:
+    blocks = predicate.blocks
+
+    def read(start: int, stop: int) -> ScoreBlock:
+        row, column = np.divmod(np.arange(start, stop), blocks.columns)
+        row, column = row // blocks.height, column // blocks.width
+        inside = (row < blocks.down) & (column < blocks.across)
+        units = np.where(inside, row * blocks.across + column, 0)
+        return _of_units(predicate.chosen(), units, inside)
+
+    return read
+
+
+def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
+    """Return the scores of elements, given the unit that each belongs to."""
+    size = units.size
+    if chosen.ranks is None or not chosen.ranks.size:
+        return ScoreBlock(np.zeros(size), np.zeros(size), np.zeros(size, np.bool_), inside)
+    ranks, pruned = chosen.ranks.astype(np.float64), chosen.ranks[chosen.pruned]
+    cut = float(pruned.max()) if pruned.size else 0.0
+    return ScoreBlock(ranks[units], np.full(size, cut), inside, np.full(size, pruned.size > 0))
+
+
+def _numbers(keys: KeySource) -> Callable[[Bits], Numbers] | None:
+    """Return a function from raw bits to the scores that they represent; None if unknown."""
+    if isinstance(keys, ScoreKeys):
+        return partial(_absolute, keys)
+    if isinstance(keys, RandomKeys):
+        return lambda bits: bits / np.float64(keys.magnitude + 1)
+    return None
+
+
+def _absolute(keys: ScoreKeys, bits: Bits) -> Numbers:
+    with np.errstate(invalid="ignore"):  # numpy warns about some NaN, which stay NaN
+        absolute: Numbers = np.abs(of_bits(bits, keys.dtype), dtype=np.float64)
+    return absolute
+
+
+def _whole_groups(
+    groups: NMGroups, begin: int, end: int
+) -> list[tuple[slice, tuple[int, int, int]]]:
+    """Return the parts of [begin, end) that consist of whole groups, and the shape of each.
+
+    The members of a group are along the middle dimension of the shape.
+    """
+    parts = []
+    for slab in range(begin // groups.slab, -(-end // groups.slab)):
+        first = max(begin, slab * groups.slab)
+        whole = slab * groups.slab + groups.slab // groups.block * groups.block
+        last = min(end, whole)
+        if last > first:
+            shape = ((last - first) // groups.block, groups.m, groups.inner)
+            parts.append((slice(first - begin, last - begin), shape))
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class StepCut:
+    """The cut of a step in one parameter: it prunes the numbers below.
+
+    Attributes:
+        value: an absolute weight or a score.
+        inclusive: whether the step prunes numbers that equal the value, or some of them.
+        shared: the cut of all targets of the step, where `max_sparsity` stops the step before it in
+            this parameter; None where both are the same.
+    """
+
+    value: float
+    inclusive: bool = True
+    shared: float | None = None
+
+
+def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
+    """Return the cut in the absolute weights of a parameter for each step that has one.
+
+    Steps that do not rank by the absolute weight, and infinite cuts, are omitted.
+    """
+    cuts = {}
+    for applied in resolution.layers.get(name, ()):
+        if applied.step == IN_FILE:
+            continue
+        method = resolution.recipe.steps[applied.step - 1].method
+        if isinstance(method, ScoredMethod) and method.ranks_weights:
+            cut = _cut(resolution, applied, float)
+            if cut is not None:
+                cuts[applied.step] = cut
+    return cuts
+
+
+def score_cut(
+    resolution: Resolution, name: str, step: int, score_at: Callable[[float], float]
+) -> StepCut | None:
+    """Return the cut of a step in its own scores of a parameter; None if it has no finite cut.
+
+    See `ScoreHistogram.score_at`.
+    """
+    [applied] = (one for one in resolution.layers[name] if one.step == step)
+    return _cut(resolution, applied, score_at)
+
+
+def _cut(
+    resolution: Resolution, applied: AppliedStep, score_at: Callable[[float], float]
+) -> StepCut | None:
+    """Return the finite cut of an applied step, as the score of what its keys represent."""
+    predicate = applied.predicate
+    if not isinstance(predicate, ElementCut):
+        return None
+    cut, keys = predicate.cut(), predicate.ranking.keys
+
+    def number(key: int) -> float:
+        return score_at(keys.value(key))
+
+    value = number(cut.threshold)
+    if not math.isfinite(value):
+        return None
+    shared_key = _shared_threshold(resolution, applied.step)
+    shared = None
+    if shared_key is not None and shared_key > cut.threshold and math.isfinite(number(shared_key)):
+        shared = number(shared_key)
+    return StepCut(value, cut.last_tie >= 0, shared)
+
+
+def _shared_threshold(resolution: Resolution, step: int) -> int | None:
+    """Return the key at which a limited global step cuts the targets that it does not limit.
+
+    None if there is no such key: without a limit, the cut of each target is that of all.
+    """
+    method, outcome = resolution.recipe.steps[step - 1].method, resolution.outcomes[step - 1]
+    if (
+        method.ranking_scope != "global"
+        or method.score_kind in LAMP_KINDS  # no common weight or score
+        or getattr(method, "max_sparsity", 1.0) == 1.0
+    ):
+        return None
+    cuts = [one.cut() for one in outcome.predicates.values() if isinstance(one, ElementCut)]
+    return max((cut.threshold for cut in cuts if cut.pruned), default=None)

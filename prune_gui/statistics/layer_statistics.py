@@ -1,0 +1,265 @@
+"""Statistics of all parameters: what is pruned in each, and the energy that remains.
+
+Statistics that need no weights are available at once. The others are computed incrementally, and
+reused after an edit for the parameters that it does not change. Energy is the sum of squared
+weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.architecture.weight_layouts import weight_layout
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.predicates import Predicate
+from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
+from prune_gui.recipe import Resolution, stack
+from prune_gui.statistics import kernels, weight_values
+from prune_gui.statistics.dispatch import map_parameters
+
+MAX_BATCH: Final = 1024
+"""Maximum number of small parameters per call: a few milliseconds, so that Cancel is prompt."""
+
+MEASURES: Final = np.dtype(
+    [
+        # Whether `energy`, `nan`, `infinite` and `dead_in_file` are computed; independent of steps.
+        ("known", np.bool_),
+        # Whether `kept` and `dead` are computed, too, which depend on the steps.
+        ("weighed", np.bool_),
+        ("energy", np.float64),
+        ("kept", np.float64),
+        ("nan", np.int64),
+        ("infinite", np.int64),
+        ("dead", np.int64),
+        ("dead_in_file", np.int64),
+    ]
+)
+"""The statistics that need the weights of a parameter; see `Rows` for the fields."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LayerStatistics:
+    """The statistics of every prunable parameter. The arrays are read-only.
+
+    Attributes:
+        infos: the parameters, in file order.
+        sizes: int64 (parameters,), the bytes of each.
+        measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
+        is_fetched: `Checkpoint.is_fetched` when the first of these statistics were computed.
+    """
+
+    resolution: Resolution
+    infos: tuple[TensorInfo, ...]
+    sizes: NDArray[np.int64]
+    measures: NDArray[np.void]
+    is_fetched: bool
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The open file."""
+        return self.resolution.checkpoint
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the statistics of every parameter are computed."""
+        return bool(self.measures["weighed"].all())
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether `compute` has something left to do, without fetching a remote checkpoint."""
+        return not self.is_complete and self.is_fetched
+
+    @property
+    def progress(self) -> float:
+        """The share of bytes for which statistics are computed, in [0, 1]."""
+        return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
+
+
+def empty_statistics(
+    resolution: Resolution, before: LayerStatistics | None = None
+) -> LayerStatistics:
+    """Return the statistics of all parameters without reading weights.
+
+    Of earlier statistics of the same open file, those of the weights are reused, and those of the
+    kept weights for parameters whose applied steps are equal.
+    """
+    if before is None or before.checkpoint is not resolution.checkpoint:
+        infos = tuple(resolution.checkpoint.tensors[name] for name in resolution.counts)
+        measures = np.zeros(len(infos), MEASURES)
+        measures.flags.writeable = False
+        sizes = np.array([info.nbytes for info in infos], np.int64)
+        is_fetched = resolution.checkpoint.is_fetched
+        return LayerStatistics(resolution, infos, sizes, measures, is_fetched)
+    measures = before.measures.copy()
+    for index, info in enumerate(before.infos):
+        pruned_by = _predicates(resolution, info.name)
+        if pruned_by == _predicates(before.resolution, info.name):
+            continue
+        row = measures[index]
+        row["weighed"] = row["known"] and not pruned_by
+        if row["weighed"]:
+            row["kept"], row["dead"] = row["energy"], row["dead_in_file"]
+    measures.flags.writeable = False
+    return replace(before, resolution=resolution, measures=measures)
+
+
+def compute(
+    statistics: LayerStatistics, wanted: Callable[[TensorInfo], bool], monitor: Monitor
+) -> LayerStatistics:
+    """Return statistics with parameters added that are not computed yet, smallest first.
+
+    Args:
+        wanted: called before each parameter is read, or before all are if an executor reads them;
+            False stops the computation.
+    """
+    waiting = np.flatnonzero(~statistics.measures["weighed"])
+    sizes = statistics.sizes[waiting]
+    measures = statistics.measures.copy()
+    nbytes = int(sizes.sum())
+    smallest_first = waiting[np.argsort(sizes, stable=True)].tolist()
+    groups = _groups(statistics, smallest_first, wanted)
+    tasks = (_Parameters.of(statistics, indices) for indices in groups)
+    with monitor.plan(nbytes):
+        for indices, own in map_parameters(_measure, tasks, nbytes, monitor):
+            measures[indices] = own
+    measures.flags.writeable = False
+    return replace(statistics, measures=measures)
+
+
+def _groups(
+    statistics: LayerStatistics, indices: Iterable[int], wanted: Callable[[TensorInfo], bool]
+) -> Iterator[list[int]]:
+    """Yield the indices of parameters to measure at once: of a large one, or of small ones.
+
+    Those that are not (out, in) count as large, since their channels are not consecutive.
+    """
+    batch: list[int] = []
+    for index in indices:
+        info = statistics.infos[index]
+        if not wanted(info):
+            break
+        is_usual = weight_layout(statistics.checkpoint, info.name).is_usual
+        if info.numel > MAX_SMALL_ELEMENTS or not is_usual:
+            yield [index]
+            continue
+        batch.append(index)
+        if len(batch) == MAX_BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
+    return [applied.predicate for applied in resolution.layers.get(name, ())]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """The task to measure a large parameter, or some small ones; with the indices of each."""
+
+    indices: list[int]
+    checkpoint: Checkpoint
+    infos: list[TensorInfo]
+    stacks: list[tuple[stack.AppliedStep, ...]]
+
+    @classmethod
+    def of(cls, statistics: LayerStatistics, indices: list[int]) -> _Parameters:
+        """Return the task for some parameters."""
+        infos = [statistics.infos[index] for index in indices]
+        layers = statistics.resolution.layers
+        stacks = [layers.get(info.name, ()) for info in infos]
+        return cls(indices, statistics.checkpoint, infos, stacks)
+
+
+def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
+    """Return the indices of some parameters, and their `MEASURES`."""
+    info = task.infos[0]
+    if info.numel <= MAX_SMALL_ELEMENTS and weight_layout(task.checkpoint, info.name).is_usual:
+        return task.indices, _measure_small(task, monitor)
+    measures = np.zeros(1, MEASURES)
+    measures[0] = _measure_one(task.checkpoint, info, task.stacks[0], monitor)
+    return task.indices, measures
+
+
+def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
+    """Return the `MEASURES` of small parameters, computed in one call."""
+    infos = task.infos
+    monitor.advance(sum(info.nbytes for info in infos))
+    channels = np.array([channels_of(task.checkpoint, info) for info in infos])
+    bounds = np.cumsum([0, *(info.numel for info in infos)])
+    sums, non_finite = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
+    dead = np.zeros_like(non_finite)
+    kernels.add_squares_of_each(
+        weight_values.together(task.checkpoint, [info.name for info in infos]),
+        stack.kept_of_each(task.stacks, bounds) if any(task.stacks) else None,
+        bounds,
+        np.diff(bounds) // np.maximum(channels, 1),
+        sums,
+        non_finite,
+        dead,
+    )
+    measures = np.zeros(len(infos), MEASURES)
+    measures["known"] = measures["weighed"] = True
+    measures["energy"], measures["kept"] = sums.T
+    measures["nan"], measures["infinite"] = non_finite.T
+    measures["dead"], measures["dead_in_file"] = np.where(channels > 0, dead.T, 0)
+    return measures
+
+
+_ChunkSums = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
+"""The first channel of a chunk, and the sums, non-finite counts and channels of `add_squares`."""
+
+
+def _measure_one(
+    checkpoint: Checkpoint,
+    info: TensorInfo,
+    applied_steps: tuple[stack.AppliedStep, ...],
+    monitor: Monitor,
+) -> tuple[object, ...]:
+    """Return the `MEASURES` of one parameter."""
+    read = weight_values.reader(checkpoint, info.name)
+    channels = channels_of(checkpoint, info)
+    before, _, inner = 1, 0, info.numel
+    if channels:
+        layout = weight_layout(checkpoint, info.name)
+        before, _, inner = layout.around(layout.output_dim, info.shape)
+
+    def add_up(span: tuple[int, int]) -> _ChunkSums:
+        start, stop = span
+        monitor.advance((stop - start) * info.nbytes // info.numel)
+        first = start // inner % max(channels, 1)
+        sums, non_finite = np.zeros(2), np.zeros(2, np.int64)
+        nonzero = np.zeros((2, (stop - 1) // inner - start // inner + 1), np.bool_)
+        kept = stack.kept(applied_steps, start, stop) if applied_steps else None
+        kernels.add_squares(
+            read(start, stop), kept, inner, start % inner, sums, non_finite, nonzero
+        )
+        if before > 1:  # the span has whole slabs of all channels
+            nonzero = np.logical_or.reduce(nonzero.reshape(2, -1, channels), axis=1)
+        return first, sums, non_finite, nonzero
+
+    sums, non_finite = np.zeros(2), np.zeros(2, np.int64)
+    nonzero = np.zeros((2, max(channels, 1)), np.bool_)
+    slab = channels * inner if before > 1 else 1
+    spans = chunks(info.numel, max(1, parallel.CHUNK_ELEMENTS // slab) * slab)
+    for first, more, more_non_finite, more_nonzero in run(add_up, spans):
+        sums += more
+        non_finite += more_non_finite
+        nonzero[:, first : first + more_nonzero.shape[1]] |= more_nonzero
+    dead_in_file, dead = (~nonzero).sum(1) if channels else (0, 0)
+    return True, True, *sums, *non_finite, dead, dead_in_file
+
+
+def channels_of(checkpoint: Checkpoint, info: TensorInfo) -> int:
+    """Return the number of output channels of a parameter; 0 if it is 0-d or 1-d."""
+    dim = weight_layout(checkpoint, info.name).output_dim
+    return info.shape[dim] if len(info.shape) > 1 else 0

@@ -1,0 +1,174 @@
+"""GGUF files open as the package gguf reads them, and copies differ in pruned elements alone."""
+
+from __future__ import annotations
+
+import runpy
+
+import numpy as np
+import pytest
+import torch
+from gguf.constants import GGML_QUANT_SIZES
+from gguf_files import ELEMENTS, TYPES, VALUES, fields_in, tensors_in, write_gguf
+from safetensors.torch import load_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES, TENSOR_TYPES
+from prune_gui.errors import CheckpointError
+from prune_gui.recipe import Recipe, export, resolve, sizes, verify
+from prune_gui.recipe.script import python_script
+
+HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["blk.*.weight"], "amount": 0.5}])
+PLAIN = {name: kind for name, kind in TYPES.items() if not kind.startswith("Q")}
+DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+@pytest.fixture(params=[32, 128])
+def model(request, tmp_path):
+    return write_gguf(tmp_path / "m.gguf", alignment=request.param)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return write_gguf(tmp_path / "plain.gguf", PLAIN)
+
+
+def test_a_finalized_file_has_zeros_where_pruned_and_is_otherwise_the_same(model, tmp_path):
+    out = tmp_path / "out.gguf"
+    with open_checkpoint(model) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        assert set(resolution.layers) == PLAIN.keys()
+        nbytes = sizes(resolution, out)["finalized"].nbytes
+        export(resolution, out)
+        masks = {name: resolution.mask(name).numpy().ravel() for name in resolution.layers}
+    assert out.stat().st_size == nbytes
+    before, after = tensors_in(model), tensors_in(out)
+    assert list(after) == list(before)
+    for name, (kind, dims, octets) in before.items():
+        if name in masks:
+            octets = (np.frombuffer(octets, ELEMENTS[kind]) * masks[name]).tobytes()
+        assert after[name] == (kind, dims, octets)
+    fields = fields_in(model)
+    assert fields_in(out)[: len(fields)] == fields
+    assert all(key.startswith("prune_gui.") for key, *_ in fields_in(out)[len(fields) :])
+    assert (verify(out).problems, verify(out).compared) == ([], len(TYPES))
+
+
+def test_a_file_of_ours_is_pruned_again(plain, tmp_path):
+    path = plain
+    for number in (1, 2):
+        with open_checkpoint(path) as checkpoint:
+            path = tmp_path / f"out{number}.gguf"
+            export(resolve(HALF, checkpoint), path)
+    keys = [key for key, *_ in fields_in(path)]
+    assert len(keys) == len(set(keys))
+    assert verify(path).problems == []
+
+
+def test_a_file_that_nothing_is_pruned_in_keeps_its_data_section(model, tmp_path):
+    out = tmp_path / "out.gguf"
+    with open_checkpoint(model) as checkpoint:
+        start = min(checkpoint.gguf_header.header.spans.values())[0][0]
+        data = model.read_bytes()[start:]
+        export(resolve(Recipe(steps=[]), checkpoint), out)
+    assert out.read_bytes().endswith(data)
+
+
+@pytest.mark.parametrize("form", ["reparametrized", "masks"])
+def test_other_forms_are_saved_as_safetensors_or_torch_files(plain, tmp_path, form):
+    with open_checkpoint(plain) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        with pytest.raises(CheckpointError, match=r"save as \.safetensors or \.pt"):
+            export(resolution, tmp_path / "out.gguf", form=form)
+        for suffix in (".safetensors", ".pt"):
+            export(resolution, tmp_path / f"out{suffix}", form=form)
+            with open_checkpoint(tmp_path / f"out{suffix}") as written:
+                assert len(written.tensors) == len(PLAIN)
+    assert not (tmp_path / "out.gguf").exists()
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+def test_quantized_tensors_are_refused_by_other_formats(model, tmp_path, suffix):
+    with open_checkpoint(model) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        with pytest.raises(CheckpointError, match=r"'token_embd.weight' \(Q8_0\).*as \.gguf"):
+            export(resolution, tmp_path / f"out{suffix}")
+
+
+def test_other_checkpoints_and_shards_are_not_saved_as_gguf(plain, tmp_path):
+    with open_checkpoint(plain) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        export(resolution, tmp_path / "out.safetensors")
+        with pytest.raises(CheckpointError, match="divided into files as the input"):
+            export(resolution, tmp_path / "out", shard_size=1000)
+    with (
+        open_checkpoint(tmp_path / "out.safetensors") as checkpoint,
+        pytest.raises(CheckpointError, match="of a GGUF file"),
+    ):
+        export(resolve(HALF, checkpoint), tmp_path / "out.gguf")
+
+
+def test_the_script_reads_the_same_values(plain, tmp_path):
+    out = tmp_path / "out.safetensors"
+    with open_checkpoint(plain) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        export(resolution, out)
+        script = python_script(resolution, tmp_path / "scripted.safetensors")
+    (tmp_path / "script.py").write_text(script)
+    runpy.run_path(str(tmp_path / "script.py"))
+    exported, scripted = load_file(out), load_file(tmp_path / "scripted.safetensors")
+    assert exported.keys() == scripted.keys()
+    for name, values in exported.items():
+        assert values.shape == VALUES.shape
+        assert values.equal(scripted[name])
+
+
+def test_the_types_are_those_of_ggml():
+    for kind, block in GGML_QUANT_SIZES.items():
+        dtype, *own_sizes = TENSOR_TYPES[kind]
+        assert tuple(own_sizes) == block
+        assert dtype == kind.name or dtype not in QUANTIZED_TYPES
+
+
+@pytest.mark.parametrize("alignment", [32, 8, 128])
+def test_a_file_opens_with_the_shapes_of_torch_and_the_bytes_of_gguf(tmp_path, alignment):
+    path = write_gguf(tmp_path / "m.gguf", alignment=alignment)
+    with open_checkpoint(path) as checkpoint:
+        assert (checkpoint.format, checkpoint.keys) == ("gguf", tuple(TYPES))
+        for name, (kind, dims, octets) in tensors_in(path).items():
+            info = checkpoint.tensors[name]
+            assert (info.shape, dims) == ((8, 64), [64, 8])
+            assert (info.dtype, info.nbytes) == (DTYPES.get(kind, kind), len(octets))
+            values = checkpoint.read(name)
+            assert values.reshape(-1).view(torch.uint8).numpy().tobytes() == octets
+            with checkpoint.stored_reader() as read:
+                assert b"".join(map(bytes, read(name))) == octets
+        assert torch.equal(checkpoint.read("blk.1.attn_q.weight"), torch.from_numpy(VALUES))
+
+
+def test_quantized_tensors_are_shown_and_not_prunable(tmp_path):
+    with open_checkpoint(write_gguf(tmp_path / "m.gguf")) as checkpoint:
+        reasons = {info.dtype: info.not_prunable for info in checkpoint.tensors.values()}
+    plain = dict.fromkeys(DTYPES.values())
+    assert reasons == {**plain, "Q8_0": "quantized", "Q4_0": "quantized"}
+
+
+def test_metadata_is_text_and_tells_the_heads(tmp_path):
+    with open_checkpoint(write_gguf(tmp_path / "m.gguf")) as checkpoint:
+        metadata = dict(checkpoint.metadata)
+        assert metadata["general.name"] == "A model"
+        assert (metadata["n.int8"], metadata["n.float64"], metadata["n.bool"]) == (
+            "7",
+            "0.1",
+            "true",
+        )
+        assert "tokenizer.ggml.tokens" not in metadata
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64}
+        assert checkpoint.hf_config == heads
+
+
+def test_bytes_after_the_tensors_give_a_remark(tmp_path):
+    path = write_gguf(tmp_path / "m.gguf")
+    path.write_bytes(path.read_bytes() + bytes(100))
+    with open_checkpoint(path) as checkpoint:
+        [remark] = checkpoint.warnings
+        assert "100 bytes after its tensors" in remark

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.comparison.mask_overlap import (
+    Overlap,
+    comparable,
+    left_out,
+    overlaps,
+    shares,
+    summed,
+    until,
+    with_patterns,
+)
+from prune_gui.monitor import Monitor
+from prune_gui.raster import density as density_module
+from prune_gui.raster.cell_grid import CellGrid
+from prune_gui.raster.layouts import SliceLayout
+from prune_gui.recipe import Resolution
+
+HALF = {"method": "l1_unstructured", "amount": 0.5}
+CHANNELS = {"method": "ln_structured", "amount": 0.25, "dim": 0}
+RANDOM = {"method": "random_unstructured", "amount": 0.3, "seed": 1}
+steps = st.lists(st.sampled_from([HALF, CHANNELS, RANDOM]), max_size=3)
+
+
+def _weights(shape, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    weights = torch.randn(shape, generator=random)
+    weights[torch.rand(shape, generator=random) < 0.2] = 0
+    return weights
+
+
+def _gone(resolution, name="w"):
+    return ~resolution.mask(name).numpy()
+
+
+def _classes(left, right):
+    return left & right, left & ~right, right & ~left
+
+
+@given(steps, st.integers(0, 3), st.booleans())
+def test_the_resolution_until_a_step_equals_that_of_the_first_steps(resolved, chosen, first, zeros):
+    start = "zeros" if zeros else "dense"
+    tensors = {"w": _weights((8, 6)), "v": _weights((4, 5), 1)}
+    whole = resolved(*chosen, start=start, **tensors)
+    alone = resolved(*chosen[:first], start=start, **tensors)
+    found = until(whole, first)
+    assert found.counts == alone.counts
+    assert found.recipe == alone.recipe
+    for name in tensors:
+        assert torch.equal(found.pruned_by(name), alone.pruned_by(name))
+
+
+@given(steps, steps, st.booleans())
+def test_overlaps_agree_with_the_masks(resolved, before, after, zeros):
+    left = resolved(*before, start="zeros" if zeros else "dense", w=_weights((8, 6), 1))
+    right = resolved(*after, w=_weights((8, 6)))
+    [found] = overlaps(left, right, ["w"], Monitor())
+    both, only_left, only_right = _classes(_gone(left), _gone(right))
+    assert found == Overlap("w", both.sum(), only_left.sum(), only_right.sum(), 48)
+    either = found.both + found.left + found.right
+    assert found.iou == (found.both / either if either else 1.0)
+    assert found.kept == 48 - either
+
+
+@given(
+    steps=st.tuples(steps, steps),
+    chunk=st.sampled_from([7, 64, 1 << 21]),
+    turned=st.booleans(),
+    cells=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+)
+def test_the_shares_of_a_cell_agree_with_its_elements(resolved, steps, chunk, turned, cells):
+    left, right = (
+        resolved(*some, start="zeros", w=_weights((9, 7), i)) for i, some in enumerate(steps)
+    )
+    layout, rows, columns = SliceLayout.flattened((9, 7)), range(1, 8), range(2, 7)
+    masks = _gone(left), _gone(right)
+    if turned:
+        layout, rows, columns = layout.transposed, columns, rows
+        masks = tuple(mask.T for mask in masks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(density_module, "CHUNK_ELEMENTS", chunk)
+        grid = CellGrid.over(layout, cells, rows, columns)
+        found = shares(left, right, "w", grid, Monitor())
+    down, across = min(cells[0], len(rows)), min(cells[1], len(columns))
+    for got, whole in zip((found.both, found.left, found.right), _classes(*masks), strict=True):
+        part = whole[rows.start : rows.stop, columns.start : columns.stop]
+        expected = [
+            [cell.mean() for cell in _split(row, len(columns), across, axis=1)]
+            for row in _split(part, len(rows), down, axis=0)
+        ]
+        np.testing.assert_array_equal(got, np.array(expected, np.float32))
+
+
+def _split(array, size, cells, axis):
+    return np.split(array, [i * size // cells for i in range(1, cells)], axis=axis)
+
+
+def test_no_mask_is_computed_if_one_resolution_extends_the_other(resolved, monkeypatch):
+    whole = resolved(HALF, CHANNELS, start="zeros", w=_weights((8, 8)), v=_weights((4, 4), 1))
+    moments = [until(whole, number) for number in range(3)]
+    expected = [overlaps(moment, whole, ["w", "v"], Monitor()) for moment in moments]
+    monkeypatch.setattr(Resolution, "pruned_by_within", None)
+    for moment, rows in zip(moments, expected, strict=True):
+        assert overlaps(moment, whole, ["w", "v"], Monitor()) == rows
+        assert all(row.left == 0 for row in rows)
+
+
+def test_parameters_that_cannot_be_compared_are_counted_by_reason(resolved):
+    left = resolved(w=torch.ones(2, 3), n=torch.ones(3).int(), only=torch.ones(2), i=torch.ones(1))
+    right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2), i=torch.ones(1))
+    ways = {"shape": 1, "not_prunable": 1, "not_right": 1, "not_left": 1}
+    assert left_out(left, right) == ways
+    assert not any(comparable(left, right, name) for name in ("w", "n", "only", "v"))
+    assert comparable(left, right, "i")
+
+
+def test_several_overlaps_add_up():
+    rows = [Overlap("a", 1, 2, 3, 10), Overlap("b", 5, 0, 1, 7)]
+    assert summed(rows) == Overlap("", 6, 2, 4, 17)
+    assert summed([]).iou == 1.0
+
+
+def test_the_patterns_of_both_resolutions_are_returned(resolved):
+    weights = _weights((8, 16))
+    weights[:] = torch.arange(1.0, 129.0).reshape(8, 16)
+    left = resolved({"method": "n_m", "n": 2, "m": 4}, w=weights, v=weights)
+    right = resolved({"method": "n_m", "n": 1, "m": 4, "targets": ["w"]}, w=weights, v=weights)
+    rows = overlaps(left, right, ["w", "v"], Monitor())
+    found = with_patterns(rows, left, right, Monitor())
+    assert [row.patterns for row in found] == [
+        (("2:4", "4:8"), ("1:4", "2:4", "4:8")),
+        (("2:4", "4:8"), ()),
+    ]
+    same = with_patterns(overlaps(left, left, ["w"], Monitor()), left, left, Monitor())
+    assert same[0].patterns == (("2:4", "4:8"), ("2:4", "4:8"))

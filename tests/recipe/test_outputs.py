@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from sharded_files import write_shards
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
+from prune_gui.recipe.batch import BatchRow, checkpoints_in, outputs, prune_file
+from prune_gui.recipe.contents_note import contents_note
+from prune_gui.recipe.output import OutputOptions
+
+RECIPE = Recipe.model_validate(
+    {"steps": [{"method": "l1_unstructured", "targets": ["w", "v"], "amount": 0.5}]}
+)
+PARTS = st.sampled_from(["a", "A", "b", "a-pruned", "a-pruned-2"])
+
+
+def made(path, **tensors):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors or {"w": torch.arange(8.0)}, path)
+    return path
+
+
+def batch(paths, folder, monitor=None, **options):
+    """Apply the recipe to some checkpoints, as the window does."""
+    outs = outputs(paths, folder) if folder is not None else [None] * len(paths)
+    return [
+        prune_file(RECIPE, path, out, OutputOptions(**options), monitor or Monitor())
+        for path, out in zip(paths, outs, strict=True)
+    ]
+
+
+def test_one_bad_file_does_not_stop_the_others(tmp_path):
+    (tmp_path / "notes.safetensors").write_text("hello")
+    first = made(tmp_path / "first.safetensors")
+    other = made(tmp_path / "other.safetensors", x=torch.ones(4))
+    last = made(tmp_path / "last.safetensors", w=torch.ones(4), v=torch.ones(2))
+    paths = [first, tmp_path / "notes.safetensors", other, tmp_path / "gone.safetensors", last]
+    out = tmp_path / "out"
+    out.mkdir()
+    rows = batch(paths, out)
+    assert [row.path for row in rows] == paths
+    assert rows[0] == BatchRow(first, 1, ("v",), 4, 8, out / "first-pruned.safetensors")
+    assert rows[4] == BatchRow(last, 2, (), 3, 6, out / "last-pruned.safetensors")
+    assert "notes.safetensors" in rows[1].error
+    assert rows[2].targets == 0
+    assert rows[2].unmatched == ("w", "v")
+    assert rows[2].error.startswith("Step 1: no parameter matches w, v")
+    assert "does not exist" in rows[3].error
+    assert sorted(path.name for path in out.iterdir()) == [
+        "first-pruned.safetensors",
+        "last-pruned.safetensors",
+    ]
+    assert load_file(rows[0].out)["w"].tolist() == [0, 0, 0, 0, 4, 5, 6, 7]
+
+
+def test_without_a_folder_nothing_is_written(tmp_path):
+    path = made(tmp_path / "model.safetensors")
+    [row] = batch([path], None)
+    assert (row.pruned, row.total, row.out) == (4, 8, None)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_existing_outputs_are_replaced_only_with_overwrite(tmp_path):
+    path = made(tmp_path / "model.safetensors")
+    present = tmp_path / "model-pruned.safetensors"
+    present.write_text("precious")
+    [row] = batch([path], tmp_path)
+    assert "exists" in row.error
+    assert (row.pruned, row.out) == (4, None)
+    assert present.read_text() == "precious"
+    [row] = batch([path], tmp_path, overwrite=True)
+    assert row.error == ""
+    assert "w" in load_file(present)
+
+
+@given(
+    inputs=st.lists(
+        st.builds(
+            lambda folder, stem, suffix: Path("/in", folder, stem + suffix),
+            PARTS,
+            PARTS,
+            st.sampled_from([".safetensors", ".pt", ".safetensors.index.json"]),
+        ),
+        max_size=8,
+    ),
+    folder=st.sampled_from([Path("/out"), Path("/in/a"), Path("/in")]),
+)
+def test_no_two_outputs_are_the_same_and_none_is_an_input(inputs, folder):
+    found = outputs(inputs, folder)
+    assert len({str(path).casefold() for path in found}) == len(inputs)
+    assert not {str(path).casefold() for path in found} & {str(p).casefold() for p in inputs}
+    assert all(path.parent == folder for path in found)
+    for path, out in zip(inputs, found, strict=True):
+        assert out.suffix == ("" if path.suffix == ".json" else path.suffix)
+
+
+def test_outputs_of_equal_file_names_contain_the_folder_name():
+    paths = [Path("/runs/first/model.safetensors"), Path("/runs/second/model.safetensors")]
+    assert [path.name for path in outputs(paths, Path("/out"))] == [
+        "model-pruned.safetensors",
+        "second-model-pruned.safetensors",
+    ]
+
+
+def test_shards_are_written_to_a_folder_named_after_theirs(tmp_path):
+    with open_checkpoint(made(tmp_path / "whole.safetensors")) as checkpoint:
+        export(resolve(Recipe(), checkpoint), tmp_path / "net", shard_size=100)
+    [index] = checkpoints_in(tmp_path / "net")
+    [row] = batch([index], tmp_path)
+    assert row.error == ""
+    assert row.out == tmp_path / "net-pruned"
+    with open_checkpoint(row.out) as pruned:
+        assert int((pruned.read("w") == 0).sum()) == 4
+
+
+def test_a_folder_yields_its_checkpoints_or_those_of_its_subfolders(tmp_path):
+    several = [made(tmp_path / "runs" / f"{name}.safetensors") for name in ("model", "step1")]
+    (tmp_path / "runs" / "notes.txt").touch()
+    assert checkpoints_in(tmp_path / "runs") == several
+    (tmp_path / "empty").mkdir()
+    assert checkpoints_in(tmp_path) == several[:1]
+    with pytest.raises(CheckpointError, match="contain no checkpoint"):
+        checkpoints_in(tmp_path / "empty")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        checkpoints_in(tmp_path / "nowhere")
+
+
+def test_a_cancelled_batch_writes_no_more_files(tmp_path):
+    stop = threading.Event()
+    stop.set()
+    path = made(tmp_path / "model.safetensors")
+    with pytest.raises(Cancelled):
+        batch([path], tmp_path, Monitor(cancel=stop))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_torch_files_are_compressed_and_others_written_as_usual(tmp_path):
+    weights = torch.zeros(300, 400)
+    save_file({"w": weights, "v": torch.ones(3)}, tmp_path / "one.safetensors")
+    torch.save({"w": weights, "v": torch.ones(3)}, tmp_path / "two.pt")
+    paths = [tmp_path / "one.safetensors", tmp_path / "two.pt"]
+    one, two = batch(paths, tmp_path, compressed=True)
+    assert (one.error, two.error) == ("", "")
+    assert one.out.stat().st_size > weights.nbytes
+    assert two.out.stat().st_size < weights.nbytes // 10
+    assert torch.equal(torch.load(two.out, weights_only=True)["w"], weights)
+
+
+TWO_OF_W = Recipe.model_validate(
+    {"steps": [{"method": "l1_unstructured", "targets": ["w"], "amount": 2}]}
+)
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize(
+    ("name", "copy"),
+    [
+        ("model.pth.tar", "model-pruned.pth.tar"),
+        ("model.pyth", "model-pruned.pyth"),
+        ("model.PKL", "model-pruned.PKL"),
+        ("model.model", "model-pruned.model"),
+        ("model", "model-pruned"),
+        ("model-v1.5", "model-v1-pruned.5"),
+        ("model.pt.bak", "model-pruned.pt.bak"),
+    ],
+)
+def test_a_copy_with_the_suffix_of_its_source_has_its_format(tmp_path, name, copy, legacy, form):
+    torch.save({"w": torch.arange(4.0)}, tmp_path / name, _use_new_zipfile_serialization=not legacy)
+    [out] = outputs([tmp_path / name], tmp_path)
+    assert out.name == copy
+    with open_checkpoint(tmp_path / name) as checkpoint:
+        export(resolve(TWO_OF_W, checkpoint), out, form)
+    state = torch.load(out, weights_only=True)
+    assert {
+        "finalized": lambda: state["w"].tolist() == [0, 0, 2, 3],
+        "reparametrized": lambda: state["w_mask"].tolist() == [0, 0, 1, 1],
+        "masks": lambda: state["w"].tolist() == [False, False, True, True],
+    }[form]()
+    assert not verify(out).problems
+
+
+@pytest.mark.parametrize(
+    ("source", "out"),
+    [
+        ("model", "out/"),
+        ("model", ""),
+        ("model.pyth", ""),
+        ("model", "out.tar"),
+        ("model.pyth", "out"),
+        ("model.pyth", "out.pkl"),
+        ("model.yaml", "out.yaml"),
+        ("model.csv", "out.csv"),
+    ],
+)
+def test_other_names_are_refused(tmp_path, source, out):
+    save_file({"w": torch.arange(4.0)}, tmp_path / source)
+    with (
+        open_checkpoint(tmp_path / source) as checkpoint,
+        pytest.raises(
+            CheckpointError, match="no suffix of a known format" if out else "is a folder"
+        ),
+    ):
+        export(resolve(TWO_OF_W, checkpoint), f"{tmp_path}/{out}")
+    assert [path.name for path in tmp_path.iterdir()] == [source]
+
+
+def test_a_known_suffix_decides_the_format_and_shards_are_in_a_folder(tmp_path):
+    save_file({"w": torch.arange(4.0), "v": torch.ones(4)}, tmp_path / "model")
+    with open_checkpoint(tmp_path / "model") as checkpoint:
+        resolution = resolve(TWO_OF_W, checkpoint)
+        for name, is_folder, file_format in (
+            ("a", False, "safetensors"),
+            ("a.pt", False, "torch"),
+        ):
+            target = OutputPath.of(checkpoint, tmp_path / name)
+            assert (target.is_folder, target.format.name) == (is_folder, file_format)
+        export(resolution, tmp_path / "out", shard_size=16)
+        (tmp_path / "there").mkdir()
+        with pytest.raises(CheckpointError, match="is a folder"):
+            export(resolution, tmp_path / "there")
+        export(resolution, tmp_path / "copy")
+    assert len([*(tmp_path / "out").glob("*.safetensors")]) == 2
+    assert load_file(tmp_path / "copy")["w"].tolist() == [0, 0, 2, 3]
+    with open_checkpoint(tmp_path / "out") as checkpoint:
+        assert OutputPath.of(checkpoint, tmp_path / "b").is_folder
+
+
+@pytest.mark.parametrize("form", ["finalized", "masks"])
+@pytest.mark.parametrize("name", ["m-2.safetensors", "link.safetensors"])
+def test_a_shard_of_the_open_checkpoint_is_never_replaced_by_a_whole_one(tmp_path, name, form):
+    shards = {f"m-{number}.safetensors": {f"w{number}": torch.ones(4)} for number in (1, 2)}
+    folder = tmp_path / "in"
+    write_shards(folder, shards)
+    (folder / "link.safetensors").symlink_to("m-2.safetensors")
+    with (
+        open_checkpoint(folder) as checkpoint,
+        pytest.raises(CheckpointError, match="one of the shards of the open checkpoint"),
+    ):
+        export(resolve(Recipe(), checkpoint), folder / name, form, overwrite=True)
+    with open_checkpoint(folder) as checkpoint:
+        assert [*checkpoint.tensors] == ["w1", "w2"]
+
+
+WEIGHTS = {"a.weight": torch.ones(2, 2)}
+STATE = {**WEIGHTS, "a._extra_state": b"scales", "note": "kept"}
+
+
+def nested(folder):
+    torch.save({"model": STATE, "epoch": 3, "optimizer": {"state": {}}}, folder / "m.pt")
+    return folder / "m.pt"
+
+
+def flat(folder):
+    torch.save(STATE, folder / "m.pt")
+    return folder / "m.pt"
+
+
+def tensors_alone(folder):
+    torch.save(WEIGHTS, folder / "m.pt")
+    return folder / "m.pt"
+
+
+def safetensors(folder):
+    save_file(WEIGHTS, folder / "m.safetensors", {"by": "hand"})
+    return folder / "m.safetensors"
+
+
+def torch_shards(folder):
+    write_shards(folder / "shards", {"m-1.bin": WEIGHTS})
+    torch.save(STATE, folder / "shards" / "m-1.bin")
+    return folder / "shards"
+
+
+def shards_with_metadata(folder):
+    shards = {"m-1.safetensors": WEIGHTS, "m-2.safetensors": {"b.weight": torch.ones(2)}}
+    write_shards(folder / "shards", shards)
+    for number, (name, tensors) in enumerate(shards.items(), 1):
+        metadata = {"part": str(number), "by": "hand"}
+        save_file(tensors, folder / "shards" / name, metadata)
+    return folder / "shards"
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "shard_size", "lost"),
+    [
+        (nested, "o.safetensors", None, ["epoch", "optimizer", "a._extra_state", "note"]),
+        (nested, "o", 100, ["epoch", "optimizer", "a._extra_state", "note"]),
+        (nested, "o.pt", None, None),
+        (flat, "o.npz", None, ["a._extra_state", "note"]),
+        (tensors_alone, "o.safetensors", None, None),
+        (safetensors, "o.pt", None, None),
+        (torch_shards, "o.safetensors", None, ["a._extra_state", "note"]),
+        (torch_shards, "o", 100, ["a._extra_state", "note"]),
+        (torch_shards, "o", None, None),
+        (shards_with_metadata, "o.safetensors", None, ["different metadata (part)"]),
+        (shards_with_metadata, "o", 100, ["different metadata (part)"]),
+        (shards_with_metadata, "o", None, None),
+    ],
+)
+def test_what_is_lost_is_named(tmp_path, source, out, shard_size, lost):
+    with open_checkpoint(source(tmp_path)) as checkpoint:
+        target = OutputPath.of(checkpoint, tmp_path / out, OutputOptions(shard_size=shard_size))
+        note = contents_note(resolve(Recipe(steps=[]), checkpoint), target, "finalized", ())
+    if lost is None:
+        assert "without" not in note
+        assert "different" not in note
+    else:
+        assert ", ".join(lost) in note

@@ -16,6 +16,12 @@ from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.settings import MAX_ADDRESS_LENGTH
 
+MAX_ADDRESS_CHARS: Final = 40
+"""Limit of a shown address; the tool tip has all of it."""
+HERE, CLUSTER = 0, 1
+"""The indices of the places."""
+EXAMPLES: Final = deferred("tcp://host:8786, or local:4")
+
 
 class Cluster(QObject):
     """Follows the setting *Run on*; shared by all windows."""
@@ -51,10 +57,6 @@ class Cluster(QObject):
             self._told.clear()
         self.state = state
         self.changed.emit()
-
-
-MAX_ADDRESS_CHARS: Final = 40
-"""Limit of a shown address; the tool tip has all of it."""
 
 
 class ClusterIndicator(QToolButton):
@@ -95,11 +97,6 @@ def _explanation(state: ClusterState) -> str:
     if state.connecting or state.workers is not None:
         return tr("Jobs that read many parameters run on {where}.", where=where)
     return tr("The next job that reads many parameters connects to {where}.", where=where)
-
-
-HERE, CLUSTER = 0, 1
-"""The indices of the places."""
-EXAMPLES: Final = deferred("tcp://host:8786, or local:4")
 
 
 class RunOnField(QWidget):

@@ -43,7 +43,7 @@ REPLACED: Final[dict[Which, str]] = {
 }
 
 
-class Source(Protocol):
+class WindowState(Protocol):
     """The state of a window, as `Workbench` has it."""
 
     resolved: Resolved | None
@@ -71,7 +71,7 @@ class Comparison(QObject):
 
     changed = Signal()  # a side was chosen, or is resolved now
 
-    def __init__(self, bridge: Bridge, source: Source, parent: QObject | None = None) -> None:
+    def __init__(self, bridge: Bridge, source: WindowState, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._bridge = bridge
         self._source = source

@@ -30,6 +30,12 @@ _ESCAPED: Final = ("\\", '"', "`", "$")
 """Characters that are escaped within quotes; the backslash first."""
 
 
+UPDATE_TIMEOUT_S: Final = 60
+UPDATES: Final = (("update-desktop-database", "applications"), ("update-mime-database", "mime"))
+"""Programs that renew the caches of a folder below the data folder."""
+log = logging.getLogger(__name__)
+
+
 def desktop_files(command: Sequence[str]) -> dict[PurePosixPath, bytes]:
     """Return the content of each file, by its path below a data folder such as `/usr/share`."""
     icons = PurePosixPath("icons/hicolor")
@@ -95,13 +101,6 @@ def _string(text: str) -> str:
     for character, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")):
         text = text.replace(character, escaped)
     return text
-
-
-UPDATE_TIMEOUT_S: Final = 60
-UPDATES: Final = (("update-desktop-database", "applications"), ("update-mime-database", "mime"))
-"""Programs that renew the caches of a folder below the data folder."""
-
-log = logging.getLogger(__name__)
 
 
 def install() -> Path:

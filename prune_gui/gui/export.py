@@ -55,6 +55,12 @@ MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""
 
 
+MARGIN: Final = 16
+GAP_PX: Final = 8
+DOTS_PER_INCH: Final = 96
+MAX_TITLE_CHARS: Final = 300
+
+
 class Tabular(Protocol):
     """An object that can be exported as a table."""
 
@@ -214,12 +220,6 @@ def _file_name(text: str) -> str:
     """Return a text as a file name: special characters become "_", and only the end is kept."""
     text = "".join(char if char.isalnum() or char in "._-" else "_" for char in text)
     return text[-MAX_NAME_CHARS:]
-
-
-MARGIN: Final = 16
-GAP_PX: Final = 8
-DOTS_PER_INCH: Final = 96
-MAX_TITLE_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,20 @@ if TYPE_CHECKING:
 MB: Final = 10**6
 
 
+MIN_WIDTH_PX: Final = 560
+EXAMPLES: Final = (
+    "https://host/folder/model.safetensors",
+    "s3://bucket/folder",
+    "gs://bucket/folder",
+    "az://container/folder",
+    "hf://owner/name",
+)
+HINT: Final = deferred(
+    "The URL of a file, of an index of shards, or of a folder with one of these. Credentials are "
+    "taken from the environment and the files of the provider. Only what you look at is fetched."
+)
+
+
 class RemoteFiles(QObject):
     """Sets the limit of what is fetched, and asks before more is fetched."""
 
@@ -97,20 +111,6 @@ class RemoteFiles(QObject):
     def _read_again(self, session: Session) -> None:
         if self._workbench.session is session:
             self._workbench.files.reload()
-
-
-MIN_WIDTH_PX: Final = 560
-EXAMPLES: Final = (
-    "https://host/folder/model.safetensors",
-    "s3://bucket/folder",
-    "gs://bucket/folder",
-    "az://container/folder",
-    "hf://owner/name",
-)
-HINT: Final = deferred(
-    "The URL of a file, of an index of shards, or of a folder with one of these. Credentials are "
-    "taken from the environment and the files of the provider. Only what you look at is fetched."
-)
 
 
 class LocationDialog(QDialog):

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from prune_gui.statistics.file_zeros import FileZeros
 
 
+ANNOUNCE_INTERVAL_S: Final = 0.5
+"""Minimum time between two announcements, since panels and pictures are updated after each."""
+MAX_FILES: Final = 8
+"""Limit of the files whose zeros are remembered."""
+
+
 class SessionFiles(QObject):
     """Opens checkpoints, and writes the pruned checkpoint, on the engine's threads.
 
@@ -114,12 +120,6 @@ class SessionFiles(QObject):
             self._bridge.close_unused(self.session.checkpoint)
         self.session = session
         self.opened.emit(continued)
-
-
-ANNOUNCE_INTERVAL_S: Final = 0.5
-"""Minimum time between two announcements, since panels and pictures are updated after each."""
-MAX_FILES: Final = 8
-"""Limit of the files whose zeros are remembered."""
 
 
 class ZeroCounter(QObject):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from distributed import Client, LocalCluster
+from pages import errors
 from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint, opening
@@ -142,13 +143,13 @@ def test_a_cluster_that_cannot_be_reached_is_one_message_and_loses_nothing(
     preferences.change("run_on", NOWHERE)
     with change(qtbot, window.workbench, "stopped"):
         window.workbench.edit(lambda session: session.add(step))
-    assert NOWHERE in window._errors._box.text()
-    assert "Edit > Settings" in window._errors._box.text()
-    window._errors._box.accept()
+    assert NOWHERE in errors(window).text()
+    assert "Edit > Settings" in errors(window).text()
+    errors(window).accept()
     with qtbot.waitSignal(window.workbench.noted, timeout=60_000):
         window.workbench.resolve()
     assert len(failed) == 1
-    assert window._errors._box is None
+    assert errors(window) is None
     assert indicator(window).text() == f"No connection to {NOWHERE}"
     assert window.workbench.session.steps == (step,)
     preferences.change("run_on", "")

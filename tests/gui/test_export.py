@@ -1,11 +1,14 @@
 """Export of pictures and tables by the actions of the window."""
 
+from __future__ import annotations
+
 import csv
 import io
 from xml.etree import ElementTree as ET
 
 import pyqtgraph as pg
 import pytest
+from pages import is_idle
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 from PySide6.QtWidgets import QApplication, QMenu
@@ -36,9 +39,7 @@ def look_at(pruned, qtbot):
     def bring(view: View) -> View:
         pruned.views._tabs.setCurrentWidget(view)
         bench = pruned.workbench
-        qtbot.waitUntil(
-            lambda: view.picture() is not None and not bench.bridge._waiting, timeout=60_000
-        )
+        qtbot.waitUntil(lambda: view.picture() is not None and is_idle(bench), timeout=60_000)
         return view
 
     return bring

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import scenes
 import torch
+from pages import is_idle
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import (
     QApplication,
@@ -23,16 +24,14 @@ from shown import texts_in
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
-from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.export import Page, image_of, svg_of
-from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe import Recipe
-from prune_gui.session.kept_recipes import Unsaved
 
 ROW = torch.tensor([0])
 COMBINING_MARKS = "\N{COMBINING ACUTE ACCENT}" * 50
@@ -111,7 +110,7 @@ def test_every_view_shows_names_as_plain_text(
         window.views._tabs.setCurrentIndex(index)
         workbench.choose(names[index])
         QApplication.processEvents()
-        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+        qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)
         unsafe |= unsafe_in(window)
         rich += rich_in(window)
     window.menu_actions["batch"].trigger()
@@ -137,24 +136,14 @@ def test_menus_and_buttons_show_names_literally(window, open_file, hostile_file)
 def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_file):
     shown = []
 
-    def look(box: QMessageBox) -> int:
+    def look(box: QMessageBox) -> None:
         box.ensurePolished()
-        assert box.textFormat() == Qt.TextFormat.PlainText
         shown.append((unsafe_in(box), rich_in(box)))
-        return QMessageBox.StandardButton.Cancel.value
 
-    monkeypatch.setattr(QMessageBox, "exec", look)
-    questions.agree_to_run(window, hostile_file)
-    questions.ask_unsaved(window, hostile_file.name)
-    questions.ask_use_masks(window, hostile_file, hostile_file.name)
+    monkeypatch.setattr(QMessageBox, "exec", scenes.answer(look))
+    scenes.ask_all(window, hostile_file)
     questions.show_remarks(window, hostile_file.name, HOSTILE)
-
-    output_boxes.sure_to_replace(window, [hostile_file])
-    unsaved = Unsaved(
-        checkpoint=hostile_file, recipe="", folder=Path(), written=0.0, process=(1, 0.0)
-    )
-    recovery._ask(window, unsaved)
-    assert shown == [(set(), [])] * 6
+    assert shown == [(set(), [])] * 10
 
 
 def test_a_recipe_is_compared_with_a_file_of_any_name(window, hostile_file, make_step):

@@ -7,6 +7,7 @@ import runpy
 
 import pytest
 import torch
+from pages import errors
 from PySide6.QtGui import QGuiApplication
 from safetensors.torch import load_file, save_file
 from waiting import change
@@ -84,7 +85,7 @@ def test_a_file_without_fitting_masks_is_reported(
         action.trigger()
     assert "digits_cnn.safetensors has no mask with the name and shape" in str(failed.args[1])
     assert len(demo_window.workbench.session.steps) == 1
-    demo_window._errors._box.accept()
+    errors(demo_window).accept()
 
 
 @pytest.fixture

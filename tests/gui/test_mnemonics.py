@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 
 import pytest
+import scenes
+from pages import choose, is_idle
 from PySide6.QtCore import QTranslator
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import (
@@ -18,18 +19,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.dialogs import questions, recovery
-from prune_gui.gui.dialogs.help import show_crash
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.runtime.locale import set_language
-from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.saving import save_dialog as save_dialog
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe
-from prune_gui.session import Crash
-from prune_gui.session.kept_recipes import Unsaved
 
 
 @pytest.fixture(params=LANGUAGES, autouse=True)
@@ -79,8 +75,7 @@ def test_mnemonics_are_unique_in_a_menu(demo_window):
 def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbot, method):
     settle()
     draft = demo_window.draft
-    draft.method.setCurrentIndex(draft.method.findData(method))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, method)
     tabs = demo_window.views.findChild(QTabWidget)
     always = [action.text() for action in demo_window.menuBar().actions()]
     always += [tabs.tabText(index) for index in range(tabs.count())]
@@ -88,18 +83,15 @@ def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbo
     for index in range(tabs.count()):
         tabs.setCurrentIndex(index)
         QApplication.processEvents()  # shows new widgets
-        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+        qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)
         duplicates[tabs.tabText(index)] = duplicate_mnemonics([*always, *texts_of(demo_window)])
     assert not any(duplicates.values()), duplicates
 
 
-@pytest.mark.parametrize("act", ["settings", "sweep", "batch", "report"])
+@pytest.mark.parametrize("act", scenes.DIALOGS)
 def test_mnemonics_are_unique_in_what_an_action_opens(demo_window, act):
-    before = set(demo_window.children())
-    demo_window.menu_actions[act].trigger()
-    (opened,) = set(demo_window.children()) - before
-    assert duplicate_mnemonics(texts_of(opened)) == []
-    opened.close()
+    with scenes.opened(demo_window, act) as dialog:
+        assert duplicate_mnemonics(texts_of(dialog)) == []
 
 
 @pytest.mark.parametrize("form", save_dialog.FORMS)
@@ -117,19 +109,9 @@ def test_mnemonics_are_unique_in_the_recipe_match_dialog(demo_window, workbench)
 
 def test_mnemonics_are_unique_in_a_question(window, monkeypatch, tmp_path):
     asked = []
-
-    def look(box: QMessageBox) -> int:
-        asked.append(duplicate_mnemonics(texts_of(box)))
-        return QMessageBox.StandardButton.Cancel.value
-
+    look = scenes.answer(lambda box: asked.append(texts_of(box)))
     monkeypatch.setattr(QMessageBox, "exec", look)
-    questions.agree_to_run(window, tmp_path)
-    questions.ask_unsaved(window, "a.pt")
-    questions.ask_cancel_saving(window)
-    show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    output_boxes.sure_to_replace(window, [tmp_path])
-    unsaved = Unsaved(
-        checkpoint=tmp_path, recipe="", folder=tmp_path, written=0.0, process=(1, 0.0)
-    )
-    recovery._ask(window, unsaved)
-    assert asked == [[]] * 6
+    scenes.ask_all(window, tmp_path)
+    with_keys = [texts for texts in asked if any("&" in text for text in texts)]
+    assert len(with_keys) > 5
+    assert not any(map(duplicate_mnemonics, with_keys))

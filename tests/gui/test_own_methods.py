@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pages import choose, errors
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit
 from waiting import change
 
 from prune_gui.engine import Job
@@ -89,10 +89,10 @@ def test_a_file_that_the_user_does_not_agree_to_is_not_run(
 def test_a_broken_file_is_shown_as_an_error(window, load, plugin_file):
     path, before = plugin_file("1 / 0"), listed(window)
     load(window, path, wait="failed")
-    assert window._errors._box.text() == (
+    assert errors(window).text() == (
         f"{path} raised ZeroDivisionError: division by zero. Correct it, and load it again."
     )
-    window._errors._box.accept()
+    errors(window).accept()
     assert listed(window) == before
 
 
@@ -123,22 +123,10 @@ def test_a_step_that_a_new_version_rejects_is_kept_and_reported(
     load(demo_window, plugin_file(NAP.format(act=ALL)))
     workbench.edit(lambda session: session.add(make_step("nap", TARGET, word="b")))
     load(demo_window, plugin_file(NAP.format(act=ALL).replace("word", "other")))
-    assert demo_window._errors._box.text().startswith("The recipe: step 1, word: ")
-    demo_window._errors._box.accept()
+    assert errors(demo_window).text().startswith("The recipe: step 1, word: ")
+    errors(demo_window).accept()
     settle()
     assert workbench.shown.total[0] == 65536
-
-
-def test_a_step_being_edited_keeps_the_form(
-    demo_window, workbench, load, settle, plugin_file, make_step
-):
-    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGET, amount=0.3)))
-    settle()
-    demo_window.draft.edit(0)
-    load(demo_window, plugin_file(NAP.format(act=NONE)))
-    assert "nap" in listed(demo_window)
-    assert demo_window.draft.editing
-    assert demo_window.draft.method.currentData() == "l1_unstructured"
 
 
 def test_an_error_in_a_step_is_shown_in_the_form(demo_window, load, settle, plugin_file):
@@ -166,21 +154,9 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
 
     qtbot.waitUntil(is_stopped, timeout=20_000)
     method = demo_window.draft.method
-    method.setCurrentIndex(method.findData("l1_unstructured"))
-    method.activated.emit(method.currentIndex())
+    choose(method, "l1_unstructured")
     settle()
     assert demo_window.draft._outcome.text().startswith("Zeroes 32,768 of 65,536")
-
-
-def test_words_and_numbers_can_be_typed(demo_window, load, qtbot, plugin_file):
-    load(demo_window, plugin_file(NAP.format(act=NONE)))
-    fields = demo_window.draft.form._fields
-    for name, text in (("word", "12"), ("share", "3")):
-        line = fields[name].findChild(QLineEdit)
-        line.selectAll()
-        qtbot.keyClicks(line, text)
-    method = demo_window.draft.form.method()
-    assert (method.word, method.share) == ("12", 3.0)
 
 
 def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(
@@ -193,8 +169,8 @@ def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(
     workbench._warmed_up((PluginError("other 1.0, entry point x raised OSError."),))
     assert "nap" in listed(window)
     assert window.draft.method.currentData() == chosen
-    assert window._errors._box.text() == "other 1.0, entry point x raised OSError."
-    window._errors._box.accept()
+    assert errors(window).text() == "other 1.0, entry point x raised OSError."
+    errors(window).accept()
 
 
 def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_them(
@@ -205,7 +181,7 @@ def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_
     with change(qtbot, window.workbench, "resolution"):
         _prepare_first_window(windows, demo_checkpoint, recipe.with_suffix(".yaml"), [nearest_mean])
     assert window.workbench.session.steps[0].method.name == "nearest_mean"
-    assert window._errors._box is None
+    assert errors(window) is None
     window.leave()
     qtbot.waitUntil(lambda: not windows._leaving, timeout=60_000)
     windows.deleteLater()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from file_server import serving
+from pages import is_idle
 from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QMessageBox
 from safetensors.torch import save_file
@@ -89,7 +90,7 @@ def test_the_title_and_the_recent_files_have_the_url(remote, server):
 
 
 def test_opening_fetches_no_parameter_but_the_chosen_one(remote, server, workbench, qtbot):
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+    qtbot.waitUntil(lambda: is_idle(workbench), timeout=20_000)
     assert server.fetched() <= 9_000_000
 
 
@@ -111,20 +112,20 @@ def test_a_step_beyond_the_limit_is_applied_after_the_user_agrees(
 def test_nothing_is_fetched_if_the_user_declines(
     remote, server, workbench, qtbot, answer, make_step
 ):
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+    qtbot.waitUntil(lambda: is_idle(workbench), timeout=20_000)
     remote.commands.preferences.change("fetch_limit", 1)
     fetched, clicked = server.fetched(), []
     answer(QMessageBox, click("Cancel", clicked))
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*")))
     qtbot.waitUntil(lambda: bool(clicked), timeout=20_000)
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+    qtbot.waitUntil(lambda: is_idle(workbench), timeout=20_000)
     assert server.fetched() == fetched
 
 
 def test_saving_asks_before_it_fetches_and_then_goes_on(
     remote, server, workbench, qtbot, answer, tmp_path
 ):
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+    qtbot.waitUntil(lambda: is_idle(workbench), timeout=20_000)
     remote.commands.preferences.change("fetch_limit", 1)
     clicked, saved = [], []
     answer(QMessageBox, click("Fetch", clicked))
@@ -164,7 +165,7 @@ def test_zoomed_in_views_fetch_what_they_show(remote, server, workbench, qtbot, 
         if first_row is not None:
             view.canvas.setRange(QRectF(100, first_row, 20, 20), padding=0)
         qtbot.wait(BACKGROUND_DELAY_MS + 50)
-        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+        qtbot.waitUntil(lambda: is_idle(workbench), timeout=20_000)
         assert view._pipeline.is_current
 
     workbench.choose("a.weight")

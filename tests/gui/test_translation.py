@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
-from datetime import datetime
 from pathlib import Path
 
 import pytest
+import scenes
 import translate
 from foreign import foreign, untranslated
-from PySide6.QtWidgets import QDockWidget, QFileDialog, QLabel, QMessageBox
+from pages import choose
+from PySide6.QtWidgets import QDockWidget, QFileDialog, QLabel, QMenu, QMessageBox
 from shown import names_in, untranslated_in
 
 from prune_gui import language
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui import formatting
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.batch import BatchDialog
-from prune_gui.gui.dialogs.help import show_about, show_crash, versions
+from prune_gui.gui.dialogs.help import show_about, versions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.sweep import SweepDialog
 from prune_gui.gui.runtime.log_feed import LogEntry
-from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.saving import save_dialog as save_dialog
 from prune_gui.gui.saving.save_dialog import SaveDialog
+from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, loader_path
-from prune_gui.session import Crash
-from prune_gui.session.kept_recipes import Unsaved
 from prune_gui.session.presets import shipped
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
@@ -36,6 +37,39 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 WINDOW = ("encoder.*.weight, !*.bias", "prune-gui.log")
 """The example of targets, and the log file of the window."""
 SUFFIXES = " ".join(known_suffixes())
+RECIPE_WORDS = ("fro", "nuc", "output", "input", "x", "nothing", "encoder.*.weight, !*.bias")
+"""Words of recipes and targets that are not translated."""
+NON_DEFAULTS = {
+    "refit": {"moments": "/1/2", "damping": 0.5},
+    "bias_correction": {"means": "/1/2"},
+    "batch_norm_statistics": {"statistics": "/1/2"},
+    "l1_unstructured": {"amount": 0.3, "scope": "row", "amount_of": "total", "amounts": {"x": 1}},
+    "ln_structured": {"amount": 1, "scope": "global", "amount_of": "reach", "dim": 1, "n": "inf"},
+    "lamp": {"amount": 0.7, "max_sparsity": 0.9, "importance": "/1/2"},
+    "balanced": {"amount": 0.7, "over": "row", "row_power": 1.0, "column_power": 0.0},
+    "erk": {"amount": 3, "score": "ria"},
+    "threshold": {"value": 0.5, "relative_to": "std"},
+    "n_m": {"n": 1, "m": 8, "dim": 0, "flatten": False, "tail": "keep"},
+    "block": {"amount": 7, "n": 1, "tail": "keep"},
+    "channels": {"channels": (1, 2, 3)},
+    "coupled": {
+        "amount": 3,
+        "reduction": "sum",
+        "uniform": True,
+        "round_to": 8,
+        "importance": "/1/2",
+    },
+    "layers": {"layers": (1, 2, 3), "stack": "encoder"},
+    "experts": {"amount": 2, "importance": "/1/2", "reduction": "sum"},
+    "listed_units": {"units": (0, 5), "space": "heads"},
+    "tokens": {"listed": "/1/2"},
+    "random_unstructured": {"amount": 1, "seed": 3},
+    "random_structured": {"amount": 0.5, "seed": 3},
+    "custom_from_mask": {"mask": "/1/2", "take": "zeros"},
+    "dead_units": {"fold_constants": False},
+    "identity": {},
+}
+"""For each method, field values that appear in the title of a step."""
 
 
 @pytest.fixture
@@ -56,21 +90,17 @@ def boxes(monkeypatch) -> list[set[str]]:
     names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *versions())
     names += ("*.index*.json", *(f"*{suffix}" for suffix in known_suffixes()))
 
-    def look(box: QMessageBox) -> int:
-        shown.append(untranslated_in(box, *names))
-        return QMessageBox.StandardButton.Cancel.value
-
     def ask(_parent, title, _folder, *kinds, **_options):
         shown.append({text for text in (title, *kinds) if untranslated(text, *names)})
-        return ([] if "Add" in title else ""), ""
+        return "", ""
 
     def save(dialog: QFileDialog) -> int:
         ask(None, dialog.windowTitle(), "", ";;".join(dialog.nameFilters()))
         return 0
 
+    look = scenes.answer(lambda box: shown.append(untranslated_in(box, *names)))
     monkeypatch.setattr(QMessageBox, "exec", look)
-    for name in ("getOpenFileName", "getOpenFileNames", "getSaveFileName"):
-        monkeypatch.setattr(QFileDialog, name, ask)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", ask)
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *said: ask(*said)[1])
     monkeypatch.setattr(QFileDialog, "exec", save)
     return shown
@@ -90,13 +120,56 @@ def test_the_empty_window_is_translated(window):
     assert untranslated_in(window, *WINDOW, SUFFIXES, "a.pt", "/models") == set()
 
 
-def test_the_window_with_the_demo_is_translated(demo_window, workbench, names):
+def test_the_window_is_translated_in_every_state(demo_window, workbench, names, settle, make_step):
+    tree, log = demo_window.tree, demo_window.log
+    demo_window.docks.show("History")
+    demo_window.docks.show("Log")
+
+    def edit(name, *values, **options):
+        workbench.edit(lambda session: getattr(session, name)(*values, **options))
+
+    states = (
+        lambda: workbench.draft.show_original(on=True),
+        lambda: edit("undo"),
+        lambda: edit("name_state", "one"),
+        lambda: edit("redo"),
+        lambda: edit("add", make_step("l1_unstructured", "nothing")),
+        settle,
+        lambda: edit("add", make_step("l1_unstructured", "*.weight")),
+        lambda: edit("switch", 0, enabled=False),
+        settle,
+        lambda: edit("protect", frozenset(workbench.session.checkpoint.tensors), on=True),
+        lambda: tree.filter.setText("weight"),
+        tree.tree.selectAll,
+        lambda: tree._offer_selected(QMenu(tree), tree.tree.selection.rows()),
+        tree.filter.clear,
+        lambda: log.add([LogEntry("12:00:00", logging.WARNING, "2")]),
+        lambda: demo_window.draft.edit(0),
+        settle,
+    )
     seen = untranslated_in(demo_window, *WINDOW, SUFFIXES, *names)
-    workbench.draft.show_original(on=True)
-    for undone in (True, False):
-        workbench.edit(lambda session, back=undone: session.undo() if back else session.redo())
-        seen |= untranslated_in(demo_window, *WINDOW, SUFFIXES, *names)
+    for change in states:
+        change()
+        seen |= untranslated_in(demo_window, *WINDOW, SUFFIXES, "one", "nothing", *names)
     assert seen == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_the_form_of_a_method_is_translated(demo_window, workbench, settle, make_step, name):
+    draft = demo_window.draft
+    fields = METHODS[name].model_fields  # a message names those that must be set
+    own = [*RECIPE_WORDS, *fields, "'ffn'", "channels"]
+    own += names_in(workbench.session.checkpoint)
+    choose(draft.method, name)
+    settle()
+    assert untranslated_in(draft, *own) == set()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_title_of_a_step_is_translated(make_step, name):
+    step = make_step(name, **NON_DEFAULTS[name])
+    assert untranslated(formatting.title(step), *RECIPE_WORDS) == []
 
 
 def test_messages_after_actions_are_translated(demo_window, workbench, names, qtbot):
@@ -115,16 +188,10 @@ def test_messages_after_actions_are_translated(demo_window, workbench, names, qt
     assert seen == set()
 
 
-@pytest.mark.parametrize(
-    "act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch", "report"]
-)
+@pytest.mark.parametrize("act", ["palette", "shortcuts", "guide", *scenes.DIALOGS])
 def test_what_an_action_opens_is_translated(demo_window, names, act):
-    before = set(demo_window.children())
-    demo_window.menu_actions[act].trigger()
-    (opened,) = set(demo_window.children()) - before
-    own = [*names, *language.LANGUAGES.values()]
-    assert untranslated_in(opened, *own) == set()
-    opened.close()
+    with scenes.opened(demo_window, act) as dialog:
+        assert untranslated_in(dialog, *names, *language.LANGUAGES.values()) == set()
 
 
 def test_the_results_of_a_sweep_are_translated(demo_window, workbench, names, qtbot):
@@ -211,17 +278,9 @@ def test_questions_and_remarks_are_translated(window, boxes):
             questions.ask_file(window, question, folder)
     questions.ask_folder(window, folder)
     questions.ask_picture_target(window, file)
-    questions.agree_to_run(window, file)
-    questions.ask_use_masks(window, file, "b.pt")
-    questions.ask_unsaved(window, "a.pt")
-    questions.ask_cancel_saving(window)
     show_about(window)
-    show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    output_boxes.sure_to_replace(window, [file])
-    output_boxes.sure_to_replace(window, [file, Path("/tmp/b.pt")])
-    unsaved = Unsaved(checkpoint=file, recipe="", folder=folder, written=0.0, process=(1, 0.0))
-    recovery._ask(window, unsaved)
-    assert boxes == [set()] * (len(asked) + 11)
+    scenes.ask_all(window, file)
+    assert boxes == [set()] * (len(asked) + 12)
 
 
 def test_level_names_of_the_log_are_translated():

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from pages import choose, errors
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
@@ -70,8 +71,7 @@ def drop(window, *paths):
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured", "n_m"])
 def test_the_tab_key_reaches_every_input_and_returns_to_the_start(demo_window, method, qtbot):
     draft, start = demo_window.draft, demo_window.tree.filter
-    draft.method.setCurrentIndex(draft.method.findData(method))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, method)
     qtbot.waitUntil(lambda: draft.form.inputs[0].isVisible())
     start.setFocus()
     stops = []
@@ -228,17 +228,18 @@ def test_a_recipe_saved_in_another_folder_still_finds_its_files(demo_window, ans
     assert step.method.mask == str(tmp_path / "masks.pt")
 
 
-def test_closing_without_changes_asks_nothing(demo_window, answer):
-    asked = answer("ask_unsaved", "cancel")
-    assert demo_window.close()
-    assert not asked
-
-
-@pytest.mark.parametrize(("reply", "closes"), [("discard", True), ("cancel", False)])
-def test_closing_with_an_unsaved_recipe_asks(changed, answer, reply, closes):
+@pytest.mark.parametrize(
+    ("unsaved", "reply", "closes"),
+    [(False, "cancel", True), (True, "discard", True), (True, "cancel", False)],
+)
+def test_closing_asks_only_about_an_unsaved_recipe(
+    demo_window, workbench, make_step, answer, unsaved, reply, closes
+):
+    if unsaved:
+        workbench.edit(lambda session: session.add(make_step()))
     asked = answer("ask_unsaved", reply)
-    assert changed.close() is closes
-    assert len(asked) == 1
+    assert demo_window.close() is closes
+    assert len(asked) == unsaved
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -324,8 +325,8 @@ def test_dropping_several_checkpoints_or_recipes_is_an_error(window, names, monk
     for method in ("open_path", "use_recipe"):
         monkeypatch.setattr(window.commands, method, pytest.fail)
     drop(window, *names)
-    assert window._errors._box.text().startswith("Drop one checkpoint, one recipe")
-    window._errors._box.accept()
+    assert errors(window).text().startswith("Drop one checkpoint, one recipe")
+    errors(window).accept()
 
 
 def drag_onto(line, mime):
@@ -390,7 +391,7 @@ def test_errors_share_one_box_without_duplicates(window, workbench, tmp_path, qt
         drop(window, tmp_path / "gone.safetensors")
     workbench.failed.emit("Opening", CheckpointError("Another."))
     workbench.failed.emit("Opening", CheckpointError("Another."))
-    box = window._errors._box
+    box = errors(window)
     assert [b for b in window.findChildren(QMessageBox) if b.isVisible()] == [box]
     recipe, checkpoint, other = box.text().split("\n\n")
     assert recipe.endswith("the recipe cannot be read: No such file or directory.")
@@ -401,14 +402,14 @@ def test_errors_share_one_box_without_duplicates(window, workbench, tmp_path, qt
 
 def test_a_dropped_recipe_without_a_checkpoint_is_an_error(window):
     drop(window, resource("demo", "digits_cnn.yaml"))
-    assert window._errors._box.text().startswith("Open a checkpoint first")
-    window._errors._box.accept()
+    assert errors(window).text().startswith("Open a checkpoint first")
+    errors(window).accept()
 
 
 def test_errors_on_the_gui_thread_are_logged(window, caplog):
     drop(window, resource("demo", "digits_cnn.yaml"))
     assert "Opening the recipe: Open a checkpoint first" in caplog.text
-    window._errors._box.accept()
+    errors(window).accept()
 
 
 def test_the_window_shows_what_a_drop_would_open_while_a_file_is_over_it(window, demo_checkpoint):

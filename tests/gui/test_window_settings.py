@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
+from pages import errors
 from PySide6.QtWidgets import QDockWidget, QMenu
 
 from prune_gui.errors import CheckpointError
@@ -15,45 +17,24 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 
 
-def own(names):
-    """Return the names in a menu that are actions of the table."""
-    filled = (
-        menus.SEPARATOR,
-        menus.RECENT,
-        menus.STATES,
-        menus.DOCKS,
-        menus.PRESETS,
-    )
-    return [n for n in names if n not in filled]
-
-
-def test_the_message_of_a_fault_names_the_log_file(window, workbench):
-    workbench.failed.emit("Resolving", ZeroDivisionError("division by zero"))
-    text = window._errors._box.text()
-    assert text == "Resolving failed because of an internal error. See the log at prune-gui.log."
-    window._errors._box.accept()
-
-
-def test_the_details_of_a_fault_contain_its_traceback(window, workbench):
-    try:
-        1 // 0  # noqa: B018
-    except ZeroDivisionError as error:
-        workbench.failed.emit("Resolving", error)
-    details = window._errors._box.detailedText()
-    assert " Error: Resolving failed\nTraceback" in details
-    assert details.endswith("ZeroDivisionError: integer division or modulo by zero")
-    window._errors._box.accept()
-
-
-def test_the_details_of_an_error_are_its_log_entry(window, workbench):
-    error = CheckpointError("It is gone.")
-    error.__cause__ = FileNotFoundError(2, "No such file")
+@pytest.mark.parametrize(
+    ("error", "text", "details"),
+    [
+        (ZeroDivisionError("zero"), "See the log at prune-gui.log.", "ZeroDivisionError: zero"),
+        (
+            CheckpointError("It is gone."),
+            "It is gone.",
+            ": It is gone.\nOSError: no",
+        ),
+    ],
+)
+def test_a_fault_names_the_log_file_and_an_error_its_cause(window, workbench, error, text, details):
+    error.__cause__ = OSError("no")
     workbench.failed.emit("Opening", error)
-    details = window._errors._box.detailedText()
-    assert details.endswith(
-        " Warning: Opening: It is gone.\nFileNotFoundError: [Errno 2] No such file"
-    )
-    window._errors._box.accept()
+    box = errors(window)
+    assert box.text().endswith(text)
+    assert box.detailedText().endswith(details)
+    box.accept()
 
 
 def test_the_log_dock_is_hidden_initially_and_shown_by_its_action(window):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pages import choose
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDockWidget, QWidget
@@ -302,8 +303,7 @@ def test_a_reloaded_file_updates_the_forms_and_stacks_of_all_windows(
     load("times=1", "default_mask")
     draft = other.draft
     other.workbench.edit(lambda session: session.add(make_step("own", "fc.weight")))
-    draft.method.setCurrentIndex(draft.method.findData("own"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "own")
     draft.form.set_value("how", "down")
     draft.form.set_value("amount", 0.25)
     load("times=1, word='a'", "default_mask * 0")
@@ -322,8 +322,7 @@ def test_a_removed_method_disappears_from_the_forms_of_all_windows(two, qtbot, p
         with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
             one.workbench.load_methods(plugin_file("from typing import Literal\n" + source))
         if name == "Own":
-            other.draft.method.setCurrentIndex(other.draft.method.findData("own"))
-            other.draft.method.activated.emit(other.draft.method.currentIndex())
+            choose(other.draft.method, "own")
     assert type(other.draft.form.method()) is METHODS[other.draft.method.currentData()]
     assert other.draft.method.findData("own") < 0
 

@@ -24,6 +24,11 @@ AREA_ORDER: Final = (
 """The dock areas in the order of navigation."""
 
 
+KEY: Final = Qt.Key.Key_B
+RELEASE_DELAY_MS: Final = 60
+"""Delay after a key release before it counts. X11 sends a release and a press for each repeat."""
+
+
 class PaneNavigation:
     """Moves the focus between the panes in the centre of a window and in its docks.
 
@@ -115,11 +120,6 @@ def _focus_target(pane: QWidget) -> QWidget | None:
     if last in stops:
         stops.insert(0, last)
     return next((stop for stop in stops if stop.isVisible() and stop.isEnabled()), None)
-
-
-KEY: Final = Qt.Key.Key_B
-RELEASE_DELAY_MS: Final = 60
-"""Delay after a key release before it counts. X11 sends a release and a press for each repeat."""
 
 
 class PeekOriginal(QObject):

@@ -58,6 +58,10 @@ STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "take_shares", "switch_step"
 WELCOME: Final = ("open", "demo")
 
 
+MAX_LISTED_STATES: Final = 40
+"""Limit of the state dicts in the menu. The command line accepts the name of any."""
+
+
 class Actions:
     """The `QAction` objects of a window, by name."""
 
@@ -120,10 +124,6 @@ def _make(spec: ActionSpec, parent: QObject) -> QAction:
 def _set_text(action: QAction, spec: ActionSpec, text: str) -> None:
     action.setText(text)
     action.setIconText(tr(spec.button) if spec.button else without_mnemonics(text))
-
-
-MAX_LISTED_STATES: Final = 40
-"""Limit of the state dicts in the menu. The command line accepts the name of any."""
 
 
 class RecentMenu(QMenu):

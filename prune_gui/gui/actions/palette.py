@@ -53,6 +53,10 @@ IN_PICTURES: Final = (
 """Keys of the views, which are not actions of the window."""
 
 
+MAX_PARAMETERS: Final = 50
+"""Limit of the parameters that are shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
     """A line of the palette."""
@@ -181,10 +185,6 @@ def _table() -> QTreeWidget:
     table.header().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
     table.header().setStretchLastSection(False)
     return table
-
-
-MAX_PARAMETERS: Final = 50
-"""Limit of the parameters that are shown."""
 
 
 def of_actions(

@@ -21,6 +21,22 @@ MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
 
 
+PYTHON_FILES: Final = deferred("Python files (*.py);;All files (*)")
+OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
+PICTURES: Final[dict[str, tuple[str, int]]] = {
+    deferred("PNG (*.png)"): ("png", 1),
+    deferred("PNG, double resolution (*.png)"): ("png", 2),
+    deferred("SVG (*.svg)"): ("svg", 1),
+}
+"""File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
+Icon = QMessageBox.Icon
+Role = QMessageBox.ButtonRole
+Standard = QMessageBox.StandardButton
+Button = tuple[Role | Standard, str]
+"""A button: its place, and its text; "" for the text of a standard button."""
+CANCEL: Final[Button] = (Standard.Cancel, "")
+
+
 class FileQuestion(NamedTuple):
     """A question for a file, to be translated.
 
@@ -33,7 +49,6 @@ class FileQuestion(NamedTuple):
     suffix: str = ""  # that a name without a suffix gets, for a file to be saved
 
 
-PYTHON_FILES: Final = deferred("Python files (*.py);;All files (*)")
 CHECKPOINT: Final = FileQuestion(deferred("Open a checkpoint"))
 CHECKPOINTS: Final = FileQuestion(deferred("Add checkpoints"))
 MASKS: Final = FileQuestion(deferred("Use a masks file as a step"))
@@ -50,13 +65,6 @@ SAVED_RECIPE: Final = FileQuestion(  # all files would offer checkpoints
     deferred("Save the recipe"), deferred("Recipes (*.yaml *.yml)"), "yaml"
 )
 SAVED_TABLE: Final = FileQuestion(deferred("Save the table"), deferred("Tables (*.csv)"), "csv")
-OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
-PICTURES: Final[dict[str, tuple[str, int]]] = {
-    deferred("PNG (*.png)"): ("png", 1),
-    deferred("PNG, double resolution (*.png)"): ("png", 2),
-    deferred("SVG (*.svg)"): ("svg", 1),
-}
-"""File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
 
 
 def checkpoint_filter(*further_patterns: str) -> str:
@@ -130,14 +138,6 @@ def _ask_target(
     accepted = dialog.exec()
     dialog.deleteLater()
     return (Path(dialog.selectedFiles()[0]), dialog.selectedNameFilter()) if accepted else None
-
-
-Icon = QMessageBox.Icon
-Role = QMessageBox.ButtonRole
-Standard = QMessageBox.StandardButton
-Button = tuple[Role | Standard, str]
-"""A button: its place, and its text; "" for the text of a standard button."""
-CANCEL: Final[Button] = (Standard.Cancel, "")
 
 
 def ask(

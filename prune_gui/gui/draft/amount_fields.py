@@ -26,6 +26,11 @@ MAX_UNITS: Final = 2.0**53
 """Limit of a number of units, because `QDoubleSpinBox` stores float64."""
 
 
+VISIBLE_LINES: Final = 6
+SLIDER_STEPS: Final = 1000
+"""Positions of the slider: tenths of a percent."""
+
+
 class NumberBox(QDoubleSpinBox):
     """A spin box for a share, whose value is a percentage, or for a number of units.
 
@@ -119,11 +124,6 @@ def _plain(text: str) -> str:
     return text.translate(
         str.maketrans(",\N{FULLWIDTH PERCENT SIGN}\N{ARABIC PERCENT SIGN}", ".%%")
     )
-
-
-VISIBLE_LINES: Final = 6
-SLIDER_STEPS: Final = 1000
-"""Positions of the slider: tenths of a percent."""
 
 
 class AmountField(Field):

@@ -143,7 +143,7 @@ class _IntegerBox(QSpinBox):
         return super().validate(latin(text), at)
 
 
-class TextField(Field):
+class SuggestionField(Field):
     """A typed number or word with suggestions; the model validates it."""
 
     def __init__(self, suggestions: tuple[str, ...], parse: Callable[[str], object]) -> None:
@@ -293,9 +293,9 @@ def plain_field(field_info: FieldInfo) -> Field:
     if alternatives == [bool]:
         return ChoiceField((True, False), YES_OR_NO)
     if alternatives == [str]:
-        return TextField((), str)
+        return SuggestionField((), str)
     if words:
-        return TextField(tuple(map(str, field_info.examples or words)), number_or_text)
+        return SuggestionField(tuple(map(str, field_info.examples or words)), number_or_text)
     if any(get_origin(kind) is tuple for kind in alternatives):
         return LineField(str, _ranges)
     return LineField(number_or_text, as_typed)

@@ -47,6 +47,10 @@ MAX_LINE_CHARS = 1 << 20
 """Limit of the line. Qt's default of 32,767 would cut off targets."""
 
 
+NO_WORD: Final = "\0"
+"""A word that no condition begins with. An empty word would be completed to all conditions."""
+
+
 class TargetsField(QWidget):
     """The globs as chips or, while they are typed, in a line edit; and the number of matches.
 
@@ -329,10 +333,6 @@ def _valid_patterns(text: str) -> tuple[str, ...]:
     for pattern in patterns:
         Pattern.parse(pattern)
     return patterns
-
-
-NO_WORD: Final = "\0"
-"""A word that no condition begins with. An empty word would be completed to all conditions."""
 
 
 class ConditionCompleter(QCompleter):

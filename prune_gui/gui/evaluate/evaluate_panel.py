@@ -46,6 +46,13 @@ NO_EVALUATOR: Final = deferred(
 )
 
 
+HINT: Final = deferred("eval.py:evaluate, or python eval.py {checkpoint}")
+USUAL_NAME: Final = "evaluate"
+"""The function that is chosen if a file has several."""
+MIN_CHARS: Final = 12
+"""Minimum width of the boxes, in characters."""
+
+
 class EvaluatePanel(QWidget):
     """Shows the values of states, curves, the sensitivity and a search; made when first shown.
 
@@ -127,13 +134,6 @@ class EvaluatePanel(QWidget):
         self.chooser.setEnabled(has_file)
         self._empty.setText(tr(NO_EVALUATOR if has_file else NO_CHECKPOINT))
         self.pages.setCurrentIndex(int(has_file and has_evaluator))
-
-
-HINT: Final = deferred("eval.py:evaluate, or python eval.py {checkpoint}")
-USUAL_NAME: Final = "evaluate"
-"""The function that is chosen if a file has several."""
-MIN_CHARS: Final = 12
-"""Minimum width of the boxes, in characters."""
 
 
 class EvaluatorChooser(QWidget):

@@ -42,23 +42,6 @@ MAX_TRIALS: Final = 10_000
 TRIALS_INCREMENT: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
-    """A trial of the search, with its value."""
-
-    trial: Trial
-    value: float  # the metric; NaN if it failed
-    share: float  # of the value without the step; NaN if it is not known
-    best: bool  # whether it is the result of the search
-
-    @property
-    def status(self) -> str:
-        """Whether this is the best trial, or why it failed."""
-        if self.trial.error:
-            return tr("Failed: {error}", error=self.trial.error)
-        return tr("Best") if self.best else ""
-
-
 COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
     text_column(deferred("Ranking"), lambda each: each.trial.label),
     record_column(
@@ -79,6 +62,23 @@ COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
     float_column(deferred("Of the stack"), lambda each: each.share, share_text),
     text_column(deferred("Result"), lambda each: each.status),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A trial of the search, with its value."""
+
+    trial: Trial
+    value: float  # the metric; NaN if it failed
+    share: float  # of the value without the step; NaN if it is not known
+    best: bool  # whether it is the result of the search
+
+    @property
+    def status(self) -> str:
+        """Whether this is the best trial, or why it failed."""
+        if self.trial.error:
+            return tr("Failed: {error}", error=self.trial.error)
+        return tr("Best") if self.best else ""
 
 
 class SearchTab(EvaluationTab):

@@ -44,6 +44,17 @@ MAX_DEPTH: Final = 20
 MAX_EVALUATIONS: Final = 5_000
 
 
+VALUE_PX: Final = 84
+"""Width of the column of an amount."""
+NAME_PX: Final = 260
+"""Minimum width of the column of the names, in an exported picture."""
+DARK_SHARE: Final = 0.5
+"""Share of the colour scale above which the text has the colour of the background."""
+NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
+    deferred("Pruned"), lambda row: row.label
+)
+
+
 class SensitivityTab(EvaluationTab):
     """Shows the metric for each parameter and amount; a click chooses the parameter."""
 
@@ -146,17 +157,6 @@ class SensitivityTab(EvaluationTab):
         if session is not None and patterns:
             [first, *_] = select(patterns, session.checkpoint.tensors.values())
             self._workbench.choose(first.name)
-
-
-VALUE_PX: Final = 84
-"""Width of the column of an amount."""
-NAME_PX: Final = 260
-"""Minimum width of the column of the names, in an exported picture."""
-DARK_SHARE: Final = 0.5
-"""Share of the colour scale above which the text has the colour of the background."""
-NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
-    deferred("Pruned"), lambda row: row.label
-)
 
 
 class HeatModel(RecordModel[SensitivityRow]):

@@ -68,6 +68,11 @@ COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
 )  # fmt: skip
 
 
+SWATCH_PX: Final = 12
+MAX_LABEL_PX: Final = 170
+"""Width at which a label is elided."""
+
+
 class SweepTab(EvaluationTab):
     """Compares rankings, the draft and steps of the stack by the metric over the sparsity.
 
@@ -249,11 +254,6 @@ def _metric_column(name: str) -> Column[Sequence[CurvePoint]]:
         return point.evaluation.metrics.get(name) if point.evaluation is not None else None
 
     return Column(file_title=name, values=lambda points: [value(point) for point in points])
-
-
-SWATCH_PX: Final = 12
-MAX_LABEL_PX: Final = 170
-"""Width at which a label is elided."""
 
 
 class CurveList(QScrollArea):

@@ -31,18 +31,6 @@ SELECTABLE: Final = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class TreeColumn(enum.IntEnum):
-    """The columns, from the left."""
-
-    NAME = 0
-    SPARSITY = 1
-    ZEROS = 2
-    SHAPE = 3
-    TYPE = 4
-    PARAMETERS = 5
-
-
-COLUMNS: Final = len(TreeColumn)
 MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
     "module",
     "lock",
@@ -60,8 +48,22 @@ HEADINGS: Final = (
 )
 
 
+class TreeColumn(enum.IntEnum):
+    """The columns, from the left."""
+
+    NAME = 0
+    SPARSITY = 1
+    ZEROS = 2
+    SHAPE = 3
+    TYPE = 4
+    PARAMETERS = 5
+
+
+COLUMNS: Final = len(TreeColumn)
+
+
 @dataclass(frozen=True, slots=True)
-class Row:
+class TreeRow:
     """The contents of the cells of one row.
 
     Attributes:
@@ -79,7 +81,7 @@ class Row:
 class TreeModel(QAbstractItemModel):
     """The model of parameters under their modules, all of them or those that pass a filter.
 
-    `RowDelegate` paints the cells from `Row` objects, not role by role.
+    `RowDelegate` paints the cells from `TreeRow` objects, not role by role.
 
     The internal id of an index is the number of a node of the outline: the `ModuleIndex`, or a
     `SpaceOutline`, in which a parameter may have several nodes. Rows are made when
@@ -102,7 +104,7 @@ class TreeModel(QAbstractItemModel):
         self.chosen: str | None = None
         self._child_numbers: dict[int, list[int]] = {}
         self._rows: dict[int, int] = {}
-        self._row_cache: dict[int, Row] = {}
+        self._row_cache: dict[int, TreeRow] = {}
         for name in ICONS:  # fills the icon cache before a file is opened
             icon(name)
 
@@ -332,7 +334,7 @@ class TreeModel(QAbstractItemModel):
             lines.append(tr("zeros in the file: {patterns}", patterns=patterns))
         return "\n".join(map(one_line, lines))
 
-    def row(self, index: Index) -> Row:
+    def row(self, index: Index) -> TreeRow:
         """Return the contents of the row of an index, from a cache."""
         number = _number(index)
         row = self._row_cache.get(number)
@@ -340,7 +342,7 @@ class TreeModel(QAbstractItemModel):
             row = self._row_cache[number] = self._make_row(self._outline[number])
         return row
 
-    def _make_row(self, indexed_node: Node) -> Row:
+    def _make_row(self, indexed_node: Node) -> TreeRow:
         node, tensor = indexed_node.node, indexed_node.node.tensor
         total = self._count(indexed_node, self._countable)
         pruned = self._count(indexed_node, self._pruned)
@@ -369,7 +371,7 @@ class TreeModel(QAbstractItemModel):
                 self._count(indexed_node, self._module_index.elements)
             ),
         }
-        return Row(
+        return TreeRow(
             node.path,
             tuple(texts[column] for column in TreeColumn),
             pruned / total if total else None,

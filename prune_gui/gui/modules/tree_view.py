@@ -37,6 +37,35 @@ INDENTATION_PX: Final = 14
 Flag = QItemSelectionModel.SelectionFlag
 
 
+WIDEST: Final = {
+    TreeColumn.SPARSITY: "> 99.9 %",
+    TreeColumn.ZEROS: "> 99.9 %",
+    TreeColumn.SHAPE: "65536 × 4096",  # noqa: RUF001
+    TreeColumn.TYPE: "bfloat16",
+    TreeColumn.PARAMETERS: "999,999,999",
+}
+"""Sample texts that define the initial widths; longer texts are elided in the middle."""
+WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
+"""Sample text that limits the automatic width of the shape column."""
+BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS
+"""The columns with a bar beside the share."""
+BAR_PX: Final = 28
+MARGIN_PX: Final = 12
+MEASURED_ROWS: Final = 50
+"""Number of rows outside the viewport that Qt measures; each takes time."""
+MAX_NAME_SHARE: Final = 0.6
+"""Limit of the share of the width for names; longer names are elided."""
+MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5
+"""The same limit while the column of zeros is shown."""
+BAR_HEIGHT_PX: Final = 7.0
+GAP_PX: Final = 6
+MIN_BAR_PX: Final = 12
+"""Width below which a bar is not drawn, but only its text."""
+INK: Final = QPalette.ColorRole.Text
+WITHOUT_ICON: Final = QStyleOptionViewItem.ViewItemFeature.HasDisplay
+WITH_ICON: Final = WITHOUT_ICON | QStyleOptionViewItem.ViewItemFeature.HasDecoration
+
+
 class WholeRows(QItemSelectionModel):
     """A selection model for whole rows, without Qt's `Rows` flag.
 
@@ -100,28 +129,6 @@ class ModuleTree(QTreeView):
             rows = QItemSelection(first, model.index(last - 1, TreeColumn.NAME))
             self.selection.setCurrentIndex(first, Flag.NoUpdate)
             self.selection.select(rows, Flag.ClearAndSelect)
-
-
-WIDEST: Final = {
-    TreeColumn.SPARSITY: "> 99.9 %",
-    TreeColumn.ZEROS: "> 99.9 %",
-    TreeColumn.SHAPE: "65536 × 4096",  # noqa: RUF001
-    TreeColumn.TYPE: "bfloat16",
-    TreeColumn.PARAMETERS: "999,999,999",
-}
-"""Sample texts that define the initial widths; longer texts are elided in the middle."""
-WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
-"""Sample text that limits the automatic width of the shape column."""
-BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS
-"""The columns with a bar beside the share."""
-BAR_PX: Final = 28
-MARGIN_PX: Final = 12
-MEASURED_ROWS: Final = 50
-"""Number of rows outside the viewport that Qt measures; each takes time."""
-MAX_NAME_SHARE: Final = 0.6
-"""Limit of the share of the width for names; longer names are elided."""
-MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5
-"""The same limit while the column of zeros is shown."""
 
 
 class ColumnWidths(QObject):
@@ -209,18 +216,8 @@ class ColumnWidths(QObject):
             self._widths[TreeColumn(column)] = width
 
 
-BAR_HEIGHT_PX: Final = 7.0
-GAP_PX: Final = 6
-MIN_BAR_PX: Final = 12
-"""Width below which a bar is not drawn, but only its text."""
-
-INK: Final = QPalette.ColorRole.Text
-WITHOUT_ICON: Final = QStyleOptionViewItem.ViewItemFeature.HasDisplay
-WITH_ICON: Final = WITHOUT_ICON | QStyleOptionViewItem.ViewItemFeature.HasDecoration
-
-
 class RowDelegate(QStyledItemDelegate):
-    """Paints cells from `Row` objects. Calling `data` once per role would take twice as long."""
+    """Paints cells from `TreeRow` objects: calling `data` once per role takes twice as long."""
 
     def __init__(self, tree: QTreeView, model: TreeModel) -> None:
         super().__init__(tree)

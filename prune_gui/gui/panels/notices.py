@@ -20,6 +20,13 @@ from prune_gui.language import tr, trn
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
 
+MAX_RECORDING_CHARS: Final = 40
+"""Limit of a shown file name."""
+SETTLE_DELAY_MS: Final = 500
+"""Time without a change after which a file counts as completely written."""
+MAX_NAME_CHARS: Final = 60
+"""Limit of a shown file name."""
+
 
 class Notice(QWidget):
     """A message, a button that acts on it, and one that hides it; hidden at first."""
@@ -91,10 +98,6 @@ class ZeroNotice(Notice):
         self.say(session.file_zeros.summary() if session is not None and is_wanted else "")
 
 
-MAX_RECORDING_CHARS: Final = 40
-"""Limit of a shown file name."""
-
-
 class CorrectionNotice(Notice):
     """Visible while the stack prunes, has no correction, and a recording for one is at hand."""
 
@@ -137,12 +140,6 @@ class CorrectionNotice(Notice):
         session = self._workbench.session
         if session is not None and session.correction is not None:
             self.draft_wanted.emit(StepRequest(session.correction))
-
-
-SETTLE_DELAY_MS: Final = 500
-"""Time without a change after which a file counts as completely written."""
-MAX_NAME_CHARS: Final = 60
-"""Limit of a shown file name."""
 
 
 class ReloadNotice(QWidget):

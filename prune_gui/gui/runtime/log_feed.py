@@ -31,6 +31,16 @@ LEVELS: Final = (deferred("Info"), deferred("Warning"), deferred("Error"), defer
 """Names of the levels in `logging`, capitalized, to be translated."""
 
 
+LEVEL_OF: Final = {
+    QtMsgType.QtDebugMsg: logging.DEBUG,
+    QtMsgType.QtInfoMsg: logging.INFO,
+    QtMsgType.QtWarningMsg: logging.WARNING,
+    QtMsgType.QtCriticalMsg: logging.ERROR,
+    QtMsgType.QtFatalMsg: logging.CRITICAL,
+}
+log = logging.getLogger("qt")
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """A log record as text, made on the thread that logged it."""
@@ -148,17 +158,6 @@ class _Handler(logging.Handler):
             self._take(LogEntry.of(record))
         except Exception:  # noqa: BLE001 - as in every handler: logging must not raise in the caller
             self.handleError(record)
-
-
-LEVEL_OF: Final = {
-    QtMsgType.QtDebugMsg: logging.DEBUG,
-    QtMsgType.QtInfoMsg: logging.INFO,
-    QtMsgType.QtWarningMsg: logging.WARNING,
-    QtMsgType.QtCriticalMsg: logging.ERROR,
-    QtMsgType.QtFatalMsg: logging.CRITICAL,
-}
-
-log = logging.getLogger("qt")
 
 
 def log_qt() -> None:

@@ -42,6 +42,11 @@ ACCEPTED: Final = b"ok\n"
 log = logging.getLogger(__name__)
 
 
+MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_TOKEN_CHARS: Final = 1_000
+TOKEN_VARIABLES: Final = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
+
+
 class SingleInstance(QObject):
     """Sends a request to the running program, or receives the requests of later starts.
 
@@ -203,11 +208,6 @@ def _is_accepted(running: QLocalSocket, request: OpenRequest) -> bool:
     if reply != ACCEPTED:
         log.warning("The running program does not reply: this start opens its own window")
     return reply == ACCEPTED
-
-
-MAX_REQUEST_BYTES: Final = 1 << 20
-MAX_TOKEN_CHARS: Final = 1_000
-TOKEN_VARIABLES: Final = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
 
 
 def _check_absolute(path: Path) -> Path:

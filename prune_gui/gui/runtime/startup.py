@@ -19,6 +19,12 @@ TIMEOUT_MS: Final = 1000
 """Limit of the wait for the first paint; a window may open minimized or on another desktop."""
 
 
+SLICE_S: Final = 0.01
+"""Time after which the work returns to the event loop."""
+MODULES: Final = ("QtCore", "QtGui", "QtWidgets", "QtSvg", "QtOpenGLWidgets", "QtTest")
+"""PySide6 modules whose classes pyqtgraph uses."""
+
+
 class FirstPaint(QObject):
     """Calls a function once, after a window has been painted or `TIMEOUT_MS` have passed.
 
@@ -45,10 +51,6 @@ class FirstPaint(QObject):
         self._then()
 
 
-SLICE_S: Final = 0.01
-"""Time after which the work returns to the event loop."""
-
-
 class SlicedWork(QObject):
     """Runs work in slices of about `SLICE_S`, one per iteration of the event loop."""
 
@@ -70,10 +72,6 @@ class SlicedWork(QObject):
                 return
         self._then()
         self.deleteLater()
-
-
-MODULES: Final = ("QtCore", "QtGui", "QtWidgets", "QtSvg", "QtOpenGLWidgets", "QtTest")
-"""PySide6 modules whose classes pyqtgraph uses."""
 
 
 def make_classes() -> Iterator[str]:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Form, OutputPath
 
 
+VISIBLE_LINES: Final = 4
+MAX_NAMES: Final = 3
+"""Names that a check box shows; its tool tip has all."""
+
+
 def pruned_path(checkpoint: Path) -> Path:
     """Return the default output path for a checkpoint; for shards, a folder beside theirs.
 
@@ -92,9 +97,6 @@ def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | No
     return agree(parent, tr("Replace the file?"), text, tr("&Replace"), details=details)
 
 
-VISIBLE_LINES: Final = 4
-
-
 class LoaderBox(QGroupBox):
     """Shows the loader script of a reparametrized checkpoint, with an absolute path to copy."""
 
@@ -120,10 +122,6 @@ class LoaderBox(QGroupBox):
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
         self._file.setText(tr("Saved as {name}", name=one_line(loader_path(target).name)))
-
-
-MAX_NAMES: Final = 3
-"""Names that a check box shows; its tool tip has all."""
 
 
 class ModelFilesBox(QWidget):

@@ -29,6 +29,9 @@ Kind = Literal["limits", "warnings"]
 """The two kinds of notes on a step; see `Outcome`."""
 
 
+UNCHECKED: Final = Qt.CheckState.Unchecked
+
+
 class StepRole(enum.IntEnum):
     """Custom data roles of a row.
 
@@ -46,9 +49,6 @@ class StepRole(enum.IntEnum):
     TITLE = Role.UserRole + 6
     AMOUNT = Role.UserRole + 7
     SHARE = Role.UserRole + 8
-
-
-UNCHECKED: Final = Qt.CheckState.Unchecked
 
 
 class StackModel(QAbstractListModel):

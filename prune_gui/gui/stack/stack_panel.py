@@ -29,6 +29,17 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
 
+MAX_STEPS: Final = 6
+"""Limit of the past steps that are listed; the tool tip lists all."""
+MAX_TARGETS_CHARS: Final = 80
+ZEROS_TIP: Final = deferred(
+    "Steps prune only the weights that are not zero in the file, and views show the zeros as pruned"
+)
+AGAIN_TIP: Final = deferred(
+    "Replace the stack by the steps that made this file. They prune the weights that are left, so "
+    "the file becomes sparser."
+)
+
 
 class StepList(QListView):
     """A list of cards, whose amounts are edited by a double click."""
@@ -149,18 +160,6 @@ class StackPanel(QWidget):
     def _rows_removed(self) -> None:
         self._empty.setVisible(self.last < 0)
         self.current_changed.emit()
-
-
-MAX_STEPS: Final = 6
-"""Limit of the past steps that are listed; the tool tip lists all."""
-MAX_TARGETS_CHARS: Final = 80
-ZEROS_TIP: Final = deferred(
-    "Steps prune only the weights that are not zero in the file, and views show the zeros as pruned"
-)
-AGAIN_TIP: Final = deferred(
-    "Replace the stack by the steps that made this file. They prune the weights that are left, so "
-    "the file becomes sparser."
-)
 
 
 class StartPanel(QWidget):

@@ -43,7 +43,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Card:
+class StepCard:
     """The geometry of a card."""
 
     box: QRect
@@ -140,13 +140,13 @@ class StepDelegate(QStyledItemDelegate):
         corner = QPoint(right - size.width(), option.rect.top() + MARGIN_PX // 2)
         editor.setGeometry(QRect(corner, size))
 
-    def _card(self, option: QStyleOptionViewItem, index: Index) -> Card:
+    def _card(self, option: QStyleOptionViewItem, index: Index) -> StepCard:
         """Lay out a card in the width of the option."""
         style = option.widget.style() if option.widget else QApplication.style()
         indicator_rect = QStyle.SubElement.SE_ItemViewItemCheckIndicator
         box = style.subElementRect(indicator_rect, option, option.widget)
         badge = QRect(QPoint(box.right() + MARGIN_PX, option.rect.top() + MARGIN_PX), BADGE_PX)
-        card = Card(box, badge)
+        card = StepCard(box, badge)
         left, right = badge.right() + MARGIN_PX, option.rect.right() - MARGIN_PX
         heading_font = bold(option.font)
         ink, faint, warning = _text_colours(option, known=index.data(StepRole.KNOWN))

@@ -26,6 +26,10 @@ MARGIN_PX = 2
 """Margin of Qt on either side of the text, in every style."""
 
 
+MIN_WIDTH_PX: Final = 84
+"""Minimum width of the box in pixels."""
+
+
 class ElidedLineEdit(QLineEdit):
     """A line edit that elides a long text without the focus. Its tool tip shows the full text."""
 
@@ -75,10 +79,6 @@ class ElidedLineEdit(QLineEdit):
             if button.isVisible():
                 rect.setRight(min(rect.right(), button.x() - MARGIN_PX))
         return rect
-
-
-MIN_WIDTH_PX: Final = 84
-"""Minimum width of the box in pixels."""
 
 
 class ElidedComboBox(QComboBox):

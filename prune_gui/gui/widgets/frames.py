@@ -24,6 +24,11 @@ VEIL_ALPHA: Final = 170
 """Opacity, of 255, of the background that is laid over the window."""
 
 
+FRAMED = (QGraphicsView, QCommandLinkButton, QScrollArea)
+"""Widget classes that need the frame: pictures, buttons without their own frame, and legends."""
+Window = TypeVar("Window", bound=QWidget)
+
+
 class DropHint(QWidget):
     """Covers a window with a veil, a frame and a text; mouse events pass through."""
 
@@ -56,10 +61,6 @@ class DropHint(QWidget):
         painter.fillRect(plate, palette.color(QPalette.ColorRole.Accent))
         painter.setPen(palette.color(QPalette.ColorRole.HighlightedText))
         painter.drawText(plate, Qt.AlignmentFlag.AlignCenter, self._text)
-
-
-FRAMED = (QGraphicsView, QCommandLinkButton, QScrollArea)
-"""Widget classes that need the frame: pictures, buttons without their own frame, and legends."""
 
 
 class FocusFrame(QFocusFrame):
@@ -116,9 +117,6 @@ class FitScrollArea(QScrollArea):
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().eventFilter(watched, event)
-
-
-Window = TypeVar("Window", bound=QWidget)
 
 
 def deleted_on_close(window: Window) -> Window:

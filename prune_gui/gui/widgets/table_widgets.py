@@ -37,6 +37,10 @@ LEFT: Final = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
+ROW_MARGIN_PX = 6
+MIN_COLUMN_WIDTH_PX = 72
+
+
 def text_column(title: str, text: Callable[[Row], str]) -> Column[Sequence[Row]]:
     """Return a column of words, which are the same on the screen and in files."""
     return record_column(title, text, text, is_number=False)
@@ -251,9 +255,6 @@ def _names(columns: Sequence[Column[Rows]], rows: Rows) -> Values:
     return columns[0].values(rows) if columns else ()
 
 
-ROW_MARGIN_PX = 6
-
-
 class TableView(QTableView):
     """A table view of a `TableModel`."""
 
@@ -282,9 +283,6 @@ class CellDelegate(QStyledItemDelegate):
         option.text, is_number = self._model.cell(index)
         option.features |= QStyleOptionViewItem.ViewItemFeature.HasDisplay
         option.displayAlignment = RIGHT if is_number else LEFT
-
-
-MIN_COLUMN_WIDTH_PX = 72
 
 
 class ResultTable(TableView):

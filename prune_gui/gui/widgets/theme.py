@@ -29,6 +29,73 @@ Mode = Literal["system", "light", "dark"]
 Density = Literal["compact", "standard", "large"]
 
 
+_Role = QPalette.ColorRole
+_LIGHT_WIDGETS: Final = {
+    _Role.Window: "#f3f4f6",
+    _Role.WindowText: "#1d2125",
+    _Role.Base: "#ffffff",
+    _Role.AlternateBase: "#f7f8fa",
+    _Role.ToolTipBase: "#ffffff",
+    _Role.ToolTipText: "#1d2125",
+    _Role.PlaceholderText: "#6b727b",
+    _Role.Text: "#1d2125",
+    _Role.Button: "#eceef1",
+    _Role.ButtonText: "#1d2125",
+    _Role.BrightText: "#ffffff",
+    _Role.Link: "#1d5fb8",
+    _Role.LinkVisited: "#6a4fa8",
+    _Role.Highlight: "#2468c4",
+    _Role.HighlightedText: "#ffffff",
+    _Role.Accent: "#2468c4",
+    _Role.Light: "#ffffff",
+    _Role.Midlight: "#f5f6f8",
+    _Role.Mid: "#b9c0c8",
+    _Role.Dark: "#9aa2ab",
+    _Role.Shadow: "#6f767e",
+}
+_DARK_WIDGETS: Final = {
+    _Role.Window: "#24282d",
+    _Role.WindowText: "#e3e6ea",
+    _Role.Base: "#191c20",
+    _Role.AlternateBase: "#1f2327",
+    _Role.ToolTipBase: "#2e343a",
+    _Role.ToolTipText: "#e3e6ea",
+    _Role.PlaceholderText: "#8d959e",
+    _Role.Text: "#e3e6ea",
+    _Role.Button: "#30363c",
+    _Role.ButtonText: "#e3e6ea",
+    _Role.BrightText: "#ffffff",
+    _Role.Link: "#7db4f5",
+    _Role.LinkVisited: "#b9a3ec",
+    _Role.Highlight: "#2f6fc4",
+    _Role.HighlightedText: "#ffffff",
+    _Role.Accent: "#4a8be0",
+    _Role.Light: "#444b53",
+    _Role.Midlight: "#3a4047",
+    _Role.Mid: "#1b1f23",
+    _Role.Dark: "#15181b",
+    _Role.Shadow: "#0b0d0f",
+}
+_WHEN_DISABLED: Final = (
+    _Role.WindowText,
+    _Role.Text,
+    _Role.ButtonText,
+    _Role.HighlightedText,
+)
+SMALL: Final = 0.85
+"""Scale of texts in and beside pictures."""
+TITLE: Final = 1.8
+"""Scale of the title of a page."""
+TIGHT_PX: Final = 4
+"""Between parts of one thing: a bar and its label, the lines of a legend."""
+GAP_PX: Final = 8
+"""Between neighbours, and from the edge of a panel."""
+WIDE_PX: Final = 16
+"""Between groups."""
+SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
+"""Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
+
+
 class Spacing(NamedTuple):
     """What a density sets."""
 
@@ -145,61 +212,6 @@ class Theme(QObject):
             self._app.setPalette(box_palette, kind)  # type: ignore[arg-type]  # it accepts only str
 
 
-_Role = QPalette.ColorRole
-_LIGHT_WIDGETS: Final = {
-    _Role.Window: "#f3f4f6",
-    _Role.WindowText: "#1d2125",
-    _Role.Base: "#ffffff",
-    _Role.AlternateBase: "#f7f8fa",
-    _Role.ToolTipBase: "#ffffff",
-    _Role.ToolTipText: "#1d2125",
-    _Role.PlaceholderText: "#6b727b",
-    _Role.Text: "#1d2125",
-    _Role.Button: "#eceef1",
-    _Role.ButtonText: "#1d2125",
-    _Role.BrightText: "#ffffff",
-    _Role.Link: "#1d5fb8",
-    _Role.LinkVisited: "#6a4fa8",
-    _Role.Highlight: "#2468c4",
-    _Role.HighlightedText: "#ffffff",
-    _Role.Accent: "#2468c4",
-    _Role.Light: "#ffffff",
-    _Role.Midlight: "#f5f6f8",
-    _Role.Mid: "#b9c0c8",
-    _Role.Dark: "#9aa2ab",
-    _Role.Shadow: "#6f767e",
-}
-_DARK_WIDGETS: Final = {
-    _Role.Window: "#24282d",
-    _Role.WindowText: "#e3e6ea",
-    _Role.Base: "#191c20",
-    _Role.AlternateBase: "#1f2327",
-    _Role.ToolTipBase: "#2e343a",
-    _Role.ToolTipText: "#e3e6ea",
-    _Role.PlaceholderText: "#8d959e",
-    _Role.Text: "#e3e6ea",
-    _Role.Button: "#30363c",
-    _Role.ButtonText: "#e3e6ea",
-    _Role.BrightText: "#ffffff",
-    _Role.Link: "#7db4f5",
-    _Role.LinkVisited: "#b9a3ec",
-    _Role.Highlight: "#2f6fc4",
-    _Role.HighlightedText: "#ffffff",
-    _Role.Accent: "#4a8be0",
-    _Role.Light: "#444b53",
-    _Role.Midlight: "#3a4047",
-    _Role.Mid: "#1b1f23",
-    _Role.Dark: "#15181b",
-    _Role.Shadow: "#0b0d0f",
-}
-_WHEN_DISABLED: Final = (
-    _Role.WindowText,
-    _Role.Text,
-    _Role.ButtonText,
-    _Role.HighlightedText,
-)
-
-
 def light_palette() -> QPalette:
     """Return the palette of the light theme, independent of the current theme."""
     return _palette(_LIGHT_WIDGETS)
@@ -216,12 +228,6 @@ def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:
     return palette
 
 
-SMALL: Final = 0.85
-"""Scale of texts in and beside pictures."""
-TITLE: Final = 1.8
-"""Scale of the title of a page."""
-
-
 def scaled(font: QFont, scale: float) -> QFont:
     """Return a font of another size; `scale` is `SMALL` or `TITLE`."""
     other = QFont(font)
@@ -234,18 +240,6 @@ def bold(font: QFont) -> QFont:
     other = QFont(font)
     other.setBold(True)
     return other
-
-
-TIGHT_PX: Final = 4
-"""Between parts of one thing: a bar and its label, the lines of a legend."""
-GAP_PX: Final = 8
-"""Between neighbours, and from the edge of a panel."""
-WIDE_PX: Final = 16
-"""Between groups."""
-
-
-SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
-"""Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
 
 
 def icon(name: str) -> QIcon:

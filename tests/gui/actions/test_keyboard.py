@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from pages import is_idle
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtTest import QTest
@@ -100,7 +101,7 @@ def test_the_tab_key_visits_the_panes_in_the_same_order(at_work, view):
 
 def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
     at_work.views._tabs.setCurrentWidget(at_work.views.view("layers"))
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+    qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)
     at_work.tree.tree.setFocus()
     heights = []
     while press_pane_key(Qt.Key.Key_Tab, 1, at_work) == ["views"]:

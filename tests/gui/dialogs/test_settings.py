@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QDialog, QSpinBox, QWidget
+from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
 from prune_gui.engine import Job
 from prune_gui.gui.cluster import RunOnField
@@ -56,12 +56,6 @@ def test_a_change_is_saved_immediately_and_changes_nothing_else(dialog, window, 
     assert Settings.load() == Settings(**{name: value})
 
 
-def test_recent_files_survive_a_change_in_the_dialog(dialog, window, tmp_path):
-    window.commands.preferences.remember(tmp_path / "a.pt")
-    choose(dialog, "form", "masks")
-    assert Settings.load().recent == (str(tmp_path / "a.pt"),)
-
-
 def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
     dialog = SettingsDialog(Settings(**NON_DEFAULTS))
     qtbot.addWidget(dialog)
@@ -93,14 +87,6 @@ def test_return_accepts_an_address_and_keeps_the_dialog_open(dialog, window, qtb
     qtbot.keyClick(dialog.run_on.address, Qt.Key.Key_Return)
     assert window.commands.settings.run_on == "local:2"
     assert dialog.isVisible()
-
-
-def test_the_theme_changes_immediately_in_window_and_menu(dialog, window, qtbot):
-    light = window.palette().window().color().lightness()
-    choose(dialog, "theme", "dark")
-    qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
-    assert window.menu_actions["theme_dark"].isChecked()
-    choose(dialog, "theme", "light")
 
 
 def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbot):
@@ -153,13 +139,3 @@ def test_a_number_is_not_applied_while_it_is_typed(dialog, window, qtbot):
     qtbot.keyClick(dialog.threads, Qt.Key.Key_Tab)
     assert window.commands.settings.threads == 12
     choose(dialog, "threads", 0)
-
-
-def test_escape_closes_the_dialog(qtbot):
-    dialog = SettingsDialog(Settings())
-    qtbot.addWidget(dialog)
-    dialog.open()
-    closed = []
-    dialog.finished.connect(closed.append)
-    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
-    assert closed == [QDialog.DialogCode.Rejected]

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from pages import choose, tree_index
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSlider
 from safetensors.torch import save_file
@@ -63,7 +64,7 @@ def test_a_step_added_right_after_selecting_is_for_the_selected_parameters(
     draft, workbench, demo_window, qtbot
 ):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
     draft.add()
     assert workbench.session.steps == ()  # the globs are not known yet
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
@@ -74,7 +75,7 @@ def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_
     draft, workbench, demo_window, settle
 ):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
     draft.add()
     draft.targets.line.setText("features.*")
     draft.targets.line.textEdited.emit("")
@@ -91,8 +92,7 @@ def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
     assert "write a number after size" in draft.commit.toolTip()
     qtbot.keyClicks(draft.targets.line, "1k")
     qtbot.waitUntil(draft.commit.isEnabled)
-    draft.method.setCurrentIndex(draft.method.findData("threshold"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "threshold")
     qtbot.waitUntil(lambda: not draft.commit.isEnabled())
     assert draft.commit.toolTip() == "Correct the highlighted settings first."
     assert workbench.session.steps == ()
@@ -100,8 +100,7 @@ def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
 
 def changed(draft, settle):
     """Change the draft to a step that is not the initial one."""
-    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "ln_structured")
     draft.form.set_value("n", 1)
     settle()
 
@@ -138,7 +137,7 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
     assert draft.form.method() == METHODS["channels"](channels=(1, 5), dim=0)
     if lose == "follow":
         tree = demo_window.tree
-        tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+        tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
         draft.targets.following.click()
     elif lose == "add":
         draft.add()
@@ -172,7 +171,7 @@ def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window
     positions, texts = set(), set()
     for name in ("classifier.output", "features", "classifier.hidden.bias"):
         before = targets.count.text()
-        tree.tree.setCurrentIndex(tree._model.find(name))
+        tree.tree.setCurrentIndex(tree_index(tree, name))
         qtbot.waitUntil(lambda before=before: targets.count.text() != before)
         draft.grab()  # updates the layout
         texts.add(targets.count.text().count(";"))
@@ -185,8 +184,7 @@ def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench
     draft.targets.line.clear()
     draft.targets.line.insert("features.bn1.weight")
     draft.targets.line.textEdited.emit("")
-    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
-    draft.method.activated.emit(1)
+    choose(draft.method, "ln_structured")
     settle()
     assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
     assert not draft.commit.isEnabled()
@@ -203,14 +201,14 @@ def test_the_outcome_includes_the_sparsity_with_other_steps(draft, workbench, se
 
 def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("classifier.output"))
+    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("classifier.output.weight",))
     qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 weights")
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "*.bias")
     assert not draft.targets.following.isChecked()
     qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 weights")
-    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
@@ -255,7 +253,7 @@ def test_globs_that_do_not_fit_are_counted(draft):
 
 def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
     assert workbench.chosen == "features.conv1.weight"
     assert workbench.draft.current is None
@@ -263,9 +261,9 @@ def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench
 
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
     tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree._model.find("features.conv2"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv2"))
     assert workbench.chosen == "features.conv2.weight"
-    tree.tree.setCurrentIndex(tree._model.find("features"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features"))
     assert workbench.chosen == "features.conv2.weight"
 
 
@@ -364,8 +362,7 @@ def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path)
 
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
 def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
-    draft.method.setCurrentIndex(draft.method.findData(method))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, method)
     draft.form.fold.open()
     qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
     draft.targets.chips.setFocus()

@@ -7,9 +7,18 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pages import Form, choose
 from pydantic import create_model
 from PySide6.QtCore import QLocale, Qt
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFileDialog, QLabel, QSlider
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QFileDialog,
+    QLabel,
+    QSlider,
+    QToolButton,
+)
 
 from prune_gui.gui.draft.amount_fields import AmountField
 from prune_gui.gui.draft.form import MethodForm, _field_of, summary
@@ -102,16 +111,17 @@ def form(qtbot):
 
 
 @pytest.fixture
+def page(form):
+    return Form(form)
+
+
+@pytest.fixture
 def decimal_comma(qapp):
     QLocale.setDefault(QLocale("de_DE"))
     use_language(SOURCE, group=".", point=",")
     yield
     use_language(SOURCE)
     QLocale.setDefault(QLocale.system())
-
-
-def message(form, field):
-    return form._messages[field].text()
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -142,7 +152,7 @@ def test_more_counts_the_changed_fields_below_it(form):
     assert form.fold.button.text() == "More"
     form.show_method(METHODS["l1_unstructured"](amount=0.2, max_sparsity=0.9, amount_of="total"))
     assert form.fold.button.text() == "More (2 changed)"
-    form._fields["max_sparsity"].box.setValue(100)
+    Form(form).enter(max_sparsity=100)
     assert form.fold.button.text() == "More (1 changed)"
 
 
@@ -186,65 +196,40 @@ def test_values_of_fields_with_another_type_are_not_kept(form):
 
 
 @pytest.mark.parametrize("name", ["layers", "experts"])
-def test_units_are_listed_or_ranked_by_a_file(form, name, tmp_path, monkeypatch):
+def test_units_are_listed_or_ranked_by_a_file(form, page, name, tmp_path, monkeypatch):
     form.use(METHODS[name])
     assert form.method() is None
-    assert message(form, name) == f"Name either {name}, or importance and amount"
-    scores, units = form._fields["importance"], form._fields[name]._line
-    assert scores._line.placeholderText() == "none: prune the listed units"
+    assert "importance and amount" in page.message(name)
     path = str(tmp_path / "scores.safetensors")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (path, ""))
-    scores._button.click()
-    form._fields["amount"].set_value(2)
+    page.row("importance").findChild(QToolButton).click()
+    page.row("amount").set_value(2)
     assert form.method() == METHODS[name](importance=path, amount=2)
 
-    ranking = [form._fields[one] for one in ("importance", "amount", "reduction")]
-    units.setText("1, 3")
+    ranking = [page.row(one) for one in ("importance", "amount", "reduction")]
+    page.enter(**{name: "1, 3"})
     assert form.method() == METHODS[name].model_validate({name: [1, 3]})
     assert not any(field.isEnabled() for field in ranking)
-    units.setText("")
+    page.enter(**{name: ""})
     assert form.method() == METHODS[name](importance=path, amount=2)
     assert all(field.isEnabled() for field in ranking)
     form.show_method(METHODS[name].model_validate({name: [0]}))
-    assert not form._fields["amount"].isEnabled()
+    assert not page.row("amount").isEnabled()
 
 
-def test_the_scores_of_coupled_units_can_be_typed(form):
+def test_the_scores_of_coupled_units_can_be_typed(form, page):
     form.use(METHODS["coupled"])
-    scores = form._fields["importance"]._line
-    assert scores.placeholderText() == "none: rank by norms of the weights"
-    scores.setText("scores.npz")
+    page.enter(importance="scores.npz")
     assert form.method() == METHODS["coupled"](importance="scores.npz")
 
 
-def test_a_threshold_can_be_typed(form):
-    form.use(METHODS["threshold"])
-    assert form.method() is None
-    assert message(form, "value") == "Required."
-    for text, value in {"1": 1.0, " 0.25": 0.25, "1e-3": 0.001}.items():
-        form._fields["value"]._line.setText(text)
-        assert form.method() == METHODS["threshold"](value=value)
-    for text in ("", "-1", "nan", "little"):
-        form._fields["value"]._line.setText(text)
-        assert form.method() is None
-        assert message(form, "value")
-
-
 @pytest.mark.usefixtures("decimal_comma")
-def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_locale(form):
+def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_locale(form, page):
     form.show_method(METHODS["threshold"](value=0.125))
-    line = form._fields["value"]._line
-    assert line.text() == "0,125"
+    assert page.shown("value") == "0,125"
     for text, value in {"0,5": 0.5, "0.25": 0.25, "1,5e-3": 0.0015, "1.125": 1.125}.items():
-        line.setText(text)
+        page.enter(value=text)
         assert form.method() == METHODS["threshold"](value=value)
-
-
-def test_the_decimal_sign_of_another_locale_is_rejected(form):
-    form.use(METHODS["threshold"])
-    form._fields["value"]._line.setText("0,5")
-    assert form.method() is None
-    assert message(form, "value")
 
 
 @pytest.mark.usefixtures("decimal_comma")
@@ -290,69 +275,55 @@ def test_the_shown_text_of_channels_parses_to_them(channels):
     assert METHODS["channels"](channels=format_ranges(channels)).channels == tuple(channels)
 
 
-def test_channels_are_shown_and_typed_as_ranges(form):
+def test_channels_are_shown_and_typed_as_ranges(form, page):
     form.show_method(METHODS["channels"](channels=(3, 7, 12, 13, 14, 20, 21)))
-    line = form._fields["channels"]._line
-    assert line.text() == "3, 7, 12-14, 20, 21"
-    line.setText("0-2, 9")
+    assert page.shown("channels") == "3, 7, 12-14, 20, 21"
+    page.enter(channels="0-2, 9")
     assert form.method() == METHODS["channels"](channels=(0, 1, 2, 9))
-    line.setText("0-2, x")
+
+
+@pytest.mark.parametrize(
+    ("method", "typed", "field", "said", "corrected"),
+    [
+        ("custom_from_mask", {}, "mask", "Required.", {"mask": "masks.pt"}),
+        ("threshold", {}, "value", "Required.", {"value": "1"}),
+        ("threshold", {"value": "-1"}, "value", "", {"value": " 0.25"}),
+        ("threshold", {"value": "nan"}, "value", "", {"value": "1e-3"}),
+        ("threshold", {"value": "0,5"}, "value", "", {"value": "0.5"}),
+        ("n_m", {"n": 5}, "m", "m must be at least n", {"n": 2}),
+        ("ln_structured", {"n": "two"}, "n", "norm's order p", {"n": "inf"}),
+        ("l1_unstructured", {"max_sparsity": 150}, "max_sparsity", "150 %", {"max_sparsity": 90}),
+        (
+            "l1_unstructured",
+            {"importance": "scores.pt", "moved_from": "before.pt"},
+            "moved_from",
+            "cannot be combined",
+            {"importance": ""},
+        ),
+        ("channels", {"channels": "0-2, x"}, "channels", "'x'", {"channels": "0-2"}),
+    ],
+)
+def test_a_problem_is_shown_below_its_field_until_it_is_corrected(
+    form, page, method, typed, field, said, corrected
+):
+    form.use(METHODS[method])
+    page.enter(**typed)
     assert form.method() is None
-    assert message(form, "channels").startswith("'x' is not a list of channels")
-
-
-def test_a_problem_of_two_fields_is_shown_below_the_second(form):
-    form.use(METHODS["l1_unstructured"])
-    form._fields["importance"]._line.setText("scores.pt")
-    form._fields["moved_from"]._line.setText("before.pt")
-    assert form.method() is None
-    assert "cannot be combined" in message(form, "moved_from")
-    assert message(form, "importance") == ""
-
-
-def test_a_share_above_100_percent_is_shown_below_its_field(form):
-    form.use(METHODS["l1_unstructured"])
-    form._fields["max_sparsity"].box.setValue(150)
-    assert form.method() is None
-    assert message(form, "max_sparsity").startswith("150 % is too much")
-    form._fields["max_sparsity"].box.setValue(90)
-    assert form.method() == METHODS["l1_unstructured"](max_sparsity=0.9)
-
-
-def test_m_smaller_than_n_is_shown_below_m(form):
-    form.use(METHODS["n_m"])
-    form._fields["n"]._box.setValue(5)
-    assert form.method() is None
-    assert "m must be at least n" in message(form, "m")
-
-
-def test_a_missing_file_is_shown_below_its_field(form):
-    form.use(METHODS["custom_from_mask"])
-    assert form.method() is None
-    assert message(form, "mask") == "Required."
-    form._fields["mask"]._line.setText("masks.pt")
+    assert said in page.message(field) != ""
+    assert not any(page.message(other) for other in METHODS[method].model_fields if other != field)
+    page.enter(**corrected)
     assert form.method() is not None
-    assert message(form, "mask") == ""
+    assert page.message(field) == ""
 
 
-def test_an_invalid_norm_shows_the_description_of_the_field(form):
+def test_every_change_of_a_field_emits_changed(form, page, qtbot):
     form.use(METHODS["ln_structured"])
-    form._fields["n"].findChild(QComboBox).setEditText("two")
-    assert form.method() is None
-    assert message(form, "n") == "The norm's order p: a number, inf, -inf, fro or nuc."
-
-
-def test_every_change_of_a_field_emits_changed(form, qtbot):
-    form.use(METHODS["ln_structured"])
-    for field, change in {
-        "amount": lambda f: f.findChild(QSlider).setValue(200),
-        "dim": lambda f: f._box.setEditText("1"),
-        "n": lambda f: f._box.setEditText("inf"),
-        "importance": lambda f: f._line.setText("scores.pt"),
-        "amount_of": lambda f: f._box.activated.emit(0),
-    }.items():
+    values = {"amount": 20, "dim": "1", "n": "inf", "importance": "scores.pt"}
+    for name, value in values.items():
         with qtbot.waitSignal(form.changed):
-            change(form._fields[field])
+            page.enter(**{name: value})
+    with qtbot.waitSignal(form.changed):
+        choose(page.row("amount_of").findChild(QComboBox), "remaining")
     assert form.method() == METHODS["ln_structured"](
         amount=0.2, dim=1, n="inf", importance="scores.pt"
     )
@@ -436,18 +407,18 @@ class TestAmount:
         assert field.value() == 0.5
 
 
-def test_digits_of_any_script_are_accepted(form):
-    form.use(METHODS["l1_unstructured"])
-    amount, most = form._fields["amount"], form._fields["max_sparsity"]
-    amount._box.selectAll()
-    amount._box.lineEdit().insert("۶۰")
-    assert amount.value() == 0.6
-    assert amount._box.text() == "60"
-    most.box.selectAll()
-    most.box.lineEdit().insert("٠٫٩")  # noqa: RUF001
-    assert form.method().max_sparsity == 0.9
-    form.use(METHODS["n_m"])
-    keep = form._fields["n"]
-    keep._box.selectAll()
-    keep._box.lineEdit().insert("३")
-    assert (keep.value(), keep._box.text()) == (3, "3")
+@pytest.mark.parametrize(
+    ("method", "name", "digits", "value"),
+    [
+        ("l1_unstructured", "amount", "۶۰", 0.6),
+        ("l1_unstructured", "max_sparsity", "٠٫٩", 0.9),  # noqa: RUF001
+        ("n_m", "n", "३", 3),
+    ],
+)
+def test_digits_of_any_script_are_accepted(form, page, method, name, digits, value):
+    form.use(METHODS[method])
+    box = page.row(name).findChild(QAbstractSpinBox)
+    box.selectAll()
+    box.lineEdit().insert(digits)
+    assert page.row(name).value() == value
+    assert box.text().isascii()

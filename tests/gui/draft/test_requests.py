@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from pages import choose, is_idle
 from PySide6.QtWidgets import QSlider
 
 from prune_gui.session.draft_request import (
@@ -115,8 +116,7 @@ def test_shares_are_taken_into_the_method_of_the_draft(
     assert draft.form.method().name == "l1_unstructured"
     assert workbench.shown.outcomes[0].pruned == pruned[0]
     draft.stop_editing()
-    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "ln_structured")
     settle()
     draft.take_shares(1)
     settle()
@@ -138,8 +138,7 @@ def test_a_disabled_step_has_no_shares_to_take(draft, workbench, settle, make_st
 
 def test_a_dragged_cut_sets_the_threshold(draft, workbench, settle, qtbot):
     workbench.choose("features.conv2.weight")
-    draft.method.setCurrentIndex(draft.method.findData("threshold"))
-    draft.method.activated.emit(draft.method.currentIndex())
+    choose(draft.method, "threshold")
     draft.form._fields["value"]._line.setText("0.01")
     settle()
     draft.change(CutRequest("weight", 0.02))
@@ -158,6 +157,6 @@ def test_a_cut_dragged_in_the_picture_of_the_previous_parameter_is_ignored(
     workbench.failed.connect(lambda *what: failed.append(what))
     workbench.choose("features.bn1.num_batches_tracked")  # not a target of the draft
     draft.change(CutRequest("weight", 0.02))
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting)
+    qtbot.waitUntil(lambda: is_idle(workbench))
     assert not failed
     assert draft.form.method() == before

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from pages import tree_index
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 from waiting import change
@@ -26,8 +27,8 @@ def test_a_filter_accepts_conditions(demo_window, qtbot):
     tree = demo_window.tree
     qtbot.keyClicks(tree.filter, "weight type:Linear")
     assert tree._found.text() == "2 of 22 parameters"
-    assert tree._model.find("classifier.output.weight").isValid()
-    assert not tree._model.find("features.conv1.weight").isValid()
+    assert tree_index(tree, "classifier.output.weight").isValid()
+    assert not tree_index(tree, "features.conv1.weight").isValid()
 
 
 def test_conditions_on_a_large_file_are_prepared_on_the_engines_thread(
@@ -48,7 +49,7 @@ def test_conditions_on_a_large_file_are_prepared_on_the_engines_thread(
     qtbot.waitUntil(lambda: tree._found.text() == "2 of 22 parameters")
     assert threads
     assert threading.main_thread() not in threads
-    assert not tree._model.find("features.conv1.weight").isValid()
+    assert not tree_index(tree, "features.conv1.weight").isValid()
     tree.filter.setText("bias type:Linear")  # cached
     assert tree._found.text() == "2 of 22 parameters"
     assert len(threads) == 1
@@ -60,8 +61,8 @@ def test_an_incomplete_condition_keeps_the_tree_and_shows_what_is_missing(demo_w
     qtbot.keyClicks(tree.filter, " ")
     tree.filter.insert("sparsity>")
     assert "write a number after sparsity" in tree._found.text()
-    assert tree._model.find("features.conv1.weight").isValid()
-    assert not tree._model.find("features.conv2.weight").isValid()
+    assert tree_index(tree, "features.conv1.weight").isValid()
+    assert not tree_index(tree, "features.conv2.weight").isValid()
 
 
 def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workbench, qtbot):
@@ -69,7 +70,7 @@ def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workben
     step = Step(method=METHODS["l1_unstructured"](), targets=("*conv*.weight",))
     with change(qtbot, workbench, "resolution"):
         workbench.edit(lambda session: session.add(step))
-    tree.tree.setCurrentIndex(tree._model.find(name))
+    tree.tree.setCurrentIndex(tree_index(tree, name))
     before = workbench.resolved.resolution.counts[name][0]
     assert before > 0
     with change(qtbot, workbench, "resolution"):
@@ -95,7 +96,7 @@ def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot, of
     tensors = demo_window.workbench.session.checkpoint.tensors.values()
     qtbot.waitUntil(lambda: {one.name for one in select(targets.patterns(), tensors)} == found)
     tree.filter.clear()
-    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
     assert {one.name for one in select(targets.patterns(), tensors)} == found
     assert not tree._use_found.isVisible()
     assert not targets.use_filtered.isEnabled()
@@ -150,7 +151,7 @@ def test_the_tree_shows_the_parameter_that_the_views_show(demo_window, workbench
     current = tree.tree.currentIndex()
     assert tree._model.node(current).path == "classifier.output.weight"
     assert tree.tree.viewport().rect().intersects(tree.tree.visualRect(current))
-    assert tree.tree.isExpanded(tree._model.find("classifier.output"))
+    assert tree.tree.isExpanded(tree_index(tree, "classifier.output"))
     assert tree.tree.selection.rows() == []
     assert targeted == []
 
@@ -158,7 +159,7 @@ def test_the_tree_shows_the_parameter_that_the_views_show(demo_window, workbench
 def test_a_module_that_the_user_selects_stays_current(demo_window, workbench, qtbot):
     tree = demo_window.tree
     tree.tree.collapseAll()
-    module = tree._model.find("classifier")
+    module = tree_index(tree, "classifier")
     tree.tree.scrollTo(module)
     tree.tree.setFocus()
     center = tree.tree.visualRect(module).center()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from pages import errors, is_idle
 from safetensors.torch import load_file, save_file
 from torch import nn
 from waiting import change
@@ -127,7 +128,7 @@ def test_a_failed_reload_keeps_the_open_session(window, path, qtbot, workbench):
     with qtbot.waitSignal(workbench.failed, timeout=60_000):
         window.menu_actions["reload"].trigger()
     assert workbench.session is before
-    window._errors._box.accept()
+    errors(window).accept()
 
 
 def test_a_reload_does_not_replace_a_checkpoint_opened_meanwhile(
@@ -135,5 +136,5 @@ def test_a_reload_does_not_replace_a_checkpoint_opened_meanwhile(
 ):
     workbench.files.open(demo_checkpoint)
     workbench.files.reload()
-    qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+    qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)
     assert workbench.session.checkpoint.path == demo_checkpoint

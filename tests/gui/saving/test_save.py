@@ -229,39 +229,34 @@ def test_every_form_has_a_key_and_an_accessible_description(dialog, shown_sizes,
     assert all(line.accessibleName() for line in dialog.findChildren(QLineEdit))
 
 
-@pytest.mark.parametrize("size", ["5 apples", "", "0GB"])
-def test_an_invalid_shard_size_is_an_error(dialog, size):
-    split(dialog, size)
-    assert problem(dialog).startswith(f"{size!r} is not a size such as 500MB")
+@pytest.mark.parametrize(
+    ("path", "size", "reason"),
+    [
+        ("", None, "Enter a file name"),
+        ("/nowhere/model", None, "no suffix of a known format"),
+        ("/nowhere/a.pt", "6 kB", "the name of a single file"),
+        *((None, size, f"{size!r} is not a size") for size in ("5 apples", "", "0GB")),
+    ],
+)
+def test_invalid_input_is_explained_and_cannot_be_saved(dialog, path, size, reason):
+    if size is not None:
+        split(dialog, size)
+    if path is not None:
+        dialog._path.setText(path)
+    assert reason in problem(dialog)
     assert not save_button(dialog).isEnabled()
     dialog._confirm()
     assert dialog.isVisible()
-    dialog._shard_size.setText("6 kB")
-    assert "is not a size" not in problem(dialog)
-    assert dialog.options.shard_size == 6000
-    assert save_button(dialog).isEnabled()
 
 
 def test_splitting_removes_the_suffix_from_the_path_and_restores_it(dialog, tmp_path):
     split(dialog, "6 kB")
     assert dialog.path == tmp_path / "model-pruned"
-    dialog._path.setText(str(tmp_path / "a.pt"))
-    assert "the name of a single file" in problem(dialog)
-    assert not save_button(dialog).isEnabled()
+    assert dialog.options.shard_size == 6000
     dialog._path.setText(str(tmp_path / "b"))
     dialog.findChild(QCheckBox).click()
     assert dialog.path == tmp_path / "b.safetensors"
     assert dialog.options.shard_size is None
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"), [("", "Enter a file name"), ("model", "no suffix of a known format")]
-)
-def test_an_invalid_path_is_an_error(dialog, tmp_path, name, reason):
-    dialog._path.setText(name and str(tmp_path / name))
-    assert reason in problem(dialog)
-    dialog._confirm()
-    assert dialog.isVisible()
 
 
 def test_the_reason_is_shown_for_a_form_that_cannot_be_written(make_dialog, model, shown_sizes):

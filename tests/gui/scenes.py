@@ -15,7 +15,7 @@ from prune_gui.gui.dialogs.help import show_crash
 from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.window import MainWindow
 from prune_gui.session import Crash
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.kept_recipes import Unsaved
 
 DIALOGS = ("settings", "sweep", "batch", "report")
 """Actions that open dialogs with inputs."""

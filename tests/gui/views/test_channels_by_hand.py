@@ -1,11 +1,11 @@
 """Channels selected in the Norms view, and the resulting draft."""
 
 import pytest
-from prune_gui.gui.draft.panel import DraftPanel
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtWidgets import QToolButton
 from view_page import button
 
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.session.draft_request import ChannelRequest, CutRequest

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from prune_gui.gui.draft.panel import DraftPanel
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QTabWidget
 from safetensors.torch import save_file
 
+from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views import ViewTabs, registry, tabs
 from prune_gui.gui.views.registry import VIEWS, ViewSpec
 from prune_gui.gui.views.view import View

@@ -5,14 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from prune_gui.gui.draft.panel import DraftPanel
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
 from view_page import cells, text
 from waiting import change
 
-from prune_gui.gui.views.bars.data import ScoreOf, bar_view
+from prune_gui.gui.draft.draft_panel import DraftPanel
+from prune_gui.gui.views.bars import bar_view
+from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
 from prune_gui.gui.widgets.theme import Theme

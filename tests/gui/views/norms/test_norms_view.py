@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from view_page import text
 
 from prune_gui import language
-from prune_gui.gui.views.bars.data import bar_view
+from prune_gui.gui.views.bars import bar_view
 from prune_gui.gui.views.norms.view import NormsView
 from prune_gui.raster.colours import LIGHT
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from prune_gui.gui.modules.model import TreeModel
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from safetensors.torch import save_file
@@ -13,6 +12,7 @@ from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.dialogs import questions
+from prune_gui.gui.modules.tree_model import TreeModel
 from prune_gui.gui.views.groups.data import measure_group
 from prune_gui.gui.views.groups.text import group_title
 from prune_gui.monitor import Monitor

@@ -28,8 +28,17 @@ class InMemory(Checkpoint):
     def read_key(self, key: str) -> torch.Tensor:
         return self._tensors[key]
 
+    def missing_nbytes(self, names) -> int:
+        return 0
+
+    def fetch(self, monitor) -> None:
+        pass
+
     def check(self) -> None:
         pass
+
+    def file_states(self) -> Mapping[str, tuple[int, int]]:
+        return {}
 
     def fingerprint(self, monitor) -> str:
         return "in memory"

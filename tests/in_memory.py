@@ -47,15 +47,6 @@ class InMemory(Checkpoint):
     def model_files_folder(self) -> Path:
         return Path()
 
-    def missing_nbytes(self, names) -> int:
-        return 0
-
-    def fetch(self, monitor) -> None:
-        pass
-
-    def file_states(self) -> Mapping[str, tuple[int, int]]:
-        return {}
-
     def close(self) -> None:
         pass
 

@@ -248,7 +248,7 @@ HALF_OF_W = Recipe.model_validate(
     {"steps": [{"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}]}
 )
 ROOT = Path(prune_gui.__file__).parent
-RUNS_OWN_TASKS = {"cluster.py"}
+RUNS_OWN_TASKS = {"dask_executor.py"}
 """Modules that unpickle what other processes of the program send."""
 
 

@@ -104,7 +104,7 @@ def test_checkpoints_are_added_by_dialogs_and_removed(dialog, files, monkeypatch
 @pytest.fixture
 def writing(dialog, qtbot, files, tmp_path, monkeypatch):
     """Return the dialog while it writes a checkpoint, which continues until it is cancelled."""
-    from prune_gui.worker import jobs
+    from prune_gui.recipe import several_files
 
     began = threading.Event()
 
@@ -113,7 +113,7 @@ def writing(dialog, qtbot, files, tmp_path, monkeypatch):
         while True:
             arguments[4].advance()
 
-    monkeypatch.setattr(jobs, "prune_file", endless)
+    monkeypatch.setattr(several_files, "prune_file", endless)
     dialog.add(files[:1])
     dialog.write.setChecked(True)
     dialog.folder.setText(str(tmp_path))

@@ -16,7 +16,8 @@ def compiler(qtbot, monkeypatch):
     """Return a function that makes a compiler which runs Python code."""
 
     def make(code):
-        monkeypatch.setattr(loop_compiler, "command", lambda: [sys.executable, "-u", "-c", code])
+        command = [sys.executable, "-u", "-c", code]
+        monkeypatch.setattr(loop_compiler, "isolated_command", lambda _: command)
         made = LoopCompiler()
         stopped.append(made)
         return made

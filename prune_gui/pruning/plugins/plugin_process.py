@@ -42,18 +42,19 @@ class _Worker:
     """One process that runs the code of a plug-in."""
 
     def __init__(self) -> None:
-        supervisor = _running_supervisor()
-        supervisor.wait_until_ready()
+        self._supervisor = _running_supervisor()
+        self._supervisor.wait_until_ready()
         self._connection, worker_end = socket.socketpair()
         weakref.finalize(self, self._connection.close)  # an idle process ends then
         with worker_end, open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
             output = 2 if is_open(2) else devnull.fileno()
-            self._process = supervisor.start([output, output, worker_end.fileno()])
+            self._process = self._supervisor.start([output, output, worker_end.fileno()])
 
     @property
     def is_idle(self) -> bool:
         """Whether it waits for a request. If not, it has ended, or sent an unexpected message."""
-        return not readable([self._connection], 0) and not self._process.has_ended
+        waits = not readable([self._connection], 0) and not self._process.has_ended
+        return waits and self._supervisor.is_alive  # otherwise it is being killed
 
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None

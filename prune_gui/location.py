@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote, urlsplit
 from platformdirs import user_cache_path
 
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.redaction import redacted_url
 
 SCHEMES: Final = ("https", "http", "s3", "gs", "az", "hf")
@@ -127,7 +126,7 @@ def _path_of(url: str) -> Path:
         [unquote(segment) for segment in parts.path.split("/") if segment] if is_valid else []
     )
     if not (is_valid and len(url) <= MAX_URL_CHARS and all(map(is_plain_name, segments))):
-        raise CheckpointError(tr("{url!r} is not a valid URL. Check it.", url=redacted_url(url)))
+        raise CheckpointError("{url!r} is not a valid URL. Check it.", url=redacted_url(url))
     if "@" in parts.netloc or parts.query not in ("", DOWNLOAD_QUERY) or parts.fragment:
         raise _secret_error(url)
     host = parts.netloc.lower() if parts.scheme in ("http", "https") else parts.netloc
@@ -149,9 +148,7 @@ def _url_of(path: Path) -> str | None:
 
 def _secret_error(url: str) -> CheckpointError:
     return CheckpointError(
-        tr(
-            "{url!r} carries a password or a signature. Set credentials in the environment "
-            "instead, and open the URL without them.",
-            url=redacted_url(url),
-        )
+        "{url!r} carries a password or a signature. Set credentials in the environment "
+        "instead, and open the URL without them.",
+        url=redacted_url(url),
     )

@@ -61,11 +61,9 @@ def check_address(where: str) -> None:
         valid = match is not None and 1 <= int(match[1]) <= MAX_PORT
     if not valid:
         raise ClusterError(
-            tr(
-                "{where} names no cluster. Use the address of a scheduler, such as "
-                "tcp://host:8786, or local:4 for 4 processes on this machine.",
-                where=where,
-            )
+            "{where} names no cluster. Use the address of a scheduler, such as "
+            "tcp://host:8786, or local:4 for 4 processes on this machine.",
+            where=where,
         )
 
 
@@ -191,7 +189,7 @@ class DaskExecutor:
                     last_seen = now
                 elif now - last_seen > NO_WORKERS_TIMEOUT_S:
                     raise ClusterError(
-                        tr("The cluster lost all of its workers. Start workers, and try again.")
+                        "The cluster lost all of its workers. Start workers, and try again."
                     )
 
     def _nthreads(self) -> dict[str, int]:
@@ -212,23 +210,19 @@ class DaskExecutor:
             yield
         except self._distributed.KilledWorker as error:
             raise ClusterError(
-                tr(
-                    "Several workers of the cluster ended during the same task, perhaps because "
-                    "their memory is too small. Start workers with more memory."
-                )
+                "Several workers of the cluster ended during the same task, perhaps because "
+                "their memory is too small. Start workers with more memory."
             ) from error
         except ImportError as error:
             raise ClusterError(
-                tr(
-                    "A worker of the cluster cannot load a library: {reason}. Install "
-                    "prune-gui {version} on all workers.",
-                    reason=error,
-                    version=_version(),
-                )
+                "A worker of the cluster cannot load a library: {reason}. Install "
+                "prune-gui {version} on all workers.",
+                reason=error,
+                version=_version(),
             ) from error
         except lost as error:
             raise ClusterError(
-                tr("The scheduler of the cluster was lost. Start it again, and try again.")
+                "The scheduler of the cluster was lost. Start it again, and try again."
             ) from error
 
 
@@ -302,7 +296,7 @@ def _local_cluster(distributed: ModuleType, workers: int, security: Security) ->
         )
     except (OSError, RuntimeError) as error:  # TimeoutError is an OSError
         raise ClusterError(
-            tr("The worker processes cannot be started: {reason}", reason=error)
+            "The worker processes cannot be started: {reason}", reason=error
         ) from error
 
 
@@ -320,11 +314,9 @@ def _connected(
         )
     except (OSError, ValueError) as error:
         raise ClusterError(
-            tr(
-                "The scheduler {address} cannot be reached. Check the address, and that the "
-                "scheduler runs.",
-                address=address,
-            )
+            "The scheduler {address} cannot be reached. Check the address, and that the "
+            "scheduler runs.",
+            address=address,
         ) from error
     try:
         with client:
@@ -363,10 +355,8 @@ def _distributed() -> ModuleType:
 
 def _not_installed() -> ClusterError:
     return ClusterError(
-        tr(
-            "A cluster needs the package distributed. Install it with: {command}",
-            command='pip install "prune-gui[cluster]"',
-        )
+        "A cluster needs the package distributed. Install it with: {command}",
+        command='pip install "prune-gui[cluster]"',
     )
 
 

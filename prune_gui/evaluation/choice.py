@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.spec import MAX_SOURCE_BYTES
-from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
 from prune_gui.resources import is_shipped, resource
 
@@ -75,20 +74,18 @@ def functions_in(path: Path) -> list[str]:
         statements = ast.parse(read_regular(path, MAX_SOURCE_BYTES)).body
     except OSError as error:
         raise EvaluationError(
-            tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)
+            "{path} cannot be read: {reason}.", path=path, reason=error.strerror
         ) from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EvaluationError(
-            tr("{path} is not a Python file: {reason}.", path=path, reason=error)
+            "{path} is not a Python file: {reason}.", path=path, reason=error
         ) from error
     names = [each.name for each in statements if isinstance(each, ast.FunctionDef)]
     public = [name for name in names if not name.startswith("_")]
     if not public:
         raise EvaluationError(
-            tr(
-                "{path} defines no function. An evaluator is a function that takes a state dict "
-                "or a path, and returns a number.",
-                path=path,
-            )
+            "{path} defines no function. An evaluator is a function that takes a state dict "
+            "or a path, and returns a number.",
+            path=path,
         )
     return public

@@ -22,7 +22,6 @@ from prune_gui.evaluation.metrics import chosen, is_higher_better
 from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
 from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus, Watch
-from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.recipe.provenance import own_version
 from prune_gui.recipe.recipe import Recipe
@@ -265,5 +264,5 @@ def _file_digest(path: str, monitor: Monitor) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise EvaluationError(
-            tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)
+            "{path} cannot be read: {reason}.", path=path, reason=error.strerror
         ) from error

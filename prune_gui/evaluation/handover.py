@@ -50,12 +50,10 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None or info.dtype not in CODES:
             raise EvaluationError(
-                tr(
-                    "{name} ({kind}) cannot be handed over in a state dict. Let the function take "
-                    "a path (--pass path).",
-                    name=info.name,
-                    kind=info.dtype if info.special is None else tr(info.special),
-                )
+                "{name} ({kind}) cannot be handed over in a state dict. Let the function take "
+                "a path (--pass path).",
+                name=info.name,
+                kind=info.dtype if info.special is None else tr(info.special),
             )
     tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
     writers = keyed_writers(tensors, resolution.checkpoint)

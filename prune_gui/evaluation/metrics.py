@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from prune_gui.errors import EvaluationError, one_line
-from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
@@ -49,11 +48,11 @@ def metrics_of(value: object) -> dict[str, float]:
     metrics = dict(_numbers(value, "", 0))
     if not metrics:
         raise EvaluationError(
-            tr("The evaluator returned no number. Return a number, or numbers by name.")
+            "The evaluator returned no number. Return a number, or numbers by name."
         )
     if len(metrics) > MAX_METRICS:
         raise EvaluationError(
-            tr("The evaluator returned more than {limit:,} numbers.", limit=MAX_METRICS)
+            "The evaluator returned more than {limit:,} numbers.", limit=MAX_METRICS
         )
     return metrics
 
@@ -88,10 +87,8 @@ def metrics_in(text: str) -> dict[str, float]:
         with suppress(ValueError):
             return {SINGLE: float(line)}
     raise EvaluationError(
-        tr(
-            "The evaluator printed no result. Its last output must be a number or a JSON object, "
-            'such as {"accuracy": 0.9}.'
-        )
+        "The evaluator printed no result. Its last output must be a number or a JSON object, "
+        'such as {"accuracy": 0.9}.'
     )
 
 
@@ -139,11 +136,9 @@ def chosen(metrics: Metrics, wanted: str | None) -> str:
         if wanted in metrics:
             return wanted
         raise EvaluationError(
-            tr(
-                "The evaluator returned no metric {name!r}. It returned: {names}.",
-                name=wanted,
-                names=_listed(metrics),
-            )
+            "The evaluator returned no metric {name!r}. It returned: {names}.",
+            name=wanted,
+            names=_listed(metrics),
         )
     if len(metrics) == 1:
         return next(iter(metrics))
@@ -151,10 +146,8 @@ def chosen(metrics: Metrics, wanted: str | None) -> str:
     if len(obvious) == 1:
         return obvious[0]
     raise EvaluationError(
-        tr(
-            "The evaluator returns several metrics. Choose one of them (--metric NAME): {names}.",
-            names=_listed(metrics),
-        )
+        "The evaluator returns several metrics. Choose one of them (--metric NAME): {names}.",
+        names=_listed(metrics),
     )
 
 

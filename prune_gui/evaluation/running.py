@@ -170,10 +170,7 @@ class FunctionProcess:
 
     def _invalid(self) -> EvaluationError:
         return EvaluationError(
-            tr(
-                "The evaluator {text} corrupted its connection to this program.",
-                text=self._spec.text,
-            )
+            "The evaluator {text} corrupted its connection to this program.", text=self._spec.text
         )
 
     def _fault(self, fault: object) -> EvaluationError:

@@ -234,19 +234,15 @@ class Search:
             limit = dense * share if self._run.higher_is_better else dense / share
         else:
             raise EvaluationError(
-                tr(
-                    "The dense checkpoint has the value {value}, of which a share has no meaning. "
-                    "Give the value to hold itself (--absolute).",
-                    value=number_text(dense),
-                )
+                "The dense checkpoint has the value {value}, of which a share has no meaning. "
+                "Give the value to hold itself (--absolute).",
+                value=number_text(dense),
             )
         if dense != limit and not self._run.is_better(dense, limit):
             raise EvaluationError(
-                tr(
-                    "The dense checkpoint has the value {value}, which does not hold {limit}.",
-                    value=number_text(dense),
-                    limit=number_text(limit),
-                )
+                "The dense checkpoint has the value {value}, which does not hold {limit}.",
+                value=number_text(dense),
+                limit=number_text(limit),
             )
         return limit
 

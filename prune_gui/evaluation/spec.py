@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prune_gui.errors import EvaluationError
-from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
 
 MAX_SOURCE_BYTES: Final = 1 << 24
@@ -67,21 +66,17 @@ class EvaluatorSpec:
         if CHECKPOINT in text or FOLDER in text:
             if python is not None or pass_as is not None:
                 raise EvaluationError(
-                    tr(
-                        "A command chooses its interpreter and gets a path. Name the interpreter "
-                        "in the command."
-                    )
+                    "A command chooses its interpreter and gets a path. Name the interpreter "
+                    "in the command."
                 )
             return cls(text, "command", argv=_words(text))
         file, colon, function = text.strip().rpartition(":")
         if not colon or not file.endswith(".py") or not function.isidentifier():
             raise EvaluationError(
-                tr(
-                    "{text!r} is not an evaluator. Write a command with {{checkpoint}} in it, such "
-                    'as "python eval.py {{checkpoint}}", or a function in a file, such as '
-                    "eval.py:evaluate.",
-                    text=text,
-                )
+                "{text!r} is not an evaluator. Write a command with {{checkpoint}} in it, such "
+                'as "python eval.py {{checkpoint}}", or a function in a file, such as '
+                "eval.py:evaluate.",
+                text=text,
             )
         path = Path(file).absolute()
         return cls(
@@ -149,7 +144,7 @@ def _read(path: Path) -> bytes:
         return read_regular(path, MAX_SOURCE_BYTES)
     except OSError as error:
         raise EvaluationError(
-            tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)
+            "{path} cannot be read: {reason}.", path=path, reason=error.strerror
         ) from error
 
 
@@ -159,7 +154,7 @@ def _words(command: str) -> tuple[str, ...]:
         program, *arguments = shlex.split(command)
     except ValueError as error:
         raise EvaluationError(
-            tr("The command {command!r} cannot be split: {reason}.", command=command, reason=error)
+            "The command {command!r} cannot be split: {reason}.", command=command, reason=error
         ) from error
     found = shutil.which(program)
     if found is None and program in PYTHON_NAMES:
@@ -168,7 +163,7 @@ def _words(command: str) -> tuple[str, ...]:
         return (sys.executable, *option, *arguments)
     if found is None:
         raise EvaluationError(
-            tr("The program {program!r} does not exist, or cannot be run.", program=program)
+            "The program {program!r} does not exist, or cannot be run.", program=program
         )
     return (found, *arguments)
 
@@ -179,7 +174,7 @@ def _interpreter(python: str | None) -> str:
     found = shutil.which(python)
     if found is None:
         raise EvaluationError(
-            tr("The interpreter {python!r} does not exist, or cannot be run.", python=python)
+            "The interpreter {python!r} does not exist, or cannot be run.", python=python
         )
     return str(Path(found).absolute())
 

@@ -183,7 +183,7 @@ def scan_trials(
 def check_method(method: str) -> None:
     """Check that a method exists and has an amount."""
     if method not in METHODS or "amount" not in METHODS[method].model_fields:
-        raise RecipeError(tr("{method} is no method with an amount.", method=method))
+        raise RecipeError("{method} is no method with an amount.", method=method)
 
 
 def groups_of(
@@ -195,7 +195,7 @@ def groups_of(
     names = names_by_group((info.name for info in chosen if not info.not_prunable), depth)
     if not names:
         raise RecipeError(
-            tr("{patterns} match no parameter that can be pruned.", patterns=", ".join(targets))
+            "{patterns} match no parameter that can be pruned.", patterns=", ".join(targets)
         )
     return {label: patterns_for(members, tensors) for label, members in names.items()}
 

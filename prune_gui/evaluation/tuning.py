@@ -15,7 +15,6 @@ from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.portfolio import NamedRanking
 from prune_gui.evaluation.space import DECIMALS, Interval, TuningSpace
 from prune_gui.evaluation.trials import Trial, Trials, step_of
-from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
@@ -201,12 +200,10 @@ def stored_study(
         yield Study(study, intervals)
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError) as error:
         raise EvaluationError(
-            tr(
-                "{path} cannot be used as the database of the trials: {reason}. Choose another "
-                "file with --storage.",
-                path=path,
-                reason=_reason(error),
-            )
+            "{path} cannot be used as the database of the trials: {reason}. Choose another "
+            "file with --storage.",
+            path=path,
+            reason=_reason(error),
         ) from error
     finally:
         optuna.logging.set_verbosity(verbosity)
@@ -215,9 +212,7 @@ def stored_study(
 def require_optuna() -> None:
     """Check that Optuna is installed."""
     if find_spec("optuna") is None:
-        raise EvaluationError(
-            tr("Trials need Optuna. Install it: pip install 'prune-gui[search]'.")
-        )
+        raise EvaluationError("Trials need Optuna. Install it: pip install 'prune-gui[search]'.")
 
 
 def _rounded(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -102,10 +102,8 @@ class Commands:
             (recipes if path.suffix.lower() in RECIPE_SUFFIXES else checkpoints).append(path)
         if len(checkpoints) > 1 or len(recipes) > 1:
             several = PruneGuiError(
-                tr(
-                    "Drop one checkpoint, one recipe, or one of each. To open a checkpoint in "
-                    "several files, drop its folder."
-                )
+                "Drop one checkpoint, one recipe, or one of each. To open a checkpoint in "
+                "several files, drop its folder."
             )
             self._workbench.fail(deferred("Opening the dropped files"), several)
         elif checkpoints and recipes:
@@ -127,12 +125,10 @@ class Commands:
                 self._add_masks(session, path, step)
                 return
             missing = PruneGuiError(
-                tr(
-                    "{path} has no mask with the name and shape of a parameter of {name}. Masks "
-                    "are boolean tensors, or integers that are all 0 or 1.",
-                    path=path,
-                    name=session.checkpoint.path.name,
-                )
+                "{path} has no mask with the name and shape of a parameter of {name}. Masks "
+                "are boolean tensors, or integers that are all 0 or 1.",
+                path=path,
+                name=session.checkpoint.path.name,
             )
             self._workbench.fail(deferred("Using a masks file as a step"), missing)
 
@@ -177,7 +173,7 @@ class Commands:
             return
         if self._workbench.session is None:
             early = PruneGuiError(
-                tr("Open a checkpoint first, then the recipe {name} for it.", name=path.name)
+                "Open a checkpoint first, then the recipe {name} for it.", name=path.name
             )
             self._workbench.fail(deferred("Opening the recipe"), early)
         else:

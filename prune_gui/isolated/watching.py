@@ -118,7 +118,7 @@ class ProcessTree:
         self, argv: Sequence[str], *, is_connected: bool = False, remove: Path | None = None
     ) -> None:
         if sys.platform == "win32":
-            raise EvaluationError(tr("Evaluators cannot be run on Windows. Use Linux or macOS."))
+            raise EvaluationError("Evaluators cannot be run on Windows. Use Linux or macOS.")
         output, output_end = os.pipe()
         errors, errors_end = os.pipe()
         self.connection, connection_end = socket.socketpair()
@@ -135,7 +135,7 @@ class ProcessTree:
             )
         except OSError as error:
             raise EvaluationError(
-                tr("An evaluator cannot be started: {reason}.", reason=error.strerror)
+                "An evaluator cannot be started: {reason}.", reason=error.strerror
             ) from error
         finally:
             connection_end.close()
@@ -157,11 +157,9 @@ class ProcessTree:
             now = time.monotonic()
             if now - began > watch.limits.seconds:
                 raise EvaluationError(
-                    tr(
-                        "The evaluator took longer than {seconds:,} s and was ended. Raise its "
-                        "time limit (--timeout), or evaluate on less data.",
-                        seconds=round(watch.limits.seconds),
-                    )
+                    "The evaluator took longer than {seconds:,} s and was ended. Raise its "
+                    "time limit (--timeout), or evaluate on less data.",
+                    seconds=round(watch.limits.seconds),
                 )
             if now - measured > MEMORY_INTERVAL_S:
                 measured = now

@@ -93,9 +93,7 @@ def step_targets(
     prunable = [info for info in matching if not info.not_prunable]
     chosen = [info for info in prunable if info.name not in protected]
     if prunable and not chosen:
-        raise RecipeError(
-            tr(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
-        )
+        raise RecipeError(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
     left_out = _left_out(step, checkpoint, counts, matching)
     patterns = ", ".join(step.targets)
     if not matching and left_out:

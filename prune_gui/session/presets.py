@@ -76,12 +76,12 @@ class Presets:
         text = Recipe(steps=steps).to_yaml().encode()
         path = self._path(name)
         if len(text) > MAX_PRESET_BYTES:
-            raise PruneGuiError(tr("A preset has at most {limit:,} bytes.", limit=MAX_PRESET_BYTES))
+            raise PruneGuiError("A preset has at most {limit:,} bytes.", limit=MAX_PRESET_BYTES)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PruneGuiError(
-                tr("{path} cannot be created: {why}.", path=self.folder, why=error.strerror)
+                "{path} cannot be created: {why}.", path=self.folder, why=error.strerror
             ) from error
         write_documents({path: text})
 
@@ -91,7 +91,7 @@ class Presets:
             preset.path.replace(self._path(name))
         except OSError as error:
             raise PruneGuiError(
-                tr("{path} cannot be renamed: {why}.", path=preset.path, why=error.strerror)
+                "{path} cannot be renamed: {why}.", path=preset.path, why=error.strerror
             ) from error
 
     def remove(self, preset: Preset) -> None:
@@ -100,14 +100,14 @@ class Presets:
             preset.path.unlink(missing_ok=True)
         except OSError as error:
             raise PruneGuiError(
-                tr("{path} cannot be removed: {why}.", path=preset.path, why=error.strerror)
+                "{path} cannot be removed: {why}.", path=preset.path, why=error.strerror
             ) from error
 
     def _path(self, name: str) -> Path:
         name = name.strip()
         if not name or len(name) > MAX_NAME_CHARS or not name.isprintable():
             raise PruneGuiError(
-                tr("A preset needs a name of at most {most} characters.", most=MAX_NAME_CHARS)
+                "A preset needs a name of at most {most} characters.", most=MAX_NAME_CHARS
             )
         return self.folder / (UNSAFE_CHARACTERS.sub(_percent_encoded, name) + SUFFIX)
 

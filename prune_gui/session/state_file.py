@@ -149,11 +149,9 @@ class StateFile(Generic[State]):
         encoded = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
         if len(encoded) > self.limit:
             raise CheckpointError(
-                tr(
-                    "{path} was not written: it would be larger than {limit:,} bytes.",
-                    path=self.path,
-                    limit=self.limit,
-                )
+                "{path} was not written: it would be larger than {limit:,} bytes.",
+                path=self.path,
+                limit=self.limit,
             )
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.pruning.selection.scores import WeightDelta
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
@@ -158,11 +157,9 @@ def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
     step_ranks = None if index is None else element_ranks_of(applied_steps[index].predicate)
     if index is None or step_ranks is None:
         raise RecipeError(
-            tr(
-                "Step {number} has no score for {name}. Choose a step that ranks it.",
-                number=step,
-                name=name,
-            )
+            "Step {number} has no score for {name}. Choose a step that ranks it.",
+            number=step,
+            name=name,
         )
     earlier_steps, ranks = applied_steps[:index], step_ranks
 

@@ -24,7 +24,6 @@ from urllib.parse import unquote, urlsplit
 
 from prune_gui.checkpoint.remote.web import POLL_S, Patience
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -85,11 +84,9 @@ def check_installed() -> None:
     """Check that the package for remote files is installed."""
     if importlib.util.find_spec("obstore") is None:
         raise CheckpointError(
-            tr(
-                "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
-                package="obstore",
-                extra="remote",
-            )
+            "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
+            package="obstore",
+            extra="remote",
         )
 
 
@@ -107,11 +104,9 @@ def bucket_store(scheme: str, bucket: str) -> ObjectStore:
         return from_url(url, **options, client_options=CLIENT_OPTIONS, retry_config=RETRIES)
     except (BaseError, BotoCoreError) as error:  # its text may hold a part of a key
         raise CheckpointError(
-            tr(
-                "{url} cannot be reached: the account or the credentials are missing or invalid. "
-                "Set them in the environment or in the files of the provider, and try again.",
-                url=url,
-            )
+            "{url} cannot be reached: the account or the credentials are missing or invalid. "
+            "Set them in the environment or in the files of the provider, and try again.",
+            url=url,
         ) from error
 
 

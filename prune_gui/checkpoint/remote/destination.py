@@ -34,7 +34,6 @@ from prune_gui.checkpoint.remote.uploads import (
 from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.location import uploads_folder
 from prune_gui.monitor import Monitor, not_cancelled
 
@@ -161,7 +160,7 @@ def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Itera
     content = listing(url) if is_folder else None
     if content is not None and (any(content.files.values()) or content.folders):
         raise CheckpointError(
-            tr("{url} is not empty, and remote folders are not replaced. Choose another.", url=url)
+            "{url} is not empty, and remote folders are not replaced. Choose another.", url=url
         )
     if not overwrite:
         check_absent(f"{folder_url}/{main}", destination.id)

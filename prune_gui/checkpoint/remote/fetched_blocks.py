@@ -25,7 +25,6 @@ from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_ra
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.location import Location, cache_folder
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.number_formats import parse_bytes
@@ -313,11 +312,9 @@ def _explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(
-            tr(
-                "{folder} cannot hold what is fetched: {reason}. Make room there.",
-                folder=folder,
-                reason=error.strerror or error,
-            )
+            "{folder} cannot hold what is fetched: {reason}. Make room there.",
+            folder=folder,
+            reason=error.strerror or error,
         ) from error
 
 

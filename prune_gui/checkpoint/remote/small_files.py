@@ -28,7 +28,6 @@ from prune_gui.checkpoint.remote.stores import DeniedError, Listing, file_state,
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, part_names, read_index
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 from prune_gui.location import Location, is_plain_name
 from prune_gui.monitor import check_cancelled
 
@@ -95,11 +94,9 @@ def _weight_files(url: str) -> list[str]:
             continue
         return [name]
     raise CheckpointError(
-        tr(
-            "{url} is not a checkpoint, and the server does not list its files. Open the URL of a "
-            "file or of an index of shards.",
-            url=url,
-        )
+        "{url} is not a checkpoint, and the server does not list its files. Open the URL of a "
+        "file or of an index of shards.",
+        url=url,
     )
 
 

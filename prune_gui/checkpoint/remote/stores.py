@@ -330,10 +330,8 @@ def _hub_content(url: str, answer: bytes) -> Listing:
         type(size) is int and 0 <= size < MAX_FILE_BYTES for _, _, size in entries
     ):
         raise CheckpointError(
-            tr(
-                "{url} cannot be opened: the list of its files is invalid. Open the URL of a file.",
-                url=url,
-            )
+            "{url} cannot be opened: the list of its files is invalid. Open the URL of a file.",
+            url=url,
         )
     files = {name: size for kind, name, size in entries if kind == "file"}
     return Listing(files, [name for kind, name, _ in entries if kind == "directory"])
@@ -372,22 +370,18 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
             return MissingError(name)
         case TooLargeError():
             return CheckpointError(
-                tr("{url} is larger than it declares, or than it may be. Check the URL.", url=name)
+                "{url} is larger than it declares, or than it may be. Check the URL.", url=name
             )
         case TooSlowError():
             return CheckpointError(
-                tr(
-                    "{url} cannot be read: the server sends too slowly. Try again later, or "
-                    "download the file.",
-                    url=name,
-                )
+                "{url} cannot be read: the server sends too slowly. Try again later, or "
+                "download the file.",
+                url=name,
             )
         case exceptions.NotSupportedError() | RangesIgnoredError():
             return CheckpointError(
-                tr(
-                    "{url} cannot be read in parts: the server ignores ranges. Download the file.",
-                    url=name,
-                )
+                "{url} cannot be read in parts: the server ignores ranges. Download the file.",
+                url=name,
             )
     if status and status[0].startswith(MISSING):
         return MissingError(name)
@@ -403,19 +397,15 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
         )
     if UNTRUSTED in str(error):
         return CheckpointError(
-            tr(
-                "{url} cannot be reached: its certificate is not trusted. If you trust it, name a "
-                "file with it in the environment variable {variable}, and open it again.",
-                url=name,
-                variable="SSL_CERT_FILE",
-            )
+            "{url} cannot be reached: its certificate is not trusted. If you trust it, name a "
+            "file with it in the environment variable {variable}, and open it again.",
+            url=name,
+            variable="SSL_CERT_FILE",
         )
     return CheckpointError(
-        tr(
-            "{url} cannot be reached: {reason}. Check the URL and the network, and open it again.",
-            url=name,
-            reason=status[0].strip() if status else tr("no complete answer"),
-        )
+        "{url} cannot be reached: {reason}. Check the URL and the network, and open it again.",
+        url=name,
+        reason=status[0].strip() if status else tr("no complete answer"),
     )
 
 

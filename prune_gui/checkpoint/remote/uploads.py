@@ -49,11 +49,9 @@ def check_writable(url: str) -> None:
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise CheckpointError(
-            tr(
-                "{url} cannot be written. Save into an object store (s3, gs or az), or into a "
-                "local folder.",
-                url=url,
-            )
+            "{url} cannot be written. Save into an object store (s3, gs or az), or into a "
+            "local folder.",
+            url=url,
         )
     check_installed()
 
@@ -199,7 +197,7 @@ def check_absent(url: str, own_id: str) -> None:
     """Check that no object, or one of this upload, is at a URL."""
     if upload_id(url) not in (None, own_id):
         raise CheckpointError(
-            tr("{path} already exists. Choose another name, or allow overwriting it.", path=url)
+            "{path} already exists. Choose another name, or allow overwriting it.", path=url
         )
 
 
@@ -246,10 +244,7 @@ def _read_back(url: str, file: _PartedFile) -> None:
             return
     remove_object(url)
     raise CheckpointError(
-        tr(
-            "{url} was not written: what the server stored differs from the file. Try again.",
-            url=url,
-        )
+        "{url} was not written: what the server stored differs from the file. Try again.", url=url
     )
 
 
@@ -275,16 +270,12 @@ def _unwritable(url: str, error: Exception) -> CheckpointError:
     status = STATUS.search(str(error))
     if is_denied(error):
         return CheckpointError(
-            tr(
-                "{url} cannot be written without permission. Set credentials in the environment "
-                "or in the files of the provider, and save again.",
-                url=url,
-            )
+            "{url} cannot be written without permission. Set credentials in the environment "
+            "or in the files of the provider, and save again.",
+            url=url,
         )
     return CheckpointError(
-        tr(
-            "{url} cannot be written: {reason}. Check the URL and the network, and save again.",
-            url=url,
-            reason=status[0].strip() if status else tr("no complete answer"),
-        )
+        "{url} cannot be written: {reason}. Check the URL and the network, and save again.",
+        url=url,
+        reason=status[0].strip() if status else tr("no complete answer"),
     )

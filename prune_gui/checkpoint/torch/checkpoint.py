@@ -92,12 +92,10 @@ class TorchCheckpoint(FileCheckpoint):
         if state is not None:
             if state not in names:
                 raise CheckpointError(
-                    tr(
-                        "{file} has no state dict {name!r}. Choose one of {names}.",
-                        file=path.name,
-                        name=state,
-                        names=listed(list(states), _quoted_name, MAX_LISTED),
-                    )
+                    "{file} has no state dict {name!r}. Choose one of {names}.",
+                    file=path.name,
+                    name=state,
+                    names=listed(list(states), _quoted_name, MAX_LISTED),
                 )
             root = names[state]
         self.state = state_dict = states[root]
@@ -123,7 +121,7 @@ class TorchCheckpoint(FileCheckpoint):
         self.source.check()
         tensor = self.state.get(key)
         if not isinstance(tensor, torch.Tensor):
-            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
+            raise CheckpointError("{file} has no tensor {key!r}.", file=self.path.name, key=key)
         return self.values_of(tensor).detach().resolve_conj().resolve_neg()
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
@@ -241,21 +239,17 @@ def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, R
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in ELEMENT_BITS:
             raise CheckpointError(
-                tr(
-                    "{file}: {key!r} has the dtype {dtype}, which is not supported. Save it with "
-                    "another dtype.",
-                    file=path.name,
-                    key=key[:80],
-                    dtype=dtype,
-                )
+                "{file}: {key!r} has the dtype {dtype}, which is not supported. Save it with "
+                "another dtype.",
+                file=path.name,
+                key=key[:80],
+                dtype=dtype,
             )
         if not _is_text(key):
             raise CheckpointError(
-                tr(
-                    "{file}: the name {key!r} is not valid text. Save it under another name.",
-                    file=path.name,
-                    key=key[:80],
-                )
+                "{file}: the name {key!r} is not valid text. Save it under another name.",
+                file=path.name,
+                key=key[:80],
             )
         special = _special(tensor)
         view = _view(tensor) if special is None else None

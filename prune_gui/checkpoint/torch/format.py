@@ -15,7 +15,6 @@ from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.torch.archive import damaged_record
 from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
 
 TEXT_PICKLE_OPCODES: Final = b"(]}cLl"
 """First opcodes of pickles of protocol 0 and 1, which end with a dot."""
@@ -43,17 +42,12 @@ def _open(source: Source, state: str | None, surroundings: Surroundings) -> File
     source.file.seek(0)
     if not _recognizes(source.file.read(HEAD_BYTES), source.file):
         raise CheckpointError(
-            tr(
-                "{name} is not a checkpoint that torch.save wrote. Download the file again.",
-                name=name,
-            )
+            "{name} is not a checkpoint that torch.save wrote. Download the file again.", name=name
         )
     if source.path.suffix.lower() in SAFETENSORS.suffixes:  # torch would go by the suffix
         raise CheckpointError(
-            tr(
-                "{name} is a torch checkpoint, not a safetensors file. Rename it to end in .pt.",
-                name=name,
-            )
+            "{name} is a torch checkpoint, not a safetensors file. Rename it to end in .pt.",
+            name=name,
         )
     from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint  # torch: slow to import
 

@@ -121,9 +121,5 @@ def _parameters(checkpoint: TorchCheckpoint) -> Iterator[str]:
 
 def _uncertain(checkpoint: TorchCheckpoint, message: str, reason: str) -> CheckpointError:
     return CheckpointError(
-        tr(
-            message,
-            file=checkpoint.path.name,
-            reason=tr(reason, name=checkpoint.state_dict),
-        )
+        message, file=checkpoint.path.name, reason=tr(reason, name=checkpoint.state_dict)
     )

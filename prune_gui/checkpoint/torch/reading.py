@@ -109,20 +109,16 @@ def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> Tor
     layout = TorchLayout(source.file, source.size, source.read_at if late else None)
     if SCRIPT_RECORD in layout.records:
         raise CheckpointError(
-            tr(
-                "{name} is a TorchScript program, not a checkpoint. Loading it with torch makes "
-                "its code run. If you trust its author, load it in the environment it came from, "
-                "and save its `state_dict()` with torch.save.",
-                name=path.name,
-            )
+            "{name} is a TorchScript program, not a checkpoint. Loading it with torch makes "
+            "its code run. If you trust its author, load it in the environment it came from, "
+            "and save its `state_dict()` with torch.save.",
+            name=path.name,
         )
     if PICKLE_RECORD not in layout.records:
         raise CheckpointError(
-            tr(
-                "{name} is a zip archive, but not one that torch.save wrote. If a checkpoint is in "
-                "it, unpack it first.",
-                name=path.name,
-            )
+            "{name} is a zip archive, but not one that torch.save wrote. If a checkpoint is in "
+            "it, unpack it first.",
+            name=path.name,
         )
     if VERSION_RECORD not in layout.records:
         raise FalseClaimError("its archive has no format version")

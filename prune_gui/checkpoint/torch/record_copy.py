@@ -26,7 +26,7 @@ from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
 from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 
 FIXED: Final = deferred(
@@ -49,10 +49,8 @@ def copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> Co
     plan = _copy_plan(writers, template)
     if plan is None and any(writer.tensor.moments for writer in writers):
         raise CheckpointError(
-            tr(
-                "The moments of the optimizer cannot be set to zero in this file: it is not a copy "
-                "of the opened one. Save without this option."
-            )
+            "The moments of the optimizer cannot be set to zero in this file: it is not a copy "
+            "of the opened one. Save without this option."
         )
     return plan
 
@@ -197,7 +195,7 @@ class CopyPlan:
             for chunk in byte_chunks(old):
                 old_checksum = zlib.crc32(chunk, old_checksum)
             if self.checksums[tensor.name] != old_checksum:
-                raise CheckpointError(tr(FIXED, file=self.template.path.name, key=tensor.name))
+                raise CheckpointError(FIXED, file=self.template.path.name, key=tensor.name)
 
     def _place(self, tensor: TensorWriter, storages: StorageMap) -> None:
         old = self.template.state[tensor.name]
@@ -211,7 +209,7 @@ class CopyPlan:
             record = self._put(moment, writer.byte_chunks, storages)
             if record is None:
                 raise CheckpointError(
-                    tr(FIXED, file=self.template.path.name, key=f"{writer.name} (optimizer)")
+                    FIXED, file=self.template.path.name, key=f"{writer.name} (optimizer)"
                 )
             self._moments.add(record)
 

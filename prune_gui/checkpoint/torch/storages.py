@@ -110,12 +110,10 @@ class FileStorages(ABC):
 
     def _memory_error(self, shortfall: str) -> CheckpointError:
         return CheckpointError(
-            tr(
-                "{name} cannot be read in chunks, and loading it requires {lack}. Save it again "
-                "with torch.save of a recent torch, or close other programs.",
-                name=self._source.path.name,
-                lack=shortfall,
-            )
+            "{name} cannot be read in chunks, and loading it requires {lack}. Save it again "
+            "with torch.save of a recent torch, or close other programs.",
+            name=self._source.path.name,
+            lack=shortfall,
         )
 
 

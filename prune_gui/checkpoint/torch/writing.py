@@ -79,11 +79,9 @@ def write_torch(
     if plan is not None and plan.layout is None:
         if compressed:
             raise CheckpointError(
-                tr(
-                    "{file} is in the old format of torch.save, which has no compression. Save "
-                    "without compression.",
-                    file=plan.template.path.name,
-                )
+                "{file} is in the old format of torch.save, which has no compression. Save "
+                "without compression.",
+                file=plan.template.path.name,
             )
         whole = plan.write_legacy(path, monitor)
         return WrittenFile(_by_key(names, plan.checksums), whole=whole)
@@ -240,13 +238,11 @@ def _special_tensors(
         value = template.state[key]
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise CheckpointError(
-                tr(
-                    "{file}: {key!r} ({special}) cannot be stored in a plain state dict. Save the "
-                    "finalized form with all objects.",
-                    file=template.path.name,
-                    key=key,
-                    special=tr(raw.special),
-                )
+                "{file}: {key!r} ({special}) cannot be stored in a plain state dict. Save the "
+                "finalized form with all objects.",
+                file=template.path.name,
+                key=key,
+                special=tr(raw.special),
             )
         tensors[key] = cast("torch.Tensor", value).detach()
     return tensors
@@ -257,12 +253,10 @@ def _blank(tensor: TensorWriter) -> torch.Tensor:
     dtype = getattr(torch, tensor.dtype, None)
     if dtype is None:
         raise CheckpointError(
-            tr(
-                "{key!r} has the dtype {dtype}, which torch does not know. "
-                "Save as .safetensors instead.",
-                key=tensor.name,
-                dtype=tensor.dtype,
-            )
+            "{key!r} has the dtype {dtype}, which torch does not know. "
+            "Save as .safetensors instead.",
+            key=tensor.name,
+            dtype=tensor.dtype,
         )
     octets = torch.empty(tensor.nbytes, dtype=torch.uint8, device="meta")
     return octets.view(dtype).reshape(tensor.shape)
@@ -304,9 +298,7 @@ def pickled(content: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, lis
     try:
         pickler.dump(content)
     except RecursionError as error:
-        raise CheckpointError(
-            tr("The dictionaries are nested too deeply for torch.save.")
-        ) from error
+        raise CheckpointError("The dictionaries are nested too deeply for torch.save.") from error
     return file.getvalue(), pickler.storages
 
 

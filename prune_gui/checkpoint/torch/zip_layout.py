@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.monitor import check_cancelled
 
 if TYPE_CHECKING:
@@ -175,12 +175,9 @@ class RecordChecks:
 def damaged_zip_error(name: str, error: Exception) -> CheckpointError:
     """Return the refusal of the file `name`, which the reader of zip archives cannot read."""
     return CheckpointError(
-        tr(
-            "{name} is a damaged zip archive ({reason}; a partial download?). Download the "
-            "file again.",
-            name=name,
-            reason=one_line(str(error), 200),
-        )
+        "{name} is a damaged zip archive ({reason}; a partial download?). Download the file again.",
+        name=name,
+        reason=one_line(str(error), 200),
     )
 
 

@@ -49,7 +49,7 @@ from prune_gui.evaluation.calibration.statistics import (
     input_second_moments,
     write_scores,
 )
-from prune_gui.language import deferred, join_items, tr
+from prune_gui.language import deferred, join_items
 from prune_gui.pruning.selection.scores import wide_dtype
 
 SUFFIX: Final = ".safetensors"
@@ -115,10 +115,8 @@ class Recording:
         self._transposed: set[str] = set()
         if any(isinstance(parameter, UninitializedParameter) for parameter in self._names):
             raise RecordingError(
-                tr(
-                    "The model has lazy layers without weights, which get them from their first "
-                    "input. Run it once before the recording."
-                )
+                "The model has lazy layers without weights, which get them from their first "
+                "input. Run it once before the recording."
             )
         self._is_complete = False
         self._squares: ChannelSums = DeviceSums()
@@ -130,11 +128,9 @@ class Recording:
         trained = [one for one in self._names if one.requires_grad]
         if not trained and not OF_GRADIENTS.isdisjoint(statistics):
             raise RecordingError(
-                tr(
-                    "No parameter of the model requires a gradient, so that {statistic} cannot be "
-                    "recorded. Call requires_grad_() of those to record.",
-                    statistic=join_items(name for name in statistics if name in OF_GRADIENTS),
-                )
+                "No parameter of the model requires a gradient, so that {statistic} cannot be "
+                "recorded. Call requires_grad_() of those to record.",
+                statistic=join_items(name for name in statistics if name in OF_GRADIENTS),
             )
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> list[Path]:
@@ -155,21 +151,17 @@ class Recording:
         """
         if not self._is_complete:
             raise RecordingError(
-                tr(
-                    "The recording cannot be saved: its with block has not ended, or ended with an "
-                    "error. Save after the block."
-                )
+                "The recording cannot be saved: its with block has not ended, or ended with an "
+                "error. Save after the block."
             )
         path = Path(path)
         is_file = path.suffix == SUFFIX
         if is_file and len(self._statistics) > 1:
             raise RecordingError(
-                tr(
-                    "{path} is one file, but the recording has several statistics: {names}. Name a "
-                    "folder, in which each becomes a file.",
-                    path=str(path),
-                    names=join_items(self._statistics),
-                )
+                "{path} is one file, but the recording has several statistics: {names}. Name a "
+                "folder, in which each becomes a file.",
+                path=str(path),
+                names=join_items(self._statistics),
             )
         weights = {names[0]: weight for weight, names in self._names.items()}
         paths = []
@@ -211,7 +203,7 @@ class Recording:
             tensors, counts = gradient_scores(statistic, sums, weights), sums.counts.values()
         if not tensors:
             message = NO_INPUTS if statistic in OF_INPUTS else NO_GRADIENTS
-            raise RecordingError(tr(message, statistic=statistic))
+            raise RecordingError(message, statistic=statistic)
         unit = "vectors" if statistic in OF_INPUTS else "backward_passes"
         if statistic == BATCH_NORM:
             unit = "batches"
@@ -289,20 +281,18 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordingError(
-            tr(
-                "The folder {path} cannot be made: {reason}. Save to another folder.",
-                path=str(folder),
-                reason=error.strerror or str(error),
-            )
+            "The folder {path} cannot be made: {reason}. Save to another folder.",
+            path=str(folder),
+            reason=error.strerror or str(error),
         ) from error
 
 
 def _check(statistics: tuple[str, ...]) -> None:
     names = join_items(STATISTICS)
     if not statistics:
-        raise RecordingError(tr("Name at least one statistic of: {names}.", names=names))
+        raise RecordingError("Name at least one statistic of: {names}.", names=names)
     unknown = [name for name in statistics if name not in STATISTICS]
     if unknown:
         raise RecordingError(
-            tr("There is no statistic {name!r}. Use: {names}.", name=unknown[0], names=names)
+            "There is no statistic {name!r}. Use: {names}.", name=unknown[0], names=names
         )

@@ -20,7 +20,6 @@ from prune_gui.evaluation.calibration.layer_inputs import (
     weight_of,
 )
 from prune_gui.evaluation.calibration.statistics import DeviceSums
-from prune_gui.language import tr
 from prune_gui.recipe.correction.corrected_values import refitted
 
 
@@ -100,7 +99,7 @@ def refit(
             notes[names[parameter][0]] = note
     if not notes:
         raise RecordingError(
-            tr("No layer with a mask ran: give masks by the names of the weights, and batches.")
+            "No layer with a mask ran: give masks by the names of the weights, and batches."
         )
     return notes
 
@@ -111,13 +110,10 @@ def _check_masks(masks: Mapping[str, Tensor], names: Mapping[Tensor, list[str]])
         if mask.shape != shapes.get(name):
             found = list(shapes[name]) if name in shapes else None
             raise RecordingError(
-                tr(
-                    "The mask of {name} has shape {shape}, but the parameter of the model has "
-                    "{found}.",
-                    name=name,
-                    shape=list(mask.shape),
-                    found=found,
-                )
+                "The mask of {name} has shape {shape}, but the parameter of the model has {found}.",
+                name=name,
+                shape=list(mask.shape),
+                found=found,
             )
 
 

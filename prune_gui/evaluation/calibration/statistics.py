@@ -22,7 +22,6 @@ from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.writing import write_checkpoint
 from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.provenance import own_version
@@ -216,10 +215,8 @@ def _values(weight: Tensor) -> Tensor:
     """Return a weight in float32 on the CPU."""
     if weight.is_meta:
         raise RecordingError(
-            tr(
-                "The scores cannot be computed, because weights of the model are on the device "
-                "meta and have no values. Load the whole model into memory."
-            )
+            "The scores cannot be computed, because weights of the model are on the device "
+            "meta and have no values. Load the whole model into memory."
         )
     return weight.detach().cpu().float()
 
@@ -246,11 +243,9 @@ def write_scores(
     """Write the tensors of one statistic, with what they were recorded from in the metadata."""
     if overwrite and path.exists() and not _has_statistics(path):
         raise CheckpointError(
-            tr(
-                "{path} was not written: the file there has no recorded statistics, and may be a "
-                "checkpoint. Choose another name.",
-                path=path,
-            )
+            "{path} was not written: the file there has no recorded statistics, and may be a "
+            "checkpoint. Choose another name.",
+            path=path,
         )
     recorded = {
         first: (weight, aliases) for weight, (first, *aliases) in names.items() if first in tensors

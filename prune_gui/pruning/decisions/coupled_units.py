@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
 from prune_gui.pruning.decisions.units import remaining_channels
@@ -200,10 +199,8 @@ def _weights(group: CoupledGroup, members: Members) -> dict[str, Scores]:
     weights = {target.name: target.weights for target in targets if len(target.shape) > 1}
     if not weights:
         raise RecipeError(
-            tr(
-                "{group} has no tensor with two dimensions or more to rank its units by.",
-                group=group.label,
-            )
+            "{group} has no tensor with two dimensions or more to rank its units by.",
+            group=group.label,
         )
     return weights
 
@@ -238,14 +235,12 @@ def _given(group: CoupledGroup, path: str, given: Scores, members: Members) -> U
     if (scores < 0).any():
         unit = int(scores.argmin())
         raise RecipeError(
-            tr(
-                "{path}: {name} has a negative score, {score:.6g} of unit {unit}. Add the same "
-                "number to all scores, so that none is below 0.",
-                path=path,
-                name=group.key,
-                score=float(scores[unit]),
-                unit=unit,
-            )
+            "{path}: {name} has a negative score, {score:.6g} of unit {unit}. Add the same "
+            "number to all scores, so that none is below 0.",
+            path=path,
+            name=group.key,
+            score=float(scores[unit]),
+            unit=unit,
         )
     return scores
 
@@ -253,13 +248,11 @@ def _given(group: CoupledGroup, path: str, given: Scores, members: Members) -> U
 def _nan_error(path: str, name: str, scores: UnitScores) -> RecipeError:
     unit = int(np.flatnonzero(np.isnan(scores))[0])
     return RecipeError(
-        tr(
-            "{path}: {name} has a NaN score, of unit {unit}. Replace it with a number; units of "
-            "infinite score are pruned last.",
-            path=path,
-            name=name,
-            unit=unit,
-        )
+        "{path}: {name} has a NaN score, of unit {unit}. Replace it with a number; units of "
+        "infinite score are pruned last.",
+        path=path,
+        name=name,
+        unit=unit,
     )
 
 

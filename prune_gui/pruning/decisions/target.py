@@ -103,12 +103,10 @@ def count_units(
     units = units_wanted(amount, amount_of, remaining=remaining, total=total)
     if units > remaining:
         raise RecipeError(
-            tr(
-                "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
-                of=of(),
-                wanted=units,
-                remaining=remaining,
-            )
+            "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
+            of=of(),
+            wanted=units,
+            remaining=remaining,
         )
     return units
 
@@ -145,7 +143,7 @@ def dimension(target: Target, dim: ChannelDim, *, min_dims: int, flat: str) -> i
     """
     dims = len(target.shape)
     if dims < min_dims:
-        raise RecipeError(tr(flat, name=target.name, shape=list(target.shape)))
+        raise RecipeError(flat, name=target.name, shape=list(target.shape))
     if isinstance(dim, str):
         dim = target.layout.output_dim if dim == "output" else target.layout.input_dim
     if not -dims <= dim < dims:

@@ -55,9 +55,7 @@ class Units:
         try:
             return self.rank(monitor)
         except ValueError as error:
-            raise RecipeError(
-                tr("{name}: {reason}", name=self.target.name, reason=error)
-            ) from error
+            raise RecipeError("{name}: {reason}", name=self.target.name, reason=error) from error
 
     @property
     def remaining(self) -> int:

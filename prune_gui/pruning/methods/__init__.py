@@ -79,13 +79,11 @@ def register(methods: Sequence[type[Method]]) -> None:
         other = added.get(method.name) or _methods.get(method.name, method)
         if method.name in added or other.source != method.source:
             raise PluginError(
-                tr(
-                    "{source}: the name {name} is already in use ({other}). Give the class another "
-                    "name, and load it again.",
-                    source=method.source,
-                    name=method.name,
-                    other=tr(other.source),
-                )
+                "{source}: the name {name} is already in use ({other}). Give the class another "
+                "name, and load it again.",
+                source=method.source,
+                name=method.name,
+                other=tr(other.source),
             )
         added[method.name] = method
     sources = {method.source for method in methods}

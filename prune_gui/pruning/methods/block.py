@@ -116,17 +116,15 @@ class Block(ScoredMethod, AllocatedMethod):
         columns = target.size // rows
         if self.tail == "refuse" and (rows % self.height or columns % self.width):
             raise RecipeError(
-                tr(
-                    "{name} is {rows} x {columns} with its other dimensions flattened, and does "
-                    "not divide into blocks of {height} x {width}. Set tail to keep to leave the "
-                    "remainder unpruned, choose another block size, or leave it out of the "
-                    "targets.",
-                    name=target.name,
-                    rows=rows,
-                    columns=columns,
-                    height=self.height,
-                    width=self.width,
-                )
+                "{name} is {rows} x {columns} with its other dimensions flattened, and does "
+                "not divide into blocks of {height} x {width}. Set tail to keep to leave the "
+                "remainder unpruned, choose another block size, or leave it out of the "
+                "targets.",
+                name=target.name,
+                rows=rows,
+                columns=columns,
+                height=self.height,
+                width=self.width,
             )
         if is_last:
             return predicates.Blocks(columns, rows, self.width, self.height)

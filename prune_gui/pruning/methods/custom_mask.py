@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name, path_field
@@ -80,12 +80,10 @@ class CustomFromMaskMethod(Method):
                 pruned = cut.count(target.remaining_mask, monitor, check=self.take == "mask")
                 if pruned is None:
                     raise RecipeError(
-                        tr(
-                            "{path}: the mask of {name} holds values other than 0 and 1. To prune "
-                            "the zeros of a checkpoint, set take to zeros.",
-                            path=self.mask,
-                            name=target.name,
-                        )
+                        "{path}: the mask of {name} holds values other than 0 and 1. To prune "
+                        "the zeros of a checkpoint, set take to zeros.",
+                        path=self.mask,
+                        name=target.name,
                     )
                 decided.append(decisions.Decision(cut, pruned))
         return decided

@@ -83,13 +83,11 @@ class ListingMethod(CoupledMethod):
             last = max(self.listed_units)
             if last >= group.size:
                 raise RecipeError(
-                    tr(
-                        "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
-                        group=group.label,
-                        count=group.size,
-                        number=last,
-                        last=group.size - 1,
-                    )
+                    "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
+                    group=group.label,
+                    count=group.size,
+                    number=last,
+                    last=group.size - 1,
                 )
             remaining = members.remaining_elements(group)
             pruned.append(predicates.PrunedUnits.listed(self.listed_units, remaining))

@@ -116,15 +116,13 @@ class NM(ScoredMethod):
         length, inner = (along * after, 1) if flatten else (along, after)
         if length % self.m and self.tail == "refuse":
             raise RecipeError(
-                tr(
-                    UNEVEN_AS_ONE if flatten else UNEVEN,
-                    name=target.name,
-                    shape=list(target.shape),
-                    length=length,
-                    dim=dim,
-                    m=self.m,
-                    rest=length % self.m,
-                )
+                UNEVEN_AS_ONE if flatten else UNEVEN,
+                name=target.name,
+                shape=list(target.shape),
+                length=length,
+                dim=dim,
+                m=self.m,
+                rest=length % self.m,
             )
         keys = selection.ScoreKeys.of(decisions.target_scores(self, target))
         ranking = selection.Ranking(keys, target.remaining_mask)

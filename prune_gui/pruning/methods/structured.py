@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.pruning import decisions, norms, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import (
@@ -74,12 +74,10 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
         dim, scores = self._dimension(target), decisions.target_scores(self, target)
         if self.n == "nuc" and len(target.shape) != 3:
             raise RecipeError(
-                tr(
-                    "{name} has {dims} dimensions; n='nuc' needs 3, so that each channel is a "
-                    "matrix. Leave it out of the targets, or use n='fro' or a number.",
-                    name=target.name,
-                    dims=len(target.shape),
-                )
+                "{name} has {dims} dimensions; n='nuc' needs 3, so that each channel is a "
+                "matrix. Leave it out of the targets, or use n='fro' or a number.",
+                name=target.name,
+                dims=len(target.shape),
             )
 
         def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
@@ -96,10 +94,8 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
             return 1.0
         if self.n == "nuc":
             raise RecipeError(
-                tr(
-                    "n='nuc' cannot rank the channels of several layers together: they have no "
-                    "common scale. Use scope local, or n='fro'."
-                )
+                "n='nuc' cannot rank the channels of several layers together: they have no "
+                "common scale. Use scope local, or n='fro'."
             )
         p = 2.0 if self.n == "fro" else float(self.n)
         scale: float = elements ** (1 / p if p else 1)

@@ -105,12 +105,10 @@ class Threshold(ScoredMethod):
             deviation = selection.standard_deviation(scores, monitor)
             if not math.isfinite(deviation):
                 raise RecipeError(
-                    tr(
-                        "{name} has no standard deviation: at least two finite weights are "
-                        "required, and no square may overflow. Set relative_to to absolute, or "
-                        "leave it out of the targets.",
-                        name=target.name,
-                    )
+                    "{name} has no standard deviation: at least two finite weights are "
+                    "required, and no square may overflow. Set relative_to to absolute, or "
+                    "leave it out of the targets.",
+                    name=target.name,
                 )
             value *= deviation
         keys = selection.ScoreKeys.of(scores)

@@ -59,7 +59,7 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
         text = read_regular(location, MAX_FILE_BYTES)
     except OSError as error:
         raise PluginError(
-            tr("{path} cannot be read: {reason}.", path=location, reason=error.strerror)
+            "{path} cannot be read: {reason}.", path=location, reason=error.strerror
         ) from error
     end_idle(str(location))
     origin = {"path": str(location), "source": text.decode("latin-1")}
@@ -67,7 +67,7 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
         return _checked_methods(origin, str(location))
     except Fault as fault:
         problem = fault.of(location)
-    raise PluginError(tr("{problem}. Correct it, and load it again.", problem=problem))
+    raise PluginError("{problem}. Correct it, and load it again.", problem=problem)
 
 
 def load_installed(point: EntryPoint) -> list[type[Method]]:
@@ -78,7 +78,7 @@ def load_installed(point: EntryPoint) -> list[type[Method]]:
         return _checked_methods({"entry_point": [point.name, point.value, point.group]}, source)
     except Fault as fault:
         problem = fault.of(source)
-    raise PluginError(tr("{problem}. Update or remove the package.", problem=problem))
+    raise PluginError("{problem}. Update or remove the package.", problem=problem)
 
 
 def end_idle(path: str | None = None) -> None:
@@ -102,11 +102,9 @@ def _checked_methods(origin: dict[str, Any], source: str) -> list[type[Method]]:
         raise Fault("bad_answer")
     if not classes:
         raise PluginError(
-            tr(
-                "{source} defines no pruning method. A method is a subclass of "
-                "torch.nn.utils.prune.BasePruningMethod with a PRUNING_TYPE and a compute_mask.",
-                source=source,
-            )
+            "{source} defines no pruning method. A method is a subclass of "
+            "torch.nn.utils.prune.BasePruningMethod with a PRUNING_TYPE and a compute_mask.",
+            source=source,
         )
     return [method_from(process, described, source) for described in classes]
 

@@ -117,12 +117,10 @@ class PluginMethod(Method):
             problem = fault.of(self.plugin)
         # Raised outside the handler: a chained error would keep whole tensors alive.
         raise RecipeError(
-            tr(
-                "{of}: {problem} (from {source}).",
-                of=all_targets() if self._is_global else group[0].name,
-                problem=problem,
-                source=self.source,
-            )
+            "{of}: {problem} (from {source}).",
+            of=all_targets() if self._is_global else group[0].name,
+            problem=problem,
+            source=self.source,
         )
 
     def _check_memory(self, group: Sequence[Target]) -> None:
@@ -189,7 +187,7 @@ def method_from(
     else:
         return method
     raise PluginError(
-        tr("{source}: {problem}. Correct it, and load it again.", source=source, problem=problem)
+        "{source}: {problem}. Correct it, and load it again.", source=source, problem=problem
     )
 
 

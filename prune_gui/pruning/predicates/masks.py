@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.parallel import chunks
@@ -82,11 +81,9 @@ class PackedMask:
     def __reduce__(self) -> NoReturn:
         """Refuse: a mask is too large to send, and another machine does not have the plug-in."""
         raise RecipeError(
-            tr(
-                "The masks of {maker} cannot be computed on a cluster. Prune on this machine, or "
-                "use a method that is part of the program.",
-                maker=self._maker,
-            )
+            "The masks of {maker} cannot be computed on a cluster. Prune on this machine, or "
+            "use a method that is part of the program.",
+            maker=self._maker,
         )
 
     def bits(self) -> NDArray[np.uint8]:
@@ -105,11 +102,9 @@ class PackedMask:
         digest = hashlib.blake2b(bits.data, digest_size=16).digest()
         if self._digest not in (None, digest):
             raise RecipeError(
-                tr(
-                    "{maker} returned a different mask in a second call. Draw random numbers from "
-                    "torch's default generator, and keep no state between calls.",
-                    maker=self._maker,
-                )
+                "{maker} returned a different mask in a second call. Draw random numbers from "
+                "torch's default generator, and keep no state between calls.",
+                maker=self._maker,
             )
         self._digest = digest
 

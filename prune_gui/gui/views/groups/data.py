@@ -210,19 +210,15 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
         return tuple(found)
     if not rules:
         raise RecipeError(
-            tr(
-                "This parameter belongs to no coupled units of a known architecture. "
-                "The names of the parameters in {file} fit no table of an architecture. "
-                "Prune > Use architecture table uses one of your own.",
-                file=checkpoint.path.name,
-            )
+            "This parameter belongs to no coupled units of a known architecture. "
+            "The names of the parameters in {file} fit no table of an architecture. "
+            "Prune > Use architecture table uses one of your own.",
+            file=checkpoint.path.name,
         )
     raise RecipeError(
-        tr(
-            "This parameter belongs to no coupled units of a known architecture. "
-            "Choose a parameter that has some of these: {units}.",
-            units=join_items(dict.fromkeys(tr(rule.title) for rule in rules.values())),
-        )
+        "This parameter belongs to no coupled units of a known architecture. "
+        "Choose a parameter that has some of these: {units}.",
+        units=join_items(dict.fromkeys(tr(rule.title) for rule in rules.values())),
     )
 
 

@@ -241,10 +241,10 @@ class WeightsPainter:
         resolution, name = self.subject.resolution, self.subject.name
         if self.style.of_step and not self.step:
             raise PruneGuiError(
-                tr("No step ranks {name} by a score.\nAdd or preview one that does.", name=name)
+                "No step ranks {name} by a score.\nAdd or preview one that does.", name=name
             )
         if self.quantity == "difference" and not self.path:
-            raise PruneGuiError(tr("Choose a checkpoint to compare with."))
+            raise PruneGuiError("Choose a checkpoint to compare with.")
         if self.quantity == "score":
             return element_values.scores(resolution, name, self.step)
         if self.quantity == "margin":
@@ -252,7 +252,7 @@ class WeightsPainter:
         if self.quantity == "correction":
             if not resolution.is_corrected(name):
                 raise PruneGuiError(
-                    tr("No step corrects {name}.\nAdd or preview one that does.", name=name)
+                    "No step corrects {name}.\nAdd or preview one that does.", name=name
                 )
             return element_values.corrections(resolution, name)
         if self.quantity == "difference":

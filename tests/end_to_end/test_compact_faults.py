@@ -88,7 +88,7 @@ KILLED_SAVE = """
 import os, signal, sys
 from test_compact_faults import save
 from pathlib import Path
-from prune_gui.checkpoint.write import renaming
+from prune_gui.checkpoint.write import temp_files
 
 left = int(sys.argv[1])
 

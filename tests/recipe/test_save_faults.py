@@ -61,7 +61,7 @@ def unclosed_files():
 
 @pytest.fixture(autouse=True)
 def counted_renames(monkeypatch):
-    """Count calls of the C library by `renaming` as system calls, too."""
+    """Count calls of the C library by `temp_files` as system calls, too."""
     rename = temp_files._renameat2
 
     def counted(source, target, flags):

@@ -235,10 +235,11 @@ def planned(
         for space in spaces
         if space in changed and space not in by_space and not spaces[space].members
     ]
-    loose = [  # no field of config.json says their new sizes
+    loose = [  # no field of config.json says the new sizes of the groups that remain
         space
-        for space in by_space
-        if space in changed and (space in config.differing or not spaces[space].config)
+        for space, members in by_space.items()
+        if any(units.any() for _, units in members)
+        and (space in config.differing or not spaces[space].config)
     ]
     experts = {
         member.name

@@ -40,13 +40,7 @@ NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
 
 
 class BlockRole(NamedTuple):
-    """A column of a section.
-
-    Attributes:
-        group: path of the enclosing module in the block, such as "self_attn" for all projections of
-            an attention; "" for the block itself.
-        label: the projection, or the last component of the path: "q", "conv1", "conv1.bias".
-    """
+    """A column: the enclosing module in the block ("self_attn" or ""), and "q" or "conv1.bias"."""
 
     group: str
     label: str
@@ -68,12 +62,7 @@ class BlockRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The blocks of one family, or all parameters outside of blocks.
-
-    Attributes:
-        title: the path of the blocks with "*" for numbers, "encoder.layer.*"; "" outside of blocks.
-        roles: one per column; empty outside of blocks.
-    """
+    """The blocks of a family ("encoder.layer.*"), or all parameters outside of blocks ("")."""
 
     title: str
     roles: tuple[BlockRole, ...]
@@ -84,10 +73,8 @@ class Section:
 def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) -> list[Section]:
     """Arrange parameters by blocks and roles; those outside of blocks come last.
 
-    Takes time linear in the number of parameters. Only matrices decide what a block is.
-
-    Args:
-        vectors: whether to include parameters with less than two dimensions (biases, norms).
+    Takes time linear in the number of parameters. Only matrices decide what a block is; `vectors`
+    have less than two dimensions.
     """
     matrices = [name for name, shape in shapes.items() if len(shape) > 1]
     families = _families(matrices)
@@ -106,7 +93,6 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
 
 
 def _families(matrices: Sequence[str]) -> set[str]:
-    """Return the patterns of the families; a matrix belongs to the innermost one only."""
     by_depth: dict[int, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
     for name in matrices:
         for block in _numbered_prefixes(name):
@@ -137,7 +123,6 @@ def _is_family(members: Sequence[tuple[str, str]]) -> bool:
 
 
 def _numbered_prefixes(name: str) -> Iterator[str]:
-    """Yield the paths of the numbered modules around a parameter, innermost first."""
     module = name.rpartition(".")[0]
     while module:
         parent, _, last = module.rpartition(".")
@@ -156,7 +141,6 @@ def _numbers(path: str) -> tuple[int, ...]:
 
 
 def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
-    """Arrange the parameters of a family; `members` are blocks and names."""
     blocks: dict[str, dict[str, str]] = defaultdict(dict)
     for block, name in members:
         blocks[block][name[len(block) + 1 :]] = name
@@ -233,7 +217,6 @@ def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
 
 
 def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
-    """Yield rows of about equal length; only the first has the label."""
     lines = math.ceil(len(names) / LOOSE_COLUMNS)
     columns = math.ceil(len(names) / max(1, lines))
     for start in range(0, len(names), max(1, columns)):
@@ -243,7 +226,6 @@ def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
 
 
 def _common_depth(names: Iterable[str]) -> int:
-    """Return the number of components that the paths of all modules have in common."""
     modules = [name.split(".")[:-1] for name in names]
     shared = 0
     for parts in zip(*modules, strict=False):

@@ -64,10 +64,7 @@ def build_group(
 
 
 def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:
-    """Build the group whose units are the blocks of a stack.
-
-    The units are in the order of the numbers of the blocks, of which some may be missing.
-    """
+    """Build the group whose units are the blocks of a stack, of which some may be missing."""
     component = slot.stack.count(".") + 1
     members = [
         Member(found.info.name, None, unit, number_at=component)
@@ -111,7 +108,6 @@ def joined(file: str, stacks: Sequence[str], groups: Sequence[CoupledGroup]) -> 
 
 
 def _whole_members(space: SpaceRule, slot: Slot) -> list[Member]:
-    """Return the tensors that belong to one unit each, by unit."""
     members = []
     for index in slot.rules:
         rule = space.members[index]
@@ -127,7 +123,6 @@ def _whole_members(space: SpaceRule, slot: Slot) -> list[Member]:
 
 
 def _length(file: str, info: TensorInfo, dim: int) -> int:
-    """Return the length of a dimension that a tensor must have."""
     if dim >= len(info.shape) or not info.shape[dim]:
         raise _misfit(file, info, tr("dimension {dim}", dim=dim))
     return info.shape[dim]

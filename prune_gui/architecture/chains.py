@@ -61,14 +61,7 @@ class Chains:
     """The groups of channels of a network.
 
     No file has activation functions, the epsilon of batch norms, strides and paddings: those of a
-    known family are torchvision's.
-
-    Attributes:
-        confirmed: whether the names show a known family; False if shapes and the order of the
-            layers alone make the groups likely, so that the user must check them.
-        readings: how the layers of a known family read the channels, by the name of their weight.
-        windows: the windows of the convolutions of a known family, by the name of their weight;
-            empty if they are not known.
+    `confirmed` family are torchvision's; other groups are likely from shapes and order alone.
     """
 
     groups: tuple[CoupledGroup, ...]
@@ -144,14 +137,11 @@ def _may_be_transposed_image(before: tuple[int, ...], after: tuple[int, ...]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A layer with the shape of its weight, or a batch norm with that of its mean."""
-
     shape: tuple[int, ...]
     is_norm: bool
 
 
 def _modules(shapes: Shapes) -> dict[str, _Module]:
-    """Return the layers and batch norms by path, in the order of the file."""
     leaves: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for name, shape in shapes.items():
         if not is_counter(name):
@@ -172,16 +162,12 @@ def _modules(shapes: Shapes) -> dict[str, _Module]:
 
 
 def _file_order(modules: Mapping[str, _Module]) -> list[str]:
-    """Return the modules in the order of the file; empty if the file is sorted by names.
-
-    A file that is not sorted has the order in which the program made the layers.
-    """
+    """Return the modules in the order of the file, that of the program; empty if it is sorted."""
     weights = [f"{path}.weight" for path, module in modules.items() if not module.is_norm]
     return [] if weights == sorted(weights) else list(modules)
 
 
 def _only_order(modules: Mapping[str, _Module]) -> list[str]:
-    """Return the only order of modules that agrees with their numbers and shapes."""
     layers = _layers_of_norms(modules)
     norms = {layer: norm for norm, layer in layers.items()}
     free = {path: module for path, module in modules.items() if path not in layers}
@@ -219,7 +205,6 @@ def _layers_of_norms(modules: Mapping[str, _Module]) -> dict[str, str]:
 
 
 def _orders(modules: Mapping[str, _Module]) -> Iterator[list[str]]:
-    """Yield all orders of the modules in which each fits to the one before it."""
     keys = {path: natural_key(path) for path in modules}
     earlier = {p: {q for q in keys if runs_before(keys[q], keys[p])} for p in keys}
     order: list[str] = []
@@ -247,7 +232,6 @@ def _orders(modules: Mapping[str, _Module]) -> Iterator[list[str]]:
 
 
 def _follows(last: tuple[int, ...] | None, module: _Module) -> bool:
-    """Return whether a module can come after a layer; None for the first module."""
     if last is None:
         return not module.is_norm
     if module.is_norm:
@@ -271,7 +255,6 @@ def _blocks(layers: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
 
 
 def _numbered_modules(layer: str) -> Iterator[str]:
-    """Yield the paths of the numbered modules around a layer, innermost first."""
     module = layer.rpartition(".")[0]
     while module:
         if module[-1].isdecimal():
@@ -303,7 +286,6 @@ def recognized_family(shapes: Mapping[str, tuple[int, ...]]) -> Chains | None:
 
 
 def _resnet(flow: ChannelFlow, modules: list[str]) -> int:
-    """Follow the channels of a ResNet, ResNeXt or Wide ResNet, and return its outputs."""
     known = set(modules)
     channels = flow.norm("bn1", flow.layer("conv1"))
     flow.activate(channels, RELU)
@@ -329,7 +311,6 @@ def _resnet(flow: ChannelFlow, modules: list[str]) -> int:
 
 
 def _sequential(flow: ChannelFlow, modules: list[str]) -> int:
-    """Follow the channels of a sequence of layers and of blocks of layers; return its outputs."""
     matches = [match for match in map(SEQUENTIAL_MODULE.fullmatch, modules) if match]
     # The classifier comes first in the order of the names, but runs last.
     matches.sort(key=lambda match: match[0].startswith("classifier"))
@@ -349,7 +330,6 @@ def _sequential(flow: ChannelFlow, modules: list[str]) -> int:
 def _step(
     flow: ChannelFlow, module: str, channels: int | None, functions: Mapping[str, str]
 ) -> int | None:
-    """Follow channels through a layer, a batch norm, or both layers of a squeeze-excite module."""
     if module.endswith(EXCITE):
         return channels
     if module.endswith(SQUEEZE) and channels is not None:

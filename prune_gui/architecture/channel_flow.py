@@ -40,7 +40,6 @@ class _Channels:
         fixed: whether the channels must stay, because not all that use them is known.
         output: what the last layer emits for channels of which no weights remain, before the
             activation function; None if that is not known.
-        value: the same after the activation function; None as long as that is not known.
         reader: the name of the weight of the layer that made the channels, if nothing follows yet.
     """
 
@@ -58,13 +57,9 @@ class _Channels:
 
 
 def fits(size: int, spatial_dims: int, shape: tuple[int, ...]) -> bool:
-    """Return whether a layer can read some channels.
+    """Return whether a layer with a weight (out, in, *kernel) can read some channels.
 
-    A linear layer reads the flattened images of a convolution, so that a whole number of its input
-    channels belongs to each channel.
-
-    Args:
-        shape: shape of the weight of the layer, (out, in, *kernel).
+    A linear layer reads the flattened images of a convolution.
     """
     outputs, inputs, *kernel = shape
     if not kernel:
@@ -89,7 +84,6 @@ class ChannelFlow:
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], prefix: str = "") -> None:
-        """Start with no layers."""
         self._shapes = {name: shape for name, shape in shapes.items() if not is_counter(name)}
         self._prefix = prefix
         self._sets: list[_Channels] = []

@@ -58,13 +58,9 @@ def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceR
     """Return the spaces of units that a checkpoint has, by name; none if it has no table.
 
     A space that does not fit the tensors of another type than those of the table is left out. If
-    the type of the model is not one of the table, a space is loadable only if config.json has
     the fields that count its units, and either the user named the table or the units are single
     channels that no other tensor has. Without a table, there are the channels of convolutional
     networks and plain chains, if the network is understood.
-
-    Args:
-        path: a table to use instead of that of `analysis`.
 
     Raises:
         RecipeError: the table at `path` cannot be read.
@@ -112,7 +108,6 @@ def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -
 
 
 def _fits(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
-    """Return whether the tensors fit a space; True if the table is for the type of the network."""
     types = found.table.model_types if found.table else ()
     if not checkpoint.model_types or any(each in types for each in checkpoint.model_types):
         return True
@@ -124,7 +119,6 @@ def _fits(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
 
 
 def _has_fields(space: SpaceRule, checkpoint: Checkpoint) -> bool:
-    """Return whether config.json has the fields that count the units of a space."""
     return all(
         any(key in checkpoint.hf_config for key in (rule.field, *rule.aliases))
         for rule in space.config
@@ -162,18 +156,7 @@ def _is_alone(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
 def coupled_groups(
     checkpoint: Checkpoint, space: str, path: Path | None = None
 ) -> list[CoupledGroup]:
-    """Return the groups of a space, in the order of the blocks.
-
-    Parameters have the names of `checkpoint.tensors`. Blocks that lack a member that is not
-    optional have no group.
-
-    Args:
-        path: a table to use instead of that of `analysis`.
-
-    Raises:
-        RecipeError: the table cannot be read, the checkpoint has no such space, or a tensor does
-            not have the shape that the table expects.
-    """
+    """Return the groups of a space, in the order of the blocks."""
     found = analysis(checkpoint, path)
     if not found.rules:
         raise RecipeError(
@@ -204,10 +187,8 @@ class Analysis:
 
     Attributes:
         refused: by name of a space of the whole network that has no group, why it has none.
-        guessed: whether shapes and the order of the file alone make the groups likely.
         readings: how layers of convolutional networks read channels, by the name of their weight;
             for the spaces of tables, see `readings_of_rule`.
-        windows: the windows of all convolutions, by the name of their weight; empty if not known.
     """
 
     table: ArchitectureTable | None = None
@@ -268,7 +249,6 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
 
 
 def _chains(checkpoint: Checkpoint) -> Analysis:
-    """Return the channels of a network without a table, if it is understood."""
     chains = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
     if not chains.groups:
         return Analysis()
@@ -300,7 +280,6 @@ def _lazy_groups(
 
 
 def _named(tensors: Iterable[TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
-    """Yield each name of each parameter, aliases included."""
     for info in tensors:
         yield info.name, info
         for alias in info.aliases:
@@ -308,7 +287,6 @@ def _named(tensors: Iterable[TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
 
 
 def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
-    """Return the own table of a checkpoint."""
     tables = own_tables()
     for model_type in checkpoint.model_types:
         for table in tables:
@@ -327,7 +305,6 @@ def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
 
 
 def _member_count(table: ArchitectureTable, tensors: Mapping[str, TensorInfo]) -> int:
-    """Return how many tensors are members of a space of a table."""
     return len(
         {
             found.name
@@ -344,11 +321,7 @@ def _member_count(table: ArchitectureTable, tensors: Mapping[str, TensorInfo]) -
 def evaluate_counts(
     expressions: Mapping[str, Sequence[str]], config: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the counts that are known and positive.
-
-    Args:
-        expressions: by name of the count, its expressions; see `ArchitectureTable.counts`.
-    """
+    """Return the counts by name that are known and positive; see `ArchitectureTable.counts`."""
     values = {
         name: next(filter(None, (_evaluate(text, config) for text in texts)), 0)
         for name, texts in expressions.items()

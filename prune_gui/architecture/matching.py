@@ -27,12 +27,7 @@ OTHER_MODEL: Final = re.compile(
 
 
 class RepeatedModule(NamedTuple):
-    """A repeated module.
-
-    Attributes:
-        stack: the path of the list that it is in.
-        tensors: its parameters by their names below its path.
-    """
+    """A repeated module of a list, with its parameters by their names below its path."""
 
     stack: str
     number: int
@@ -45,11 +40,7 @@ class RepeatedModule(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A tensor that a rule is about.
-
-    Attributes:
-        name: the name by which it was found, which may be an alias.
-    """
+    """A tensor that a rule is about; `name` may be an alias."""
 
     name: str
     unit: int | None
@@ -89,12 +80,7 @@ def blocks_of(
 
 
 class Match(NamedTuple):
-    """A rule that a name in a block is about.
-
-    Attributes:
-        start: the beginning of the rule's name, up to the last component with "*".
-        path: what it stands for.
-    """
+    """A rule that a name in a block is about; `path` stands for `start`, up to the last "*"."""
 
     space: str
     start: str
@@ -170,12 +156,10 @@ def _slots_of_blocks(space: SpaceRule, blocks: Sequence[RepeatedModule]) -> list
 
 
 def _natural(slot: Slot) -> tuple[str, list[int], str]:
-    """Return a key that sorts slots by stack, by their numbers, and by name."""
     return slot.stack, [int(n) for n in NUMBER.findall(slot.label[len(slot.stack) :])], slot.label
 
 
 def _start(rule: MemberRule) -> str:
-    """Return the beginning of a rule's name up to the last component with "*"."""
     parts = rule.name.split(".")
     last = max((i for i, part in enumerate(parts) if "*" in part), default=-1)
     return ".".join(parts[: last + 1])

@@ -91,12 +91,7 @@ def projection(name: str) -> Projection | None:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """How the attention heads divide one dimension of a weight.
-
-    Attributes:
-        width: the number of channels of one head.
-        labels: the name of each head, such as "3", or "k 3" where q, k and v are one tensor.
-    """
+    """How attention heads of `width` channels divide one dimension; labels such as "3" or "k 3"."""
 
     dim: int
     width: int
@@ -138,7 +133,6 @@ def split_evenly(checkpoint: Checkpoint, name: str, count: int) -> Heads | None:
 
 
 def _head_dim(checkpoint: Checkpoint, name: str, *, is_output: bool) -> int:
-    """Return the dimension of a weight that heads divide: the inputs of an output projection."""
     if len(checkpoint.tensors[name].shape) < 2:
         return 0
     layout = weight_layout(checkpoint, name)
@@ -148,7 +142,6 @@ def _head_dim(checkpoint: Checkpoint, name: str, *, is_output: bool) -> int:
 def _labels(
     kind: Projection, module: str, count: int, key_value_count: int
 ) -> tuple[tuple[str, ...], int]:
-    """Return the labels of the heads, and how many projections are in each."""
     if kind in (Projection.Q, Projection.O):
         return tuple(map(str, range(count))), 1
     if kind in (Projection.K, Projection.V):

@@ -63,8 +63,6 @@ class BlockFamily(NamedTuple):
         stages: the kernel above 1 and the stride of each stage, which are numbered from 1.
         others: by path, the kernel of each other convolution, and of those in blocks that all
             networks of the family have.
-        before: what changes the size before the first stage, beginning with the first convolution.
-        classifier: the path of the classifier, or of its parent.
     """
 
     layers: re.Pattern[str]
@@ -117,12 +115,7 @@ BLOCK_FAMILIES: Final = (
 
 
 def convolution_windows(weights: Shapes) -> dict[str, Windows]:
-    """Return the windows of each convolution of a network of torchvision; none of another network.
-
-    Args:
-        weights: the shape of the weight of each layer and batch norm by its path, () for none, in
-            natural order.
-    """
+    """Return the windows of each convolution of torchvision; `weights` are in natural order."""
     kernels = {path: shape[2] for path, shape in weights.items() if len(shape) > 2}
     if any(weights[path][2:] != (kernel, kernel) for path, kernel in kernels.items()):
         return {}
@@ -173,7 +166,6 @@ def _flat_windows(
 
 
 def _vgg(indices: set[int]) -> dict[int, tuple[int, Windows]]:
-    """Return for a VGG what `ALEXNET` has; empty for another network."""
     return {
         layer[0]: (3, (VGG_POOLING,) if number and layer == stage[0] else ())
         for number, stage in enumerate(vgg_stages(indices))
@@ -198,7 +190,6 @@ def _is_of(family: BlockFamily, kernels: Mapping[str, int]) -> bool:
 def _block_windows(
     family: BlockFamily, kernels: Mapping[str, int]
 ) -> Iterator[tuple[str, Windows]]:
-    """Yield the windows of each convolution of a family, in the order of `kernels`."""
     windows, reduced_stage = family.before, 0
     for path, kernel in kernels.items():
         match = family.layers.fullmatch(path)
@@ -284,7 +275,6 @@ def _flat(features: Sequence[str], modules: Sequence[str]) -> Iterator[tuple[str
 def _of_blocks(
     matches: Sequence[re.Match[str]], blocks: dict[str, set[str]], function: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the functions of networks of blocks, whose last layers have none."""
     for match in matches:
         path, block = match[0], match["block"]
         parent, _, leaf = path.rpartition(".")

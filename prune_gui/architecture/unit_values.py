@@ -67,11 +67,7 @@ class Reading:
     """How a layer reads units.
 
     Attributes:
-        value: what it reads of a unit of which no weights remain; None if that is not known.
-        mean: the name of the running mean of the batch norm that follows directly; None if there
-            is none.
-        padded: whether the layer may pad what it reads with zeros. A kernel of one element does
-            not; the padding of larger ones is in no file.
+        padded: whether zeros may be around what it reads: the padding of a kernel is in no file.
     """
 
     value: Value | None
@@ -93,9 +89,6 @@ def readings_of_rule(
     """Return how the layers of a group of a table read its units, by the name of their weight.
 
     The units emit f(b), or f(b) times the other bias if the table names a gate.
-
-    Args:
-        function: the name of the activation function f; None if it is not known.
     """
     value = _value_of_rule(group, rule, function)
     return {

@@ -56,7 +56,6 @@ def weight_layouts(checkpoint: Checkpoint) -> Mapping[str, WeightLayout]:
 
 
 def _layouts(checkpoint: Checkpoint) -> dict[str, WeightLayout | None]:
-    """Return the layout of each weight, as far as it is known."""
     has_kernels = checkpoint.format in JAX_FORMATS or not any(
         name.endswith("weight") for name in checkpoint.tensors
     )
@@ -114,7 +113,6 @@ def _module_of(name: str) -> str | None:
 
 
 def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:
-    """Return the layout of the weight of a module whose class the file names."""
     if not checkpoint.module_classes:
         return None
     package, _, kind = checkpoint.module_classes.get(module, "").rpartition(".")
@@ -124,7 +122,6 @@ def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:
 
 
 def _of_kernel(checkpoint: Checkpoint, info: TensorInfo) -> WeightLayout | None:
-    """Return the layout of a weight with a name of flax or Keras."""
     last = len(info.shape) - 1
     plain, swapped = WeightLayout(last, last - 1, BY_NAME), WeightLayout(last - 1, last, BY_NAME)
     if match := KERNEL.search(info.name):

@@ -139,11 +139,7 @@ def amounts_by_target(
     counts: Counts,
     module_types: Callable[[], ModuleTypes],
 ) -> tuple[dict[str, Amount], list[str]]:
-    """Return the amounts of targets by name, and the patterns that match none of them.
-
-    Of several patterns that match a target, the last one counts. A target that no pattern matches
-    is not in the result.
-    """
+    """Return the amounts of targets by name, of the last pattern, and the patterns without any."""
     by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
     found: dict[str, Amount] = {}
     unmatched = []

@@ -48,25 +48,17 @@ MODEL_PREFIX: Final = "model."
 
 
 class AuxiliaryFiles:
-    """The open auxiliary files: each is opened on first use, all are closed with this object.
-
-    Thread-safe.
-    """
+    """The open auxiliary files: opened on first use, closed with this object. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[Checkpoint, FileStamps]] = {}
 
     def __reduce__(self) -> tuple[type[AuxiliaryFiles], tuple[()]]:
-        """Pickle no open file: another process opens what it uses."""
         return AuxiliaryFiles, ()
 
     def file(self, path: str) -> Checkpoint:
-        """Return the checkpoint at an absolute path: the same object while the file is unchanged.
-
-        A file that was changed or replaced in the meantime is opened again. A deleted file stays
-        open.
-        """
+        """Return the checkpoint at an absolute path; opened again if it was changed or replaced."""
         with self._lock:
             return self._opened(path)
 
@@ -94,8 +86,6 @@ class AuxiliaryFiles:
         self, path: str, target: TensorInfo, what: Content, layout: WeightLayout = USUAL
     ) -> Scores:
         """Return a reader of the tensor of `target` in the file at `path`.
-
-        The tensor has the name of `target`; scores are found as by `scores_tensor`.
 
         If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
         the two. Scores may have the shape of the parameter or be one number per input column, of
@@ -195,12 +185,7 @@ def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
 
 @dataclass(frozen=True)
 class RecordedScores:
-    """What a file of recorded scores tells about them.
-
-    Attributes:
-        aliases: the name in `shapes` of each further name of a tied parameter.
-        transposed: the names of weights whose input channels are dimension 0.
-    """
+    """What a file of recorded scores tells; `transposed` weights have input channels first."""
 
     statistic: str
     shapes: Mapping[str, tuple[int, ...]]

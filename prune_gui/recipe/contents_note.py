@@ -63,13 +63,10 @@ def contents_note(
     tensors: Sequence[TensorWriter],
     options: OutputOptions | None = None,
 ) -> str:
-    """Return what is kept of a torch file, or of the units, and which other files are saved.
+    """Return what is kept and which other files are saved, in sentences; "" for nothing.
 
     Args:
         options: the choices of the user; None before these are made.
-
-    Returns:
-        Sentences; "" if nothing is to be said.
     """
     notes = (
         _weights_note(resolution, target, form, tensors, options or DEFAULTS),
@@ -116,7 +113,6 @@ def _weights_note(
 
 
 def _lost(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield what files of another format or division do not keep, in sentences for the user."""
     name = checkpoint.path.name
     if objects := checkpoint.other_objects:
         yield tr(WITHOUT, name=name, objects=listed(objects))
@@ -136,7 +132,6 @@ def _sharing_states(checkpoint: TorchCheckpoint) -> Iterator[str]:
 
 
 def _storages(state: State) -> set[int]:
-    """Return the addresses of the storages of the strided tensors of a state dict."""
     return {
         tensor.untyped_storage().data_ptr()
         for _, tensor in tensors_of(state)
@@ -218,7 +213,6 @@ def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:
 
 
 def _multiply_adds_note(plan: CompactPlan) -> str:
-    """Return the multiply-adds before and after in a sentence; "" if they are not known."""
     before, after, size = plan.before.multiply_adds, plan.after.multiply_adds, plan.image_size
     if before is None or after is None:
         return ""
@@ -236,7 +230,6 @@ def _multiply_adds_note(plan: CompactPlan) -> str:
 
 
 def _config_note(plan: CompactPlan, folder: Path) -> str:
-    """Return a sentence on the config.json beside a single file; "" if there is nothing to say."""
     if plan.config is None:
         return ""
     if not os.path.lexists(folder / CONFIG_NAME) or read_config(folder) == plan.config:

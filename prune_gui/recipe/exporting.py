@@ -32,7 +32,7 @@ from prune_gui.recipe.compaction.tensors import (
 from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
 from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
-from prune_gui.recipe.loader import compact_loader_text, loader_path, loader_text
+from prune_gui.recipe.loader import loader_path, loader_text
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
@@ -274,8 +274,7 @@ def extra_files_of(
 ) -> dict[str, bytes]:
     """Return the contents of the files to write beside the weights, by name.
 
-    They are the loader script, if the form needs one, and in a folder the files that programs need
-    to load it. Beside a single file of the compact form, it is config.json, if there is none yet.
+    They are the loader script, and in a folder the files that programs need to load it.
     """
     files = copied_files(resolution.checkpoint, target, options)
     if options.form == "compact":
@@ -299,7 +298,7 @@ def loader_script(
     if options.form == "reparametrized":
         return {name: loader_text(checkpoint, target).encode()}
     if options.form == "compact" and _plan(resolution, options).needs_loader:
-        return {name: compact_loader_text(checkpoint, target).encode()}
+        return {name: loader_text(checkpoint, target, compact=True).encode()}
     return {}
 
 

@@ -50,10 +50,7 @@ def free_names(code: Sequence[str], target: OutputPath) -> list[str]:
 def model_files_note(
     checkpoint: Checkpoint, target: OutputPath, form: Form, options: OutputOptions | None
 ) -> str:
-    """Return which files beside the weights are copied, in sentences for the user.
-
-    Without options, it is not known yet whether they are: the result names those that never are.
-    """
+    """Return which files beside the weights are copied; without options, which never are."""
     if not target.is_folder:
         return ""
     files = ModelFiles(checkpoint.path.parent)

@@ -32,9 +32,7 @@ class FormTensor:
     """One tensor to write, any span of which can be computed by itself.
 
     Attributes:
-        entry: writes the whole tensor.
         units: number of elements; of bytes if the dtype is packed.
-        values: yields the values of each of some spans as a flat tensor.
     """
 
     entry: TensorWriter
@@ -62,10 +60,7 @@ def _all_chunks(values: Values, units: int) -> Iterator[torch.Tensor]:
 
 
 def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
-    """Yield the tensors of a form, without special ones, which the torch writer copies.
-
-    Those of the compact form are in `prune_gui.recipe.compaction`.
-    """
+    """Yield the tensors of a form, without special ones, which the torch writer copies."""
     for info in resolution.checkpoint.tensors.values():
         steps = resolution.layers.get(info.name)
         if info.special is not None:

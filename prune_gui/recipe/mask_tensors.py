@@ -64,17 +64,7 @@ def _count_in_span(mask: Scores, monitor: Monitor, span: tuple[int, int]) -> int
 
 
 def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | None:
-    """Return a step that applies the masks of a file to the parameters that they fit.
-
-    A mask fits a prunable parameter of the same name and shape. None if there is none.
-
-    Args:
-        path: the file of masks: boolean tensors, integers of 0 and 1, reparametrized pairs, or all
-            tensors of a file that this program wrote in the form of masks.
-
-    Raises:
-        CheckpointError: the file cannot be opened.
-    """
+    """Return a step with the masks of a file that fit a parameter by name and shape, or None."""
     with open_checkpoint(path) as file:
         made = Provenance.of(file.metadata)
         masks = set(masks_in(file, monitor)[1])

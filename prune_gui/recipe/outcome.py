@@ -42,7 +42,6 @@ class Outcome:
         limits: by target, a note that a limit of the step ended the pruning of it, or which
             dimensions of it have the channels.
         total: (pruned elements, all elements) over all targets.
-        amounts: by target, its own amount; for those that have one.
         late_notes: by parameter, notes on the corrections that are computed so far; it grows.
     """
 
@@ -103,9 +102,6 @@ class Explanation:
     """One element of a parameter, and its rank in every step that ranked it.
 
     Attributes:
-        name: name of the parameter.
-        index: index of the element, one number per dimension.
-        value: its value in the file.
         pruned_by: the step that pruned it, from 1; 0 if it is kept, 255 if the file has it pruned.
         element_ranks: its rank by step number, up to the step that pruned it.
     """
@@ -121,10 +117,7 @@ Decide = Callable[[], list[Decision]]
 
 
 def decision_cache() -> Callable[[Hashable, Decide], list[Decision]]:
-    """Return a function that decides what to prune, or returns what it decided for an equal key.
-
-    A key contains everything that the decisions depend on. Thread-safe; the last steps are cached.
-    """
+    """Return a function that decides, or returns what it decided for an equal key. Thread-safe."""
 
     @cached(LRUCache(MAX_CACHED_STEPS), key=lambda key, _: key, lock=threading.Lock())
     def decided(key: Hashable, decide: Decide) -> list[Decision]:

@@ -89,13 +89,11 @@ def _common_module(names: Sequence[str]) -> str:
 
 
 def _exclusions(includes: list[str], safe: Mapping[str, list[str]]) -> list[str]:
-    """Return globs that exclude the names that `includes` match."""
     unwanted = select(includes, map(_bare, safe))
     return [f"!{pattern}" for pattern in _cover([safe[tensor.name] for tensor in unwanted])]
 
 
 def _general_globs(name: str) -> Iterator[str]:
-    """Yield globs for parameters with the last component of `name`, or under a similar module."""
     *modules, last = name.split(".")
     if modules:
         yield f"*.{exact_pattern(last)}"

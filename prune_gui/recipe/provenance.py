@@ -24,11 +24,9 @@ class Provenance:
     """How a file was made.
 
     Attributes:
-        version: the version of the program that wrote it.
         form: "finalized", "reparametrized", "masks" or "compact".
-        recipe: the recipe that was applied; None if it is missing or cannot be parsed.
+        recipe: None if it is missing or cannot be parsed.
         problem: why the recipe cannot be parsed, in one line; "" if it can or is missing.
-        input: the fingerprint of the checkpoint that was pruned.
         pruned: number of pruned elements of each parameter that a step targeted.
     """
 
@@ -41,11 +39,7 @@ class Provenance:
 
     @classmethod
     def of(cls, metadata: Mapping[str, str], folder: Path | None = None) -> Provenance | None:
-        """Read the metadata of a file; malformed values are omitted.
-
-        Args:
-            metadata: the metadata of the file.
-            folder: the folder of the file, against which relative paths in its recipe are resolved.
+        """Read the metadata of a file in a folder; malformed values are omitted.
 
         Returns:
             None if this program did not write the file.
@@ -71,10 +65,7 @@ class Provenance:
 
 
 def pruned_before(metadata: Mapping[str, str]) -> Mapping[str, int]:
-    """Return the number of zeros that this program wrote into each parameter of a file.
-
-    Files of reparametrized pairs have none: their masks tell what is pruned.
-    """
+    """Return the number of zeros that this program wrote into each parameter of a file."""
     form = metadata.get(PREFIX + "form")
     if PREFIX + "version" not in metadata or form not in ("finalized", "masks", "compact"):
         return {}

@@ -363,14 +363,12 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
 
 
 def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:
-    """Return the predicate that holds for the elements that are zero in the file."""
     keys = ScoreKeys.of(weight_reader(checkpoint, info))
     only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
     return ElementCut(Ranking(keys), Lazy.of_value(only_zeros))
 
 
 def _nearly_empty(pruned: int, total: int) -> str:
-    """Return a warning if few or no elements of a parameter remain, else ""."""
     if pruned == total:
         return tr("none of its weights remain")
     if pruned >= NEARLY_EMPTY * total:

@@ -26,10 +26,7 @@ class Resolver:
         self._masks: Resolution | None = None
 
     def copy(self) -> Resolver:
-        """Return a resolver with the same resolutions, for another thread.
-
-        Each of them shares its cache of decisions with its copy.
-        """
+        """Return a resolver with the same resolutions, for another thread."""
         copied = Resolver(self.checkpoint)
         copied._after = self._after.copy()  # atomic: one list of steps at any moment
         copied._masks = self._masks
@@ -74,8 +71,5 @@ class Resolver:
         return self._masks
 
     def after(self, steps: int) -> Resolution | None:
-        """Return the resolution after the first `steps` steps of the recipe last resolved.
-
-        None if one of these steps could not be carried out.
-        """
+        """Return the resolution after some steps; None if one of them could not be carried out."""
         return self._after[steps] if steps < len(self._after) else None

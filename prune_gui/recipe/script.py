@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,6 @@ from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.pruning.methods import Method
-from prune_gui.recipe import script_prelude
 from prune_gui.recipe.amounts import grouped_by_amount
 from prune_gui.recipe.correction.planning import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
@@ -26,6 +24,7 @@ from prune_gui.recipe.output import DEFAULTS
 from prune_gui.recipe.recipe import IN_FILE, Recipe, Step
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
+from prune_gui.resources import resource
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -86,9 +85,8 @@ def python_script(resolution: Resolution, out: Path) -> str:
         )
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
-    _, future, own = inspect.getsource(script_prelude).partition(
-        "from __future__ import annotations\n"
-    )
+    prelude = resource("scripts", "prelude.py").read_text(encoding="utf-8")
+    _, future, own = prelude.partition("from __future__ import annotations\n")
     name = ascii(checkpoint.path.name).replace('"', r"\"")  # a quote would end the docstring
     load_import = format_named(checkpoint.format).load_import
     imports = IMPORTS if load_import in IMPORTS else f"{IMPORTS}{load_import}\n"
@@ -164,7 +162,6 @@ def _steps(resolution: Resolution) -> Iterator[str]:
 
 
 def _torch_lines(method: Method, names: str, outcome: Outcome) -> list[str]:
-    """Return the lines of `Method.torch_lines`, for each amount if targets have their own."""
     if not outcome.amounts:
         return method.torch_lines(names)
     return [
@@ -191,7 +188,6 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
 
 
 def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
-    """Yield the lines that write the tensors; from one safetensors file, as `export` does."""
     checkpoint = resolution.checkpoint
     pairs = any(info.pair for info in checkpoint.tensors.values())
     is_one_file = checkpoint.files == (checkpoint.path,)
@@ -209,13 +205,7 @@ def _text(value: object) -> str:
 def command_line(
     recipe: Recipe, checkpoint: Checkpoint, out: Path, recipe_path: Path | None
 ) -> str:
-    """Return a shell command that writes what `export` writes for the recipe.
-
-    Args:
-        out: the file to write, in the finalized form.
-        recipe_path: a file that contains exactly this recipe; None: the command contains the
-            recipe as a here document.
-    """
+    """Return a shell command that writes what `export` does; without a path, it has the recipe."""
     words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
     words += [str(recipe_path.absolute()) if recipe_path else "-"]
     words += [checkpoint.url or str(checkpoint.path.absolute()), "-o", str(out.absolute())]

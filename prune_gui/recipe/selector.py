@@ -53,8 +53,7 @@ class TextProperty:
     """A property that is compared with a glob, ignoring case.
 
     Attributes:
-        texts: returns the property of a parameter, given its inferred module types.
-        words: returns the conditions that complete the name, for an open checkpoint.
+        words: conditions that complete the name, for an open checkpoint.
         uses_module_types: whether `texts` uses the module types, which take time to infer.
     """
 
@@ -143,7 +142,6 @@ class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        relation: one of `RELATIONS`; for a `TextProperty`, ":" or "=".
         value: a lower-case glob, or a number.
     """
 
@@ -198,11 +196,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A parsed pattern of a step's targets.
-
-    Attributes:
-        glob: the glob over names, "" if the pattern has conditions only.
-    """
+    """A parsed pattern of a step's targets."""
 
     excludes: bool
     glob: str

@@ -24,8 +24,6 @@ class BatchRow:
 
     Attributes:
         targets: number of parameters that the steps target; None if the checkpoint was not opened.
-        unmatched: patterns that match no parameter, without duplicates.
-        pruned: number of pruned elements in all prunable parameters.
         total: number of elements in all prunable parameters; None if the recipe was not applied.
     """
 
@@ -49,10 +47,7 @@ def prune_file(
 ) -> BatchRow:
     """Apply a recipe to a checkpoint, and write the result unless `out` is None.
 
-    It is compressed if that is chosen and the kind of file allows it; a file that names no code is
-    not reduced to its tensors.
-
-    An error in opening, pruning or writing is stored in the row.
+    It is compressed if the kind of file allows it. A `PruneGuiError` is stored in the row.
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
     from prune_gui.recipe.resolution import resolved  # torch: slow to import

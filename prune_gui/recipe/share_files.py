@@ -37,12 +37,7 @@ INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
 class Share(NamedTuple):
-    """What a part did in a stage.
-
-    Attributes:
-        tasks: the number of tasks of the stage, in all parts.
-        nbytes: the number of bytes that the part read or wrote.
-    """
+    """What a part did in a stage of so many tasks, in all parts; it read or wrote `nbytes`."""
 
     tasks: int
     results: list[Any]
@@ -106,7 +101,6 @@ def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
 
 
 def _value(plain: object, arrays: dict[str, NDArray[Any]]) -> Any:  # noqa: ANN401 - of any type
-    """Return the value that `_plain` made JSON of."""
     match plain:
         case None | bool() | float() | str():
             return plain
@@ -134,7 +128,6 @@ def _are_counts(*values: object) -> bool:
 
 
 def _are_arrays(kinds: str, *values: object, like: NDArray[Any] | None = None) -> bool:
-    """Return whether all are vectors, of some kinds of dtype, and of the length of another one."""
     return all(
         isinstance(value, np.ndarray)
         and value.ndim == 1

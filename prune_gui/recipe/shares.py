@@ -60,10 +60,8 @@ class SharedJob:
     """What the parts of a job do together.
 
     Attributes:
-        folder: the folder of the recipe, to which its paths are relative.
-        checkpoint: the absolute path or the URL of the checkpoint.
+        checkpoint, out: absolute paths or URLs.
         digest: hexadecimal `Checkpoint.files_digest`.
-        out: the absolute path or the URL of the output.
     """
 
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
@@ -127,18 +125,10 @@ def _job_type() -> TypeAdapter[SharedJob]:
 
 
 def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait: bool) -> None:
-    """Do the share of a part in all stages that can begin.
-
-    Args:
-        job: the job.
-        folder: its work folder, which all parts and `merge` see.
-        part: the number of the part, from 1.
-        monitor: counts bytes.
-        wait: whether to wait for the other parts where a stage needs them.
+    """Do the share of a part (from 1) in all stages that can begin; see `resolve` and `export`.
 
     Raises:
-        PartsMissingError: the next stage needs parts that have not done their share.
-        PruneGuiError: as `resolve` and `export`.
+        PartsMissingError: the next stage needs parts that are not done, and `wait` is not set.
     """
     job.save(folder)
     with _resolving(job, _Shares(folder, job.parts, part - 1, wait), monitor) as resolution:
@@ -149,14 +139,10 @@ def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait:
 
 
 def merge(folder: Path, monitor: Monitor) -> tuple[SharedJob, Resolution]:
-    """Write the output of a job whose parts are done, and delete the files of the job.
-
-    Returns:
-        The job, and the resolution; its checkpoint is closed.
+    """Write the output of a job, and delete its files; the checkpoint of the result is closed.
 
     Raises:
         PartsMissingError: some parts are not done.
-        PruneGuiError: as `resolve` and `export`.
     """
     job = SharedJob.load(folder)
     with _resolving(job, _Shares(folder, job.parts, None, False), monitor) as resolution:
@@ -167,14 +153,12 @@ def merge(folder: Path, monitor: Monitor) -> tuple[SharedJob, Resolution]:
 
 @contextmanager
 def _resolving(job: SharedJob, executor: _Shares, monitor: Monitor) -> Iterator[Resolution]:
-    """Apply the recipe of a job, on its checkpoint, which is open within the block."""
     with job.open() as checkpoint, use_executor(executor), executor.fitting():
         recipe = Recipe.from_yaml(job.recipe, folder=Path(job.folder))
         yield resolved(recipe, checkpoint, monitor)
 
 
 def _remove_files(folder: Path) -> None:
-    """Remove the files of a job, and its work folder unless the user has other files in it."""
     shutil.rmtree(folder / SHARDS_NAME, ignore_errors=True)
     for path in (folder / JOB_NAME, *folder.glob("stage-*-part-*")):
         path.unlink()

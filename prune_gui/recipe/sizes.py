@@ -139,7 +139,6 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 def _byte_views(
     parts: Sequence[FormTensor], ends: Sequence[int], start: int, stop: int
 ) -> Iterator[memoryview]:
-    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements."""
     for index in range(bisect_right(ends, start), len(parts)):
         part, nbytes = parts[index], parts[index].entry.nbytes
         begin = ends[index] - nbytes

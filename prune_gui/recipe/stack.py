@@ -23,12 +23,7 @@ Tile = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class AppliedStep:
-    """A step, applied to one parameter.
-
-    Attributes:
-        step: the number of the step, from 1; `IN_FILE` for what is pruned in the file.
-        predicate: holds for the elements that the step prunes.
-    """
+    """A step, applied to one parameter; `predicate` holds for the elements that it prunes."""
 
     step: int
     predicate: Predicate
@@ -44,10 +39,7 @@ def pruned_by(
     stop: int,
     out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """Return the step that pruned each element with flat index in [start, stop), or `KEPT`.
-
-    The result is written to `out`, if given: one byte per element.
-    """
+    """Return the step that pruned each element with flat index in [start, stop), or `KEPT`."""
     codes = np.empty(stop - start, np.uint8) if out is None else out
     codes[:] = KEPT
     for applied in applied_steps:
@@ -88,7 +80,6 @@ def kept_of_each(
 
 
 def _batch_key(applied: AppliedStep | None) -> tuple[int, type[Predicate]] | None:
-    """Return a key that is equal for applied steps that can be marked in one call."""
     return None if applied is None else (applied.step, type(applied.predicate))
 
 
@@ -99,8 +90,6 @@ def remaining_mask_of(applied_steps: Sequence[AppliedStep]) -> RemainingMask | N
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Computes the mask that some steps leave; equal for equal steps."""
-
     applied_steps: tuple[AppliedStep, ...]
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
@@ -114,12 +103,7 @@ class _Kept:
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """The masks of the parameters of a checkpoint, computed on demand.
-
-    Attributes:
-        checkpoint: the checkpoint; it must stay open while masks are computed.
-        layers: the applied steps of each parameter that a step targeted, in order.
-    """
+    """The masks of the parameters of a checkpoint, which must stay open."""
 
     checkpoint: Checkpoint
     layers: Mapping[str, tuple[AppliedStep, ...]]
@@ -159,14 +143,10 @@ class Masks:
     def pruned_by_within(
         self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
     ) -> NDArray[np.uint8]:
-        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop).
-
-        The result is written to `out`, if given.
-        """
+        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop)."""
         return pruned_by(self.layers.get(name, ()), start, stop, out)
 
     def _whole(self, name: str, evaluate: Evaluate, dtype: torch.dtype) -> torch.Tensor:
-        """Return the result of `evaluate` for a whole parameter, computed chunk by chunk."""
         shape, applied_steps = self._info(name).shape, self.layers.get(name, ())
         out = np.empty(shape, np.uint8)
         flat = out.reshape(-1)

@@ -64,7 +64,6 @@ def group_scores(
 def _check_keys(
     path: str, file: Checkpoint, keys: set[str], example: CoupledGroup, checkpoint: Checkpoint
 ) -> None:
-    """Check that each name in a file is that of a group or of a parameter."""
     unknown = [name for name in file.tensors if name not in keys | checkpoint.tensors.keys()]
     if not unknown:
         return
@@ -182,8 +181,6 @@ class OptimizerScores:
 
 @dataclass(frozen=True, slots=True)
 class _StoredSquares:
-    """Returns v of a parameter when called; equal if the checkpoint and the name are."""
-
     checkpoint: TorchCheckpoint
     name: str
 

@@ -42,12 +42,7 @@ GUESSED: Final = deferred(
 
 @dataclass(frozen=True, slots=True)
 class StepTargets:
-    """What a step prunes.
-
-    Attributes:
-        remarks: for the user, by parameter or pattern, or by "" on the step.
-        groups: the coupled groups of a coupled method; their members are `infos`.
-    """
+    """What a step prunes; `groups` are those of a coupled method, with `infos` as members."""
 
     method: Method
     infos: Sequence[TensorInfo]
@@ -195,7 +190,6 @@ def _remarks_on_kinds(
 
 
 def _counted(tensors: Iterable[TensorInfo]) -> str:
-    """Return how many tensors of each kind there are: "12 running statistics, 4 scales"."""
     kinds = Counter(info.kind for info in tensors if info.kind is not None)
     return join_items(counted(kind, count) for kind, count in kinds.items())
 
@@ -207,7 +201,6 @@ def _groups(
     protected: Collection[str],
     table: Path | None,
 ) -> list[CoupledGroup]:
-    """Return the groups of which a step names a tensor that produces the units."""
     space, names = method.coupled_space, {info.name for info in chosen}
     if space is None:
         every = [

@@ -47,11 +47,7 @@ def amount_of_target(resolution: Resolution, number: int, name: str) -> Amount:
 
 
 def amount_for_share(resolution: Resolution, number: int, name: str, share: float) -> float:
-    """Return the amount, in tenths of a percent, with which a step prunes a share of a target.
-
-    Args:
-        share: the share of all elements of the target that the step alone is to prune.
-    """
+    """Return the amount with which a step alone prunes a share of all elements of a target."""
     method = resolution.recipe.steps[number - 1].method
     remaining, total = remaining_before(resolution, number, name), resolution.counts[name][1]
     pruned, amount_for = round(max(share, 0.0) * total), method.with_one_amount(0.0).amount_for

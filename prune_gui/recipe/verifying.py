@@ -117,7 +117,6 @@ def verify(
 
 
 def _files(checkpoint: Checkpoint) -> Iterator[FileCheckpoint]:
-    """Yield the checkpoint, or each shard, which is open until the next one is requested."""
     if isinstance(checkpoint, FileCheckpoint):
         yield checkpoint
         return
@@ -132,8 +131,6 @@ def _nbytes(raw: RawTensor) -> int:
 
 
 class _Zeros(NamedTuple):
-    """The expected number of zeros in a tensor: `exactly` so many, or at least."""
-
     number: int
     exactly: bool
 
@@ -150,7 +147,7 @@ def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
 
 
 class _Facts(NamedTuple):
-    """What reading a tensor yields: the CRC-32 of its bytes, and numbers of elements."""
+    """Of a tensor: the CRC-32 of its bytes, and numbers of elements."""
 
     checksum: int
     zeros: int

@@ -24,7 +24,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import parts_to_write
-from prune_gui.recipe.loader import compact_loader_text, loader_text
+from prune_gui.recipe.loader import loader_text
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import command_line, python_script
 from prune_gui.recipe.several_files import prune_file
@@ -296,7 +296,7 @@ def test_what_is_written_for_a_file_loads_nothing_unsafely(
             python_script(resolution, tmp_path / "out.safetensors"),
             loader_text(checkpoint, target),
             loader_text(checkpoint, target, anywhere=True),
-            compact_loader_text(checkpoint, target),
+            loader_text(checkpoint, target, compact=True),
             command_line(HALF_OF_W, checkpoint, target.path, None),
             html_page(report_on_files([checkpoint], None, Monitor(), with_folders=False)),
         ]

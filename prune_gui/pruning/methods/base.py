@@ -218,7 +218,7 @@ class Method(BaseModel):
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with `torch.nn.utils.prune`; [] if it cannot.
 
-        The lines can use all that `prune_gui.recipe.script_prelude` defines.
+        The lines can use all that `resources/scripts/prelude.py` defines.
 
         Args:
             names: an expression for the names of the targets.

@@ -29,11 +29,7 @@ MAX_PERIOD: Final = 1 << 20
 
 @dataclass(slots=True)
 class AdaptedConfig:
-    """A new config.json, and what prevents a program from building the network from it.
-
-    Attributes:
-        differing: the spaces whose groups keep different numbers, which one field cannot say.
-    """
+    """A new config.json, and what prevents a program from building the network from it."""
 
     content: Json | None
     changes: dict[str, object] = field(default_factory=dict)
@@ -115,10 +111,7 @@ class AdaptedConfig:
             self.changes |= renumber(self.content, tokens.new_ids, tokens.removed)
 
     def _find(self, rule: ConfigRule) -> tuple[str, Json]:
-        """Return the key of a field and the mapping that has it, or that is to have it.
-
-        The mapping is that of a model in the file if it has the field, and else the top level.
-        """
+        """Return the key of a field and the mapping that has it, or that is to have it."""
         holders = self._holders(rule.section)
         for key in (rule.field, *rule.aliases):
             for holder in holders:
@@ -215,7 +208,6 @@ def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> 
 
 
 def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
-    """Return a rule whose cycle has the length that the file says."""
     if period is None:
         return rule
     if type(period) is not int or not 0 < period <= MAX_PERIOD:
@@ -230,7 +222,6 @@ def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
 
 
 def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> int:
-    """Return the number of kept blocks, without extra ones after the first `old`."""
     _, units = groups[0]
     kept = int((~units[:old]).sum())
     if not kept:
@@ -239,7 +230,6 @@ def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> in
 
 
 def _checked_pattern(rule: ConfigRule, old: object, units: Units) -> list[object] | None:
-    """Return the new list of kinds; None if a period says them."""
     if isinstance(old, list):
         return _new_list(rule, old, len(units), units)
     period = len(units) if old is True else old
@@ -351,7 +341,6 @@ def held_spaces(spaces: Mapping[str, SpaceRule], groups: Sequence[GroupUnits]) -
 
 
 def _is_even(units: Units, runs: int) -> bool:
-    """Return whether runs of equal length keep equally many units."""
     if len(units) % runs:
         return False
     kept = np.count_nonzero(~units.reshape(runs, -1), axis=1)

@@ -95,12 +95,7 @@ class Unfolded:
 
 @dataclass(slots=True)
 class Folding:
-    """What folding changes.
-
-    Attributes:
-        shifts: by tensor, what is added to its elements, float64 (elements,).
-        tensors: the names of the tensors with slices of units that are removed but not pruned.
-    """
+    """What folding changes; `tensors` have slices that are removed but not pruned."""
 
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     tensors: set[str] = field(default_factory=set)
@@ -155,8 +150,6 @@ def unfolded_notes(unfolded: Sequence[Unfolded]) -> list[str]:
 
 
 class _Reader(NamedTuple):
-    """A layer that reads units, and the tensor that takes their constants over."""
-
     member: Member
     value: Value
     target: str
@@ -250,7 +243,6 @@ class _Folder:
         return _Reader(member, value, target, 1 if reading.bias else -1)
 
     def _check(self, name: str) -> None:
-        """Check that a tensor is plain and in one place of the network only."""
         info = self._info(name)
         if info.aliases:
             raise _KeptError(tr(SHARED))
@@ -260,7 +252,6 @@ class _Folder:
     def _shifts(
         self, group: CoupledGroup, readers: Sequence[_Reader], numbers: NDArray[np.intp]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return what is added to each tensor that takes constants of some units over."""
         offsets = {one.name: one.offset for one in group.members if (one.dim, one.width) == (0, 1)}
 
         @cache
@@ -286,7 +277,7 @@ class _Folder:
     def _consumed(
         self, member: Member, numbers: NDArray[np.intp], emitted: torch.Tensor
     ) -> torch.Tensor:
-        """Return what a layer adds up from units that emit constants, float64 (outputs,)."""
+        """Return the constants that a layer adds up, float64 (outputs,)."""
         assert member.dim is not None
         width = np.arange(member.width)
         channels = (member.offset + numbers[:, None] * member.width + width).reshape(-1)
@@ -297,7 +288,6 @@ class _Folder:
         return self._resolution.checkpoint.tensors[name]
 
     def _read(self, name: str, kept: Kept) -> torch.Tensor:
-        """Return some channels of a tensor, float64, with zeros for pruned elements."""
         info = self._info(name)
         flat = self._resolution.values(name).reshape(-1)
         shape = sliced_shape(info.shape, kept)

@@ -86,10 +86,7 @@ def active_shares(
     counts: Mapping[str, int],
     tensors: Mapping[str, TensorInfo],
 ) -> dict[str, float]:
-    """Return the share of each tensor of experts that processes a token.
-
-    The router's tensors have one row per expert, and process every token.
-    """
+    """Return the share of each tensor of experts that processes a token."""
     per_token = next((counts[key] for key in EXPERTS_PER_TOKEN if key in counts), None)
     if per_token is None:
         return {}
@@ -110,9 +107,6 @@ class Architecture:
     Attributes:
         count_expressions: by the names that rules use, the expressions of numbers; see
             `ArchitectureTable.counts`.
-        readings: how layers read units, by the name of their weight, where that is known.
-        windows: the windows of all convolutions, by the name of their weight; empty if not known.
-        guessed: whether shapes and the order of the file alone make the groups likely.
     """
 
     spaces: Mapping[str, SpaceRule]

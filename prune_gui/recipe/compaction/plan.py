@@ -68,9 +68,6 @@ class KeptTensor:
     """A tensor that remains.
 
     Attributes:
-        info: the tensor before.
-        keys: its keys in the new file, each with the key that it replaces.
-        kept: the kept channels of each dimension that loses some.
         shift: what is added to its elements before channels are removed, float64; None for nothing.
         all_pruned: whether all elements that are removed are pruned.
     """
@@ -89,13 +86,7 @@ class KeptTensor:
 
 @dataclass(frozen=True, slots=True)
 class SpaceUnits:
-    """The units of a space before and after.
-
-    Attributes:
-        title: what the units are, in the plural, to be translated.
-        uniform: whether all groups that remain keep equally many.
-        exact: whether the network computes the same as with units of zeros.
-    """
+    """The units of a space before and after; `uniform` if all groups keep equally many."""
 
     space: str
     title: str
@@ -112,10 +103,6 @@ class CompactPlan:
     Attributes:
         needs_loader: whether only the loader script loads the result, because config.json cannot
             say the widths of all layers.
-        tokens: what changes with removed tokens; None if the vocabulary stays.
-        unfolded: the units that emit a constant and stay, by reason.
-        guessed: whether it is a guess which channels belong together.
-        problems: why no known program loads the result, one line each.
         image_size: the height and width in pixels of the image that the figures count multiply-adds
             for, with the strides of torchvision; None if they count those per token, or none.
     """
@@ -289,7 +276,6 @@ def _check_unpruned(
     masked: Sequence[CoupledGroup],
     monitor: Monitor,
 ) -> None:
-    """Check that no unit is pruned of groups whose units can only be masked."""
     for group, units in zip(masked, removable_units(resolution, masked, monitor), strict=True):
         if units.any():
             raise _impossible(resolution, unloadable(spaces[group.space]))
@@ -306,7 +292,6 @@ def _impossible(resolution: Resolution, problem: str) -> RecipeError:
 def _config_and_problems(
     architecture: Architecture, by_space: Mapping[str, Sequence[GroupUnits]]
 ) -> tuple[AdaptedConfig, list[str]]:
-    """Return the new config.json, and what the rules of the spaces forbid."""
     config = AdaptedConfig.of(architecture.config)
     problems: list[str] = []
     for space, members in by_space.items():

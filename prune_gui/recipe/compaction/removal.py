@@ -135,7 +135,6 @@ def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -
 
 
 def _units(member: Member, size: int, channels: Units) -> Units:
-    """Return the units whose channels of a member are all marked."""
     stop = member.offset + size * member.width
     slices: Units = np.all(channels[member.offset : stop].reshape(size, member.width), axis=1)
     return slices

@@ -91,7 +91,6 @@ class _Reader:
             yield full_end, last
 
     def _read(self, first: int, last: int, out: Bits) -> None:
-        """Write rows [first, last) of the result to `out`, 1-d."""
         index = list(np.unravel_index(np.arange(first, last), self._new_leading))
         for dim, channels in self._kept_leading.items():
             index[dim] = channels[index[dim]]
@@ -109,7 +108,6 @@ class _Reader:
             done += len(run)
 
     def _gather(self, block: Bits, rows: NDArray[np.intp], out: Bits) -> None:
-        """Write the kept channels of some ascending rows of a block to `out`."""
         if not self._kept_row:
             np.take(block, rows, axis=0, out=out, mode="clip")  # faster than with checks
             return
@@ -123,7 +121,6 @@ class _Reader:
         np.take(values, last_channels, axis=last_dim + 1, out=out.reshape(shape), mode="clip")
 
     def _runs(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Divide ascending rows into runs whose masks are computed at once."""
         gaps = (np.diff(rows) - 1) * self._row > MAX_GAP_ELEMENTS
         blocks = rows * self._row // BATCH_ELEMENTS
         return np.split(rows, np.flatnonzero(gaps | (np.diff(blocks) > 0)) + 1)

@@ -95,7 +95,6 @@ def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterato
 def _shifted(
     resolution: Resolution, tensor: KeptTensor, shift: NDArray[np.float64], spans: Spans
 ) -> Iterator[torch.Tensor]:
-    """Yield spans of a tensor of one dimension that takes over constants; it is small."""
     added = torch.from_numpy(shift)
     (old,) = finalized(resolution, tensor.info).values([(0, tensor.info.numel)])
     new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))

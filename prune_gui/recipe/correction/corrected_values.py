@@ -31,10 +31,7 @@ CACHE_BYTES: Final = 1 << 30
 
 
 class CorrectedValues:
-    """An LRU cache of corrected parameters, shared by the resolutions of a checkpoint.
-
-    Thread-safe. A parameter that several threads ask for is computed once.
-    """
+    """An LRU cache of corrected parameters of a checkpoint. Thread-safe."""
 
     def __init__(self) -> None:
         self._cached: LRUCache[Hashable, _LazyValues] = LRUCache(

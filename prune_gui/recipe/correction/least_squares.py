@@ -102,7 +102,6 @@ def _damped(moments: Tensor, damping: float) -> Tensor:
 
 
 def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:
-    """Return D with D = 0 outside of `kept` and D @ H = gradient inside, and the residual."""
     delta = torch.zeros_like(gradient)
     columns = kept.shape[1]
     factorized: list[Tensor] = []
@@ -198,8 +197,6 @@ def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tup
 
 def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:
     """Return a view or a copy of a weight as (groups, rows, columns).
-
-    The columns are those of `prune_gui.evaluation.calibration.layer_inputs.second_moments`.
 
     Args:
         weight: (rows, columns, ...) of `Linear` or `Conv`; (columns, rows) if transposed.

@@ -47,8 +47,6 @@ class AppliedCorrection:
     """A step that corrects kept weights.
 
     Attributes:
-        sources: by name of each corrected parameter.
-        remarks: by name of a target, why it is not corrected.
         notes: by name of a corrected parameter, a note on its values; it grows while these are
             computed.
     """
@@ -143,7 +141,6 @@ def _recording(file: Checkpoint, statistic: str) -> RecordedScores:
 def _bias_of(
     weight: TensorInfo, checkpoint: Checkpoint, protected: Collection[str]
 ) -> tuple[str | None, str]:
-    """Return the name of the bias beside a weight, or None and the reason why it has none."""
     module, dot, _ = weight.name.rpartition(".")
     info = checkpoint.tensors.get(module + dot + BIAS)
     if info is None or info.not_prunable:
@@ -154,7 +151,6 @@ def _bias_of(
 
 
 def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Checkpoint) -> None:
-    """Check that a tensor of a recording has the shape that follows from that of its parameter."""
     shape, found = source.target.shape, source.tensor.shape
     if isinstance(method, Refit):
         fits = moments_fit(shape, found, transposed=source.transposed)
@@ -190,7 +186,6 @@ def correction_beside(checkpoint: Checkpoint) -> Step | None:
 
 
 def _candidates(checkpoint: Checkpoint) -> Iterator[tuple[str, Path]]:
-    """Yield (statistic, path) of the files with the names of recordings."""
     path = checkpoint.path.absolute()
     folder = path if path.is_dir() else path.parent
     for statistic in CORRECTIONS:

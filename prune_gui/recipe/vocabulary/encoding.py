@@ -226,7 +226,6 @@ def _listed(vocabulary: Vocabulary, path: Path) -> set[int]:
 
 
 def _absent(vocabulary: Vocabulary, path: Path) -> set[int]:
-    """Return the ids of the tokens that a text does not contain."""
     tokenizer = load_tokenizer(vocabulary.content, vocabulary.file_name)
     absent = set(vocabulary.ids.values())
     texts = corpus_texts(path)

@@ -236,7 +236,6 @@ def _renumbered_field(
 
 
 def _fields(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[Json, str, object]]:
-    """Yield the fields with ids, with the mapping that has them."""
     for key, value in config.items():
         if isinstance(value, dict):
             if depth < MAX_DEPTH:

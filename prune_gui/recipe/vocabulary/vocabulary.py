@@ -54,7 +54,6 @@ class Vocabulary:
 
     Attributes:
         content: the content of tokenizer.json, or what it would be for a vocab.txt of WordPiece.
-        parsed: its parts that contain tokens.
         required: the ids of the tokens that always stay: special and added ones, and single bytes.
         size: number of rows of the embedding; those without a token stay.
     """
@@ -68,10 +67,7 @@ class Vocabulary:
     size: int
 
     def removable(self, wanted: AbstractSet[int]) -> frozenset[int]:
-        """Return which of some tokens can be removed.
-
-        Required ones cannot, nor those that kept tokens are made of.
-        """
+        """Return which of some tokens are not required, and no parts of kept tokens."""
         removable = wanted - self.required
         kept = [token for token, number in self.ids.items() if number not in removable]
         needed = {self.ids[token] for token in self.parsed.model.needed_by(kept)}
@@ -139,7 +135,6 @@ def _read(folder: Path, size: int, _: FileStamps) -> Vocabulary:
 
 
 def _content(folder: Path) -> tuple[str, Json]:
-    """Return the name of the file with the tokens, and the content of tokenizer.json."""
     if (folder / TOKENIZER).exists():
         path = folder / TOKENIZER
         try:
@@ -227,7 +222,6 @@ def is_id(key: str) -> bool:
 def _required(
     folder: Path, content: Json, parsed: TokenizerContent, ids: dict[str, int]
 ) -> Iterator[int]:
-    """Yield the ids of the tokens that always stay."""
     yield from (token.id for token in parsed.added_tokens)
     names = set(parsed.model.required())
     parts = [content.get(key) for key in ("normalizer", "pre_tokenizer", "decoder")]

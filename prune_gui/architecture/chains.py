@@ -25,7 +25,7 @@ from prune_gui.architecture.torchvision_layers import (
     activation_functions,
     convolution_windows,
 )
-from prune_gui.architecture.unit_values import Product, Reading
+from prune_gui.architecture.unit_values import Reading
 from prune_gui.pruning.layouts import CoupledGroup
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -338,7 +338,7 @@ def _step(
         flow.activate(squeezed, functions.get(module))
         scales = flow.layer(excite, squeezed)
         flow.activate(scales, functions.get(excite))
-        channels = flow.add(channels, scales, Product)
+        channels = flow.add(channels, scales, "product")
         flow.activate(channels, "")
         return channels
     channels = flow.step(module, channels)

@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
-from prune_gui.architecture.unit_values import (
-    BatchNorm,
-    Bias,
-    Product,
-    Reading,
-    Sum,
-    Value,
-    activated,
-)
+from prune_gui.architecture.unit_values import BatchNorm, Bias, Pair, Reading, Value, activated
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 
 SPACE: Final = "channels"
@@ -153,14 +145,15 @@ class ChannelFlow:
         target = self._set(channels)
         target.value, target.reader = activated(target.output, function), ""
 
-    def add(self, first: int, second: int, join: type[Sum | Product] = Sum) -> int:
+    def add(self, first: int, second: int, operation: Literal["sum", "product"] = "sum") -> int:
         """Make two sets one, as their channels are added or multiplied, and return it."""
         older, newer = sorted((self._root(first), self._root(second)))
         kept, gone = self._sets[older], self._sets[newer]
         if older == newer:  # what the other summand was is no longer known
             kept.emit(None)
             return older
-        kept.emit(join(kept.value, gone.value) if kept.value and gone.value else None)
+        both = kept.value and gone.value and Pair(operation, kept.value, gone.value)
+        kept.emit(both)
         if (kept.size, kept.spatial_dims) != (gone.size, gone.spatial_dims):
             raise MisfitError
         kept.members += gone.members

@@ -6,9 +6,9 @@ together with the expression of what they read, so that the value can be added t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.pruning.layouts import CoupledGroup
@@ -44,22 +44,26 @@ class Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
-    """The sum of two values."""
+class Pair:
+    """The sum or the product of two values."""
 
+    operation: Literal["sum", "product"]
     first: Value
     second: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """The product of two values."""
-
-    first: Value
-    second: Value
+Value = Bias | BatchNorm | Activation | Pair
 
 
-Value = Bias | BatchNorm | Activation | Sum | Product
+def parts_of(value: Value) -> Iterator[Value]:
+    """Yield an expression and all expressions in it."""
+    yield value
+    match value:
+        case BatchNorm(inner) | Activation(inner):
+            yield from parts_of(inner)
+        case Pair(_, first, second):
+            yield from parts_of(first)
+            yield from parts_of(second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def _value_of_rule(group: CoupledGroup, rule: SpaceRule, function: str | None) -
     used = {bias_of(path, vectors) for path in producers}
     if value is None or vectors != used - {None}:
         return None
-    return Product(value, Bias(bias_of(min(others), vectors))) if gates else value
+    return Pair("product", value, Bias(bias_of(min(others), vectors))) if gates else value
 
 
 def bias_of(path: str, names: Collection[str]) -> str | None:

@@ -25,10 +25,10 @@ from prune_gui.architecture.unit_values import (
     Activation,
     BatchNorm,
     Bias,
-    Product,
+    Pair,
     Reading,
-    Sum,
     Value,
+    parts_of,
 )
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, listed, tr, trn
@@ -227,7 +227,8 @@ class _Folder:
     def _reader(
         self, group: CoupledGroup, member: Member, reading: Reading, value: Value
     ) -> _Reader:
-        if unknown := functions_of(value) - ACTIVATIONS.keys():
+        functions = {one.function for one in parts_of(value) if isinstance(one, Activation)}
+        if unknown := functions - ACTIVATIONS.keys():
             raise _KeptError(tr(UNSUPPORTED, names=listed(sorted(unknown))))
         vectors = Counter(one.name for one in group.members if (one.dim, one.width) == (0, 1))
         if any(vectors[name] != 1 for name in tensors_of(value)):
@@ -315,33 +316,18 @@ def constants(value: Value, vector: Callable[[str], torch.Tensor], count: int) -
             return result if bias is None else result + vector(bias)
         case Activation(before, function):
             return ACTIVATIONS[function](inner(before))
-        case Sum(first, second):
-            return inner(first) + inner(second)
-        case Product(first, second):
-            return inner(first) * inner(second)
+        case Pair(operation, first, second):
+            join = torch.add if operation == "sum" else torch.mul
+            return join(inner(first), inner(second))
 
 
 def tensors_of(value: Value) -> set[str]:
     """Return the names of the tensors in an expression."""
-    match value:
-        case Bias(name):
-            return set() if name is None else {name}
-        case BatchNorm(before, weight, bias, mean, variance):
-            return tensors_of(before) | {name for name in (weight, bias, mean, variance) if name}
-        case Activation(before, _):
-            return tensors_of(before)
-        case Sum(first, second) | Product(first, second):
-            return tensors_of(first) | tensors_of(second)
-
-
-def functions_of(value: Value) -> set[str]:
-    """Return the names of the activation functions in an expression."""
-    match value:
-        case Bias():
-            return set()
-        case BatchNorm(before):
-            return functions_of(before)
-        case Activation(before, function):
-            return functions_of(before) | {function}
-        case Sum(first, second) | Product(first, second):
-            return functions_of(first) | functions_of(second)
+    names: set[str | None] = set()
+    for part in parts_of(value):
+        match part:
+            case Bias(name):
+                names.add(name)
+            case BatchNorm(_, weight, bias, mean, variance):
+                names |= {weight, bias, mean, variance}
+    return {name for name in names if name is not None}

@@ -106,7 +106,7 @@ class Architecture:
 
     Attributes:
         count_expressions: by the names that rules use, the expressions of numbers; see
-            `ArchitectureTable.counts`.
+            docs/reference/tables.md.
     """
 
     spaces: Mapping[str, SpaceRule]

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from prune_gui.architecture.building import build_group, group_of_blocks, joined
 from prune_gui.architecture.chains import channel_groups
 from prune_gui.architecture.matching import (
     NUMBER,
     OTHER_MODEL,
     Slot,
     blocks_of,
+    build_group,
+    group_of_blocks,
     is_complete,
+    joined,
     misfit,
     network_slot,
     slots_of,

@@ -16,7 +16,7 @@ from prune_gui.raster.cell_grid import CellGrid, Tile
 from prune_gui.raster.density import Within, count_in_cells
 from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.correction.planning import AppliedCorrection
+from prune_gui.recipe.correction.corrected_values import AppliedCorrection
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_parameters

@@ -22,17 +22,23 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
-from prune_gui.recipe.compaction.tensors import (
+from prune_gui.recipe.compaction.plan import (
+    CompactPlan,
     check_format,
+    compact_plan,
     compact_tensors,
     folded_units,
     remaining_pruned,
 )
-from prune_gui.recipe.correction.planning import check_uncorrected
-from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
+from prune_gui.recipe.correction.corrected_values import check_uncorrected
+from prune_gui.recipe.extra_files import (
+    adapted_files,
+    config_beside,
+    copied_files,
+    loader_path,
+    loader_text,
+)
 from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
-from prune_gui.recipe.loader import loader_path, loader_text
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution

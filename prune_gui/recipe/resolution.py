@@ -29,10 +29,13 @@ from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.recipe import stack
-from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
-from prune_gui.recipe.correction.corrected_values import CorrectedValues, values_key
-from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
-from prune_gui.recipe.mask_tensors import masks_in
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, masks_in, weight_reader
+from prune_gui.recipe.correction.corrected_values import (
+    AppliedCorrection,
+    CorrectedValues,
+    plan_correction,
+    values_key,
+)
 from prune_gui.recipe.outcome import (
     Contents,
     Decide,

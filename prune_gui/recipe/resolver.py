@@ -63,7 +63,7 @@ class Resolver:
     def masks(self, monitor: Monitor) -> Resolution:
         """Return a resolution without steps, whose parameters are the masks in the file."""
         from prune_gui.recipe import Resolution  # torch: slow to import
-        from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
+        from prune_gui.recipe.auxiliary_files import masks_in  # torch: slow to import
 
         if self._masks is None:
             masks = masks_in(self.checkpoint, monitor)

@@ -16,9 +16,9 @@ from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.pruning.methods import Method
 from prune_gui.recipe.amounts import grouped_by_amount
-from prune_gui.recipe.correction.planning import check_uncorrected
+from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
-from prune_gui.recipe.loader import reading_without_code
+from prune_gui.recipe.extra_files import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.output import DEFAULTS
 from prune_gui.recipe.recipe import IN_FILE, Recipe, Step

@@ -17,7 +17,7 @@ from prune_gui.checkpoint.torch.archive import deflated_chunks
 from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.tensors import check_format
+from prune_gui.recipe.compaction.plan import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, output_of, parts_to_write
 from prune_gui.recipe.form_tensors import FormTensor

@@ -21,7 +21,7 @@ from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
-from prune_gui.recipe.loader import reading_without_code
+from prune_gui.recipe.extra_files import reading_without_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.recipe import KEPT

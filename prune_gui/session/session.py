@@ -47,7 +47,7 @@ class Session:
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
         # torch: slow to import
-        from prune_gui.recipe.correction.planning import correction_beside
+        from prune_gui.recipe.correction.corrected_values import correction_beside
         from prune_gui.statistics.score_histogram import ScoreHistogramCache
 
         self.checkpoint = checkpoint

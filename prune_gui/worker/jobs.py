@@ -231,7 +231,7 @@ def mask_step_job(session: Session, path: Path) -> Job:
     """Find the masks in a file; the result is a `Step` that applies them, or None."""
 
     def work(monitor: Monitor) -> Step | None:
-        from prune_gui.recipe.mask_tensors import mask_step  # torch: slow to import
+        from prune_gui.recipe.auxiliary_files import mask_step  # torch: slow to import
 
         return mask_step(path, session.checkpoint, monitor)
 

@@ -18,7 +18,7 @@ from torch import nn
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import OutputPath, Recipe, export, loader_path, resolve
-from prune_gui.recipe.loader import loader_text
+from prune_gui.recipe.extra_files import loader_text
 from prune_gui.recipe.output import OutputOptions
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}

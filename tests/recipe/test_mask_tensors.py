@@ -11,7 +11,7 @@ from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.recipe.mask_tensors import mask_step, masks_in
+from prune_gui.recipe.auxiliary_files import mask_step, masks_in
 
 STEP = "steps: [{method: l1_unstructured, targets: ['*'], amount: 2}]"
 

@@ -34,8 +34,15 @@ from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe, export, resolve, shares
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.recipe.share_files import MAGIC, Share, read_share, write_share
-from prune_gui.recipe.shares import SharedJob, merge, run_part
+from prune_gui.recipe.shares import (
+    MAGIC,
+    Share,
+    SharedJob,
+    merge,
+    read_share,
+    run_part,
+    write_share,
+)
 
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},

@@ -24,7 +24,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import parts_to_write
-from prune_gui.recipe.loader import loader_text
+from prune_gui.recipe.extra_files import loader_text
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import command_line, python_script
 from prune_gui.recipe.several_files import prune_file

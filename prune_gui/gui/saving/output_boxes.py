@@ -118,7 +118,7 @@ class LoaderBox(QGroupBox):
         layouts.column(self._lines, row, of=self)
 
     def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
-        from prune_gui.recipe.loader import loader_path, loader_text  # torch: slow to import
+        from prune_gui.recipe.extra_files import loader_path, loader_text  # torch: slow to import
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
         self._file.setText(tr("Saved as {name}", name=one_line(loader_path(target).name)))

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
-from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Product, Sum
+from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Pair
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
@@ -284,7 +284,7 @@ def test_a_value_is_what_the_layers_compute_from_zeros(affine):
         "running_mean",
         "running_var",
     )
-    value = Product(Activation(Sum(normed, before), "silu"), Bias("scale"))
+    value = Pair("product", Activation(Pair("sum", normed, before), "silu"), Bias("scale"))
     scale = state["scale"]
     expected = functional.silu(norm(scale[None, :, None, None])[0, :, 0, 0] + scale) * scale
     torch.testing.assert_close(constants(value, state.__getitem__, 5), expected)

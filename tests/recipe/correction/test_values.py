@@ -19,8 +19,8 @@ from torch.nn import functional
 import prune_gui
 from prune_gui.errors import PruneGuiError
 from prune_gui.recipe.correction import least_squares
+from prune_gui.recipe.correction.corrected_values import correction_beside
 from prune_gui.recipe.correction.least_squares import fit_rows
-from prune_gui.recipe.correction.planning import correction_beside
 from prune_gui.recipe.script import python_script
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}

@@ -29,8 +29,7 @@ MIN_MATRICES: Final = 2.0
 """Mean number of matrices of a block. Numbered modules with fewer are layers, not blocks."""
 MIN_NAMED_SIBLINGS: Final = 3.0
 """Mean number of siblings numbered in their names, so that "attn1" and "attn2" are not blocks."""
-LOOSE_COLUMNS: Final = 6
-"""Maximum number of parameters in one row outside of blocks."""
+LOOSE_COLUMNS: Final = 6  # maximum number of parameters in one row outside of blocks
 ATTENTION_PROJECTIONS: Final = frozenset(
     {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
 )
@@ -49,10 +48,7 @@ class BlockRole(NamedTuple):
 class BlockRow(NamedTuple):
     """A row of a section.
 
-    Attributes:
-        label: the numbers of the block, "3" or "1.0"; outside of blocks the module, or "".
-        names: the parameter in each column, or None. Outside of blocks: one after the other.
-        captions: outside of blocks the name of each parameter below the module; else empty.
+    Outside of blocks, the label is a module or "", and captions are names below it.
     """
 
     label: str
@@ -153,10 +149,7 @@ def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
 
 
 def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
-    """Return the role of each path in a block, in the order of the columns.
-
-    Attention comes first, then the other projections, then the rest in the order of the file.
-    """
+    """Return roles by path: attention first, other projections, the rest as in the file."""
     roles = {path: _role(path, name) for path, name in examples.items()}
     ranks = {path: _rank(name) for path, name in examples.items()}
     group_ranks: dict[str, int] = {}
@@ -247,10 +240,7 @@ def numbers(component: str) -> tuple[tuple[int, str], ...]:
 
 
 def runs_before(first: NaturalKey, second: NaturalKey) -> bool:
-    """Return whether the numbers in two paths say that one module runs before the other.
-
-    They do if the first components that differ have the same words and different numbers.
-    """
+    """Return whether the first numbers that differ say that one module runs before another."""
     for one, other in zip(first, second, strict=False):
         if one != other:
             return one[0] == other[0] and one[1] < other[1]

@@ -51,8 +51,7 @@ SEQUENTIAL_MODULE: Final = re.compile(
 
 The length of numbers is limited because `int` refuses more than 4300 digits."""
 SQUEEZE, EXCITE = ".fc1", ".fc2"
-MAX_MODULES: Final = 500
-"""A chain of more layers is not looked for."""
+MAX_MODULES: Final = 500  # a chain of more layers is not looked for
 MAX_SEARCH_STEPS: Final = 5000
 
 
@@ -89,10 +88,8 @@ def channel_groups(shapes: Shapes) -> Chains:
 def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
     """Return the groups of a plain chain.
 
-    Channels are fixed where the network may have connections that no tensor shows: a block may have
-    a shortcut around it; images may be flattened in another order; what looks like a grouped
-    convolution may read earlier channels, and its result be added to others; and a transposed
-    convolution looks like another one.
+    Channels are fixed where connections may have no tensor: at shortcuts around blocks, images that
+    may be flattened in another order, grouped and transposed convolutions.
     """
     modules = _modules(shapes)
     order = _file_order(modules) or _only_order(modules)
@@ -113,23 +110,18 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
         raise MisfitError
     flow.fix(channels)
     for path, shape in before.items():
-        layer = modules[path].shape
-        if is_grouped(shape[0], layer) or _may_be_transposed_convolution(layer):
-            flow.fix_sizes(set(layer[:2]))
+        outputs, inputs, *kernel = layer = modules[path].shape
+        # Inputs and outputs may be swapped if kernels are even, as those that upsample often are.
+        is_even = outputs == inputs and any(kernel) and not any(size % 2 for size in kernel)
+        if is_even or is_grouped(shape[0], layer):
+            flow.fix_sizes({outputs, inputs})
     return flow.groups()
-
-
-def _may_be_transposed_convolution(shape: tuple[int, ...]) -> bool:
-    """Return whether inputs and outputs may be swapped; kernels that upsample often are even."""
-    outputs, inputs, *kernel = shape
-    return outputs == inputs and any(kernel) and not any(size % 2 for size in kernel)
 
 
 def _may_be_transposed_image(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     """Return whether a linear layer may read another order than channels, then the image.
 
-    Networks whose kernels are not square, such as those of CREPE (Kim et al. 2018), treat one
-    dimension as time and bring it before the channels.
+    CREPE (Kim et al. 2018), of kernels that are not square, brings time before the channels.
     """
     is_square = len(set(before[2:])) < 2
     return len(after) == 2 and after[1] > before[0] and not is_square
@@ -186,11 +178,7 @@ def _only_order(modules: Mapping[str, _Module]) -> list[str]:
 
 
 def _layers_of_norms(modules: Mapping[str, _Module]) -> dict[str, str]:
-    """Return the layer of each batch norm whose name tells it, such as "conv1" of "bn1".
-
-    They have the same parent and the same number, and the norm as many channels as the layer has
-    outputs or inputs.
-    """
+    """Return the layer of each norm of one parent, number and size, such as "conv1" of "bn1"."""
     norms: dict[object, list[str]] = defaultdict(list)
     layers: dict[object, list[str]] = defaultdict(list)
     for path, module in modules.items():
@@ -240,11 +228,7 @@ def _follows(last: tuple[int, ...] | None, module: _Module) -> bool:
 
 
 def _blocks(layers: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Return the innermost block around each layer, or "".
-
-    A block is a numbered module with several layers, or with one that makes as many channels as it
-    reads.
-    """
+    """Return the innermost numbered module with several layers, or one of equal sides, or ""."""
     counts = Counter(module for layer in layers for module in _numbered_modules(layer))
     return {
         layer: next(

@@ -14,8 +14,7 @@ from prune_gui.architecture.unit_values import BatchNorm, Bias, Pair, Reading, V
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 
 SPACE: Final = "channels"
-COUNTER: Final = "num_batches_tracked"
-"""A buffer of batch norms that has no channels."""
+COUNTER: Final = "num_batches_tracked"  # a buffer of batch norms that has no channels
 STATISTICS: Final = ("running_mean", "running_var")
 
 
@@ -28,8 +27,6 @@ class _Channels:
     """A set of channels.
 
     Attributes:
-        spatial_dims: number of dimensions of the image per channel; 0 after a linear layer.
-        fixed: whether the channels must stay, because not all that use them is known.
         output: what the last layer emits for channels of which no weights remain, before the
             activation function; None if that is not known.
         reader: the name of the weight of the layer that made the channels, if nothing follows yet.
@@ -49,10 +46,7 @@ class _Channels:
 
 
 def fits(size: int, spatial_dims: int, shape: tuple[int, ...]) -> bool:
-    """Return whether a layer with a weight (out, in, *kernel) can read some channels.
-
-    A linear layer reads the flattened images of a convolution.
-    """
+    """Return whether a layer with a weight (out, in, *kernel) can read, or flatten, channels."""
     outputs, inputs, *kernel = shape
     if not kernel:
         return inputs % size == 0 if spatial_dims else inputs == size
@@ -162,10 +156,7 @@ class ChannelFlow:
         return older
 
     def add_if_equal(self, first: int, second: int) -> int:
-        """Add two sets if they have equally many channels; return the second or their sum.
-
-        It is not known whether the network really adds them, nor what it emits.
-        """
+        """Return the sum of two sets of equal size, which a network may not add, or the second."""
         if self._set(first).size != self._set(second).size:
             return second
         joined = self.add(first, second)

@@ -44,8 +44,7 @@ from prune_gui.memory import gc_paused
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 
-CHANNELS: Final = "channels"
-"""The space of `channel_groups`."""
+CHANNELS: Final = "channels"  # the space of `channel_groups`
 OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -59,17 +58,17 @@ _cache_lock = threading.Lock()
 def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceRule]:
     """Return the spaces of units that a checkpoint has, by name; none if it has no table.
 
-    A space that does not fit the tensors of another type than those of the table is left out. If
-    the fields that count its units, and either the user named the table or the units are single
-    channels that no other tensor has. Without a table, there are the channels of convolutional
-    networks and plain chains, if the network is understood.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
+    A space that does not fit the tensors of another type than those of the table is left out. Units
+    of an unknown type are loadable if config.json counts them, and the user named the table or no
+    other tensor has such channels. Without a table, convolutional networks and plain chains have
+    channels.
     """
     found = analysis(checkpoint, path)
-    names = [name for name in found.groups if path is not None or _fits(found, name, checkpoint)]
-    return {name: _checked(found, name, checkpoint, own=path is None) for name in names}
+    return {
+        name: _checked(found, name, checkpoint, own=path is None)
+        for name in found.groups
+        if path is not None or _fits(found, name, checkpoint)
+    }
 
 
 def check_table(checkpoint: Checkpoint, path: Path) -> None:
@@ -89,10 +88,8 @@ def check_table(checkpoint: Checkpoint, path: Path) -> None:
 def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -> SpaceRule:
     """Return a rule, not loadable if it is not certain what depends on its units.
 
-    Of a network of an unknown type, the units must be single channels, because heads, experts and
-    layers depend on code that is not known. If only the text model of a network is of a known type,
-    the rest of the network may have the same channels. The layers of an unknown type may have other
-    activation functions.
+    Heads, experts and layers of an unknown type depend on code that is not known; other models in
+    the file may have the same channels; an unknown type may have other activation functions.
     """
     space = found.rules[name]
     types = found.table.model_types if found.table else ()
@@ -103,8 +100,14 @@ def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -
         is_loadable = not own or not _has_channels(space) or _is_alone(found, name, checkpoint)
         return space if is_loadable else space.model_copy(update={"loadable": False})
     changes: dict[str, object] = {"activation": ()} if own else {}
-    is_certain = not own or _is_plain(found, name, checkpoint)
-    if known and not (is_certain and _has_fields(space, checkpoint)):
+    is_undivided = all(rule.parts == (1,) for rule in space.members)
+    is_plain = is_undivided and _has_channels(space) and _is_alone(found, name, checkpoint)
+    has_fields = all(
+        any(key in checkpoint.hf_config for key in (rule.field, *rule.aliases))
+        for rule in space.config
+        if rule.value in ("units", "proportional", "pin") and not rule.model_types
+    )
+    if known and not (has_fields and (is_plain or not own)):
         changes["loadable"] = False
     return space.model_copy(update=changes)
 
@@ -118,21 +121,6 @@ def _fits(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     except RecipeError:
         return False
     return True
-
-
-def _has_fields(space: SpaceRule, checkpoint: Checkpoint) -> bool:
-    return all(
-        any(key in checkpoint.hf_config for key in (rule.field, *rule.aliases))
-        for rule in space.config
-        if rule.value in ("units", "proportional", "pin") and not rule.model_types
-    )
-
-
-def _is_plain(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
-    """Return whether units are single channels of whole tensors, which no other tensor has."""
-    space = found.rules[name]
-    is_undivided = all(rule.parts == (1,) for rule in space.members)
-    return is_undivided and _has_channels(space) and _is_alone(found, name, checkpoint)
 
 
 def _has_channels(space: SpaceRule) -> bool:
@@ -185,13 +173,7 @@ def coupled_groups(
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of the architecture of a checkpoint; nothing if it has no rules.
-
-    Attributes:
-        refused: by name of a space of the whole network that has no group, why it has none.
-        readings: how layers of convolutional networks read channels, by the name of their weight;
-            for the spaces of tables, see `readings_of_rule`.
-    """
+    """What is known of the architecture of a checkpoint; nothing if it has no rules."""
 
     table: ArchitectureTable | None = None
     rules: Mapping[str, SpaceRule] = field(default_factory=dict)
@@ -205,11 +187,8 @@ class Analysis:
 def analysis(checkpoint: Checkpoint, path: Path | None = None) -> Analysis:
     """Return what is known of the architecture of a checkpoint, by the table at `path` if given.
 
-    The table is else found by the type of the model in config.json, or from the names of the
-    parameters: the one that has most of them as members, of these that with the longest signature.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
+    The table is else found by the type of the model in config.json, or by the names of the
+    parameters: that with most of them as members, then that with the longest signature.
     """
     stamp = None if path is None else FileStamps.of([path.absolute()])
     with _cache_lock:
@@ -223,7 +202,13 @@ def analysis(checkpoint: Checkpoint, path: Path | None = None) -> Analysis:
 def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
     table = load_table(path) if path is not None else _recognized(checkpoint)
     if table is None:
-        return _chains(checkpoint)
+        chains = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
+        if not chains.groups:
+            return Analysis()
+        groups = {CHANNELS: Lazy.of_value(list(chains.groups))}
+        rules = {CHANNELS: SpaceRule(title=deferred("channels"))}
+        guessed = not chains.confirmed
+        return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
     known = evaluate_counts(table.counts, checkpoint.hf_config)
     blocks = blocks_of(table, _named(checkpoint.tensors.values()))
     slots, refused = {}, {}
@@ -248,16 +233,6 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
             slots[name] = kept
     groups = {name: _lazy_groups(checkpoint, table, name, slots[name], known) for name in slots}
     return Analysis(table, table.spaces, groups, refused)
-
-
-def _chains(checkpoint: Checkpoint) -> Analysis:
-    chains = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
-    if not chains.groups:
-        return Analysis()
-    groups = {CHANNELS: Lazy.of_value(list(chains.groups))}
-    rules = {CHANNELS: SpaceRule(title=deferred("channels"))}
-    guessed = not chains.confirmed
-    return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
 
 
 def _lazy_groups(

@@ -21,8 +21,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.layouts import CoupledGroup, Member
 
-NUMBER: Final = re.compile(r"(?<![^.])[0-9]+(?![^.])")
-"""A component of a path that is a number."""
+NUMBER: Final = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a component of a path that is a number
 OTHER_MODEL: Final = re.compile(
     r"vision|visual|image|pixel|video|audio|speech|qformer|perceiver|resampler|depth"
 )
@@ -140,10 +139,7 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict
 
 
 def _slots_of_blocks(space: SpaceRule, blocks: Sequence[RepeatedModule]) -> list[Slot]:
-    """Return what is a group of blocks: the tensors of each, by number of the block.
-
-    A tensor is spared only if no other block of the stack has one of this name.
-    """
+    """Return the tensors of each block by its number; those are spared that only one block has."""
     slots: dict[str, Slot] = {}
     holders = Counter((block.stack, rest) for block in blocks for rest in block.tensors)
     for block in blocks:
@@ -214,11 +210,7 @@ class NameMatcher:
 
 
 def network_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> Slot | None:
-    """Return the tensors of a space of the whole network; None if there are none.
-
-    The label is the path of the first tensor, or of a complete space that of all; "*" if they have
-    no path in common.
-    """
+    """Return the tensors of a space of the whole network; its label is their path or "*"."""
     matches = NameMatcher([rule.name for rule in space.members])
     found: dict[int, list[Found]] = {}
     paths = []

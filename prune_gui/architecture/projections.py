@@ -60,7 +60,7 @@ IN_ATTENTION: Final = {
     Projection.Q: {"q"},
     Projection.K: {"k"},
     Projection.V: {"v"},
-    Projection.O: {"o", "wo", "out", "out_proj", "c_proj", "proj", "proj_out", "dense"},
+    Projection.O: {"o", "wo", "out", "out_proj", "c_proj", "proj", "proj_out", "dense", "to_out.0"},
 }
 OUTSIDE_ATTENTION: Final = {
     Projection.UP: {"intermediate.dense", "net.0.proj"},
@@ -68,12 +68,13 @@ OUTSIDE_ATTENTION: Final = {
 }
 
 
-def _by_module(*tables: dict[Projection, set[str]]) -> dict[str, Projection]:
-    return {name: kind for table in tables for kind, names in table.items() for name in names}
-
-
-INSIDE_NAMES: Final = _by_module(ANYWHERE, IN_ATTENTION) | {"to_out.0": Projection.O}
-OUTSIDE_NAMES: Final = _by_module(ANYWHERE, OUTSIDE_ATTENTION)
+_EVERYWHERE: Final = {name: kind for kind, names in ANYWHERE.items() for name in names}
+INSIDE_NAMES: Final = _EVERYWHERE | {
+    name: kind for kind, names in IN_ATTENTION.items() for name in names
+}
+OUTSIDE_NAMES: Final = _EVERYWHERE | {
+    name: kind for kind, names in OUTSIDE_ATTENTION.items() for name in names
+}
 
 
 def projection(name: str) -> Projection | None:
@@ -103,15 +104,16 @@ def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
     kind = projection(name)
     shape = checkpoint.tensors[name].shape
     config = checkpoint.hf_config
-    count = _first(config, (*_stack_keys(name), *HEAD_KEYS))
+    parts = name.split(".")
+    own = tuple(f"{side}_attention_heads" for side in ("encoder", "decoder") if side in parts)
+    count = _first(config, (*own, *HEAD_KEYS))
     if kind is None or not count or len(shape) not in (1, 2):
         return None
     if len(shape) == 1 and kind is Projection.O:
         return None
     width = _first(config, HEAD_WIDTH_KEYS) or _first(config, WIDTH_KEYS) // count
     key_value_count = _first(config, KEY_VALUE_HEAD_KEYS) or count
-    module = name.split(".")[-2:][0]
-    labels, size = _labels(kind, module, count, key_value_count)
+    labels, size = _labels(kind, parts[-2:][0], count, key_value_count)
     dim = _head_dim(checkpoint, name, is_output=kind is Projection.O)
     if not labels or not width or shape[dim] != len(labels) * width * size:
         return None
@@ -119,11 +121,7 @@ def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
 
 
 def split_evenly(checkpoint: Checkpoint, name: str, count: int) -> Heads | None:
-    """Return `count` heads that the user asked for; None if they do not divide the weight.
-
-    They divide the input channels of an output projection, and the output channels of any other
-    weight.
-    """
+    """Return heads of the inputs of an output projection, or else of the outputs, if they fit."""
     shape = checkpoint.tensors[name].shape
     is_output = projection(name) is Projection.O
     dim = _head_dim(checkpoint, name, is_output=is_output)
@@ -152,12 +150,6 @@ def _labels(
         return tuple(map(str, range(count))), 3
     counts = {"q": count, "k": key_value_count, "v": key_value_count}
     return tuple(f"{which} {head}" for which, n in counts.items() for head in range(n)), 1
-
-
-def _stack_keys(name: str) -> tuple[str, ...]:
-    """Return the keys of the number of heads in the encoder or decoder that a name is in."""
-    parts = name.split(".")
-    return tuple(f"{side}_attention_heads" for side in ("encoder", "decoder") if side in parts)
 
 
 def _first(config: Mapping[str, int], keys: tuple[str, ...]) -> int:

@@ -26,8 +26,7 @@ from prune_gui.regular_files import read_regular
 from prune_gui.resources import resource
 
 UNIT: Final = "{unit}"
-MAX_PROBLEMS: Final = 5
-"""Limit on the problems reported in one message."""
+MAX_PROBLEMS: Final = 5  # limit on the problems reported in one message
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Path_ = Annotated[str, StringConstraints(pattern=r"^[\w-]+(\.[\w-]+)*$", max_length=200)]

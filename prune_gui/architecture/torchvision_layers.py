@@ -34,12 +34,10 @@ Convolutions with a stride of 1 and half of the kernel as padding keep the size.
 
 HALVING: Final = Window(3, 2, 1)
 """Larger or smaller odd kernels with half of the kernel as padding make equally many outputs."""
-WHOLE: Final = Window(1, sys.maxsize, 0)
-"""An average over the whole image, whatever its size."""
+WHOLE: Final = Window(1, sys.maxsize, 0)  # an average over the whole image, whatever its size
 VGG_POOLING: Final = Window(2, 2, 0)
 ALEXNET_POOLING: Final = Window(3, 2, 0)
-VGG_SIDE, ALEXNET_SIDE = 7, 6
-"""The height and width of the image that the classifier reads."""
+VGG_SIDE, ALEXNET_SIDE = 7, 6  # the height and width of the image that the classifier reads
 ALEXNET: Final[Mapping[int, tuple[int, Windows]]] = {
     0: (11, (Window(11, 4, 2),)),
     3: (5, (ALEXNET_POOLING,)),
@@ -55,14 +53,9 @@ SQUEEZE_EXCITE: Final = ("fc1", "fc2")
 class BlockFamily(NamedTuple):
     """Networks of stages of blocks.
 
-    The first convolution of a stage with a kernel above 1 has the stride of the stage, as has the
-    shortcut beside it, which comes later in the order of the names. All others have a stride of 1.
-
-    Attributes:
-        layers: matches the paths of the convolutions in blocks.
-        stages: the kernel above 1 and the stride of each stage, which are numbered from 1.
-        others: by path, the kernel of each other convolution, and of those in blocks that all
-            networks of the family have.
+    The first convolution of a stage with a kernel above 1, and the later shortcut beside it, have
+    the stride of the stage. `others` are convolutions by path, also of blocks if all networks have
+    them.
     """
 
     layers: re.Pattern[str]
@@ -148,11 +141,17 @@ def _flat_windows(
 ) -> dict[str, Windows]:
     """Return the windows of VGG or AlexNet.
 
-    The number of columns that the classifier has for each channel shows that the size of the image
-    before it is torchvision's.
+    The columns of the classifier per channel show the size of the image before it.
     """
-    is_alexnet = indices == ALEXNET_FEATURES
-    layers, side = (ALEXNET, ALEXNET_SIDE) if is_alexnet else (_vgg(indices), VGG_SIDE)
+    is_alexnet = indices == ALEXNET.keys()
+    layers, side = ALEXNET, ALEXNET_SIDE
+    if not is_alexnet:
+        side = VGG_SIDE
+        layers = {
+            layer[0]: (3, (VGG_POOLING,) if number and layer == stage[0] else ())
+            for number, stage in enumerate(vgg_stages(indices))
+            for layer in stage
+        }
     if kernels != {f"features.{index}": kernel for index, (kernel, _) in layers.items()}:
         return {}
     columns = next((shape[1] for shape in weights.values() if len(shape) == 2), 0)
@@ -163,14 +162,6 @@ def _flat_windows(
     for index, (_, added) in layers.items():
         windows = result[f"features.{index}"] = windows + added
     return result
-
-
-def _vgg(indices: set[int]) -> dict[int, tuple[int, Windows]]:
-    return {
-        layer[0]: (3, (VGG_POOLING,) if number and layer == stage[0] else ())
-        for number, stage in enumerate(vgg_stages(indices))
-        for layer in stage
-    }
 
 
 def _is_of(family: BlockFamily, kernels: Mapping[str, int]) -> bool:
@@ -206,7 +197,6 @@ def _block_windows(
 
 
 RELU: Final = "relu"
-ALEXNET_FEATURES: Final = frozenset({0, 3, 6, 8, 10})
 VGG_STAGES: Final = ((1, 1, 2, 2, 2), (2, 2, 2, 2, 2), (2, 2, 3, 3, 3), (2, 2, 4, 4, 4))
 """The number of convolutions before each pooling in VGG 11, 13, 16 and 19."""
 CLASSIFIERS: Final = ({0, 3, 6}, {1, 4, 6})
@@ -224,10 +214,7 @@ SQUEEZE_FUNCTIONS: Final = {"fc1": "silu", "fc2": "sigmoid"}
 
 
 def activation_functions(modules: Sequence[str]) -> dict[str, str]:
-    """Return the function after the last module of each layer with its batch norm; "" for none.
-
-    Modules of unknown networks are not in the result.
-    """
+    """Return the function after each layer with its norm, "" for none, by the last known module."""
     features = [path for path in modules if path.startswith("features")]
     if all(path.count(".") == 1 for path in features):
         return dict(_flat(features, modules))
@@ -244,10 +231,7 @@ def activation_functions(modules: Sequence[str]) -> dict[str, str]:
 
 
 def vgg_stages(indices: Set[int]) -> list[list[range]]:
-    """Return the layers before each pooling of a VGG; none for another network.
-
-    A layer is the index of a convolution, and that of its batch norm if it has one.
-    """
+    """Return the layers, with their norms, before each pooling of a VGG; none of others."""
     for stages in VGG_STAGES:
         for modules in (1, 2):  # the convolution, and its batch norm
             start, found = 0, []
@@ -264,7 +248,7 @@ def _flat(features: Sequence[str], modules: Sequence[str]) -> Iterator[tuple[str
     """Yield the functions of VGG and AlexNet: each layer but the last is followed by ReLU."""
     indices = {int(path.rpartition(".")[2]) for path in features}
     layers = [layer[-1] for stage in vgg_stages(indices) for layer in stage]
-    for last in sorted(indices) if indices == ALEXNET_FEATURES else layers:
+    for last in sorted(indices) if indices == ALEXNET.keys() else layers:
         yield f"features.{last}", RELU
     classifier = {path.partition(".")[2] for path in modules if path.startswith("classifier")}
     for linear in CLASSIFIERS:

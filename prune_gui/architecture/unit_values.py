@@ -68,11 +68,7 @@ def parts_of(value: Value) -> Iterator[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a layer reads units.
-
-    Attributes:
-        padded: whether zeros may be around what it reads: the padding of a kernel is in no file.
-    """
+    """How a layer reads units; the padding of a kernel with zeros is in no file."""
 
     value: Value | None
     bias: str | None
@@ -90,10 +86,7 @@ def activated(value: Value | None, function: str | None) -> Value | None:
 def readings_of_rule(
     group: CoupledGroup, rule: SpaceRule, function: str | None, names: Collection[str]
 ) -> dict[str, Reading]:
-    """Return how the layers of a group of a table read its units, by the name of their weight.
-
-    The units emit f(b), or f(b) times the other bias if the table names a gate.
-    """
+    """Return how layers of a table read f(b), or f(b) times the bias beside a gate."""
     value = _value_of_rule(group, rule, function)
     return {
         one.name: Reading(value, bias_of(one.name.removesuffix(WEIGHT), names))

@@ -26,8 +26,7 @@ CONV1D_TYPES: Final = frozenset({"gpt2", "openai-gpt", "imagegpt", "decision_tra
 """The `model_type`s in config.json of networks with the `Conv1D` of transformers."""
 CONV1D: Final = re.compile(r"(^|\.)(?P<layer>c_attn|q_attn|c_proj|c_fc)$")
 """The paths of modules that are `Conv1D` in these networks, and `Linear` in others."""
-CONV1D_GROUP: Final = "Conv1D"
-"""Weights of a group have one layout, unless biases tell otherwise."""
+CONV1D_GROUP: Final = "Conv1D"  # weights of a group have one layout, unless biases tell otherwise
 WEIGHTS: Final = frozenset({"weight", "weight_v", "kernel", "kernel:0"})
 """The last components of the names of weights, or of what they are computed from."""
 PARAMETRIZED: Final = (".parametrizations.weight.original", ".parametrizations.weight.original1")
@@ -139,8 +138,7 @@ def _of_kernel(checkpoint: Checkpoint, info: TensorInfo) -> WeightLayout | None:
 def _of_shapes(checkpoint: Checkpoint, module: str, shape: tuple[int, ...]) -> WeightLayout | None:
     """Return the layout that the bias of a module tells, or None.
 
-    Without a bias, the joined projections of a `c_attn` tell it: its outputs are three times as
-    many as its inputs.
+    Without a bias, the outputs of a joined `c_attn` are three times as many as its inputs.
     """
     bias = checkpoint.tensors.get(f"{module}.bias" if module else "bias")
     if bias is not None and len(bias.shape) == 1:

@@ -96,9 +96,8 @@ class AuxiliaryFiles:
     ) -> Scores:
         """Return a reader of the tensor of `target` in the file at `path`.
 
-        If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
-        the two. Scores may have the shape of the parameter or be one number per input column, of
-        which `layout` tells the dimension.
+        Of a reparametrized pair, `what` selects one of the two. Scores may be one number per input
+        column, of which `layout` tells the dimension.
         """
         file = self.file(path)
         info = scores_tensor(file, target) if what == "scores" else file.tensors.get(target.name)
@@ -220,8 +219,8 @@ class RecordedScores:
 def scores_tensor(file: Checkpoint, target: TensorInfo) -> TensorInfo | None:
     """Return the tensor of a file that has the scores of a parameter; None if there is none.
 
-    It has the same name. In a recorded file, it may be that of a tied parameter, and it may lack
-    ``module.`` and ``_orig_mod.``, or lack or add ``model.`` at the start.
+    In a recorded file, it may be that of a tied parameter, and the name may lack ``module.`` and
+    ``_orig_mod.``, or lack or add ``model.`` at the start.
     """
     recorded = RecordedScores.of(file)
     if recorded is None:
@@ -287,8 +286,7 @@ def masks_in(
 ) -> tuple[dict[str, tuple[AppliedStep, ...]], dict[str, tuple[int, int]]]:
     """Return the masks of a file as `Resolution.layers` and `Resolution.counts`.
 
-    The zeros of a mask are pruned in the file. Integers are read up to the first chunk with another
-    value than 0 and 1. Single numbers are no masks.
+    Integers are read up to the first chunk with another value. Single numbers are no masks.
     """
     layers: dict[str, tuple[AppliedStep, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}

@@ -63,11 +63,7 @@ def contents_note(
     tensors: Sequence[TensorWriter],
     options: OutputOptions | None = None,
 ) -> str:
-    """Return what is kept and which other files are saved, in sentences; "" for nothing.
-
-    Args:
-        options: the choices of the user; None before these are made.
-    """
+    """Return what is kept and which other files are saved, in sentences; "" for nothing."""
     notes = (
         _weights_note(resolution, target, form, tensors, options or DEFAULTS),
         model_files_note(resolution.checkpoint, target, form, options),

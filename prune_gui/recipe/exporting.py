@@ -278,10 +278,7 @@ def metadata_for(
 def extra_files_of(
     resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
-    """Return the contents of the files to write beside the weights, by name.
-
-    They are the loader script, and in a folder the files that programs need to load it.
-    """
+    """Return the contents of the files to write beside the weights, by name."""
     files = copied_files(resolution.checkpoint, target, options)
     if options.form == "compact":
         plan = _plan(resolution, options)

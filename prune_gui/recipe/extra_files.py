@@ -108,8 +108,7 @@ def _config_bytes(config: Json) -> bytes:
     return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()
 
 
-NOT_IDENTIFIER: Final = re.compile(r"\W")
-"""A character that a Python identifier cannot contain."""
+NOT_IDENTIFIER: Final = re.compile(r"\W")  # a character that a Python identifier cannot contain
 
 
 def loader_path(target: OutputPath) -> Path:
@@ -123,9 +122,7 @@ def loader_text(
 ) -> str:
     """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
 
-    Args:
-        anywhere: whether the script works wherever it is pasted, by an absolute path; otherwise,
-            and for a remote output, it looks in its own folder.
+    It looks in its own folder, unless it is to work wherever it is pasted (`anywhere`).
     """
     main, load_code = ascii(target.main), target.format.load_code
     reader = [target.format.load_import] if target.format.load_import else []

@@ -29,11 +29,7 @@ Values = Callable[[Spans], Iterator[torch.Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class FormTensor:
-    """One tensor to write, any span of which can be computed by itself.
-
-    Attributes:
-        units: number of elements; of bytes if the dtype is packed.
-    """
+    """One tensor to write, any span of which can be computed by itself."""
 
     entry: TensorWriter
     units: int
@@ -90,7 +86,7 @@ def finalized(
 def _reader(resolution: Resolution, name: str) -> Callable[[], torch.Tensor]:
     """Return `Resolution.values` of a parameter as a function.
 
-    It refers to the resolution only if the values are corrected, so that it is small when pickled.
+    It refers to the resolution only if values are corrected, so that it is small when pickled.
     """
     if resolution.is_corrected(name):
         return partial(resolution.values, name)

@@ -28,8 +28,7 @@ from prune_gui.recipe.vocabulary.encoding import TokenSelection
 Contents = tuple[Checkpoint | TokenSelection | FileStamps, ...]
 """The open files of a step, what follows from them, or their stamps."""
 _is_computed: Final = attrgetter("is_computed")
-MAX_CACHED_STEPS: Final = 256
-"""A cached step takes a few numbers per target."""
+MAX_CACHED_STEPS: Final = 256  # a cached step takes a few numbers per target
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,8 @@ class Outcome:
     """The effect of one step.
 
     Attributes:
-        pruned: by target, the number of remaining elements that the step pruned.
-        remarks: by target or pattern, or by "" on the whole step, a warning for the user.
-        limits: by target, a note that a limit of the step ended the pruning of it, or which
+        limits: by target, a note that a limit ended the pruning of it, or which
             dimensions of it have the channels.
-        total: (pruned elements, all elements) over all targets.
         late_notes: by parameter, notes on the corrections that are computed so far; it grows.
     """
 
@@ -73,10 +69,7 @@ class Outcome:
 
     @property
     def warnings(self) -> Mapping[str, str]:
-        """The remarks, and warnings about the scores and corrections that are computed so far.
-
-        Cached: the same object until another value that they depend on is computed.
-        """
+        """The remarks, and warnings about what is computed so far; cached until there are more."""
         late_notes = dict(self.late_notes)
         cached = self._cached_warnings
         if not cached or cached[0][1] != late_notes or any(map(_is_computed, cached[0][0])):

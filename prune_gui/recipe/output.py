@@ -47,8 +47,6 @@ class OutputPath:
 
     Attributes:
         main: the name of the file; for shards, of their index.
-        shard_size: maximum bytes per shard; None if the shards are those of the input.
-        is_single: whether the folder has one file of weights.
     """
 
     location: Location
@@ -108,8 +106,8 @@ class OutputPath:
     ) -> OutputPath:
         """Return `of` before the objects around the tensors.
 
-        A folder can also be written for a single file, except for masks. A name that may be that of
-        a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
+        A name of a file, also with a wrong suffix, is a folder only if the input is in that of a
+        model.
         """
         location = Location.of(out)
         path, shard_size = location.path, options.shard_size

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tuple[str, ...]:
     """Return short globs that select exactly `wanted` among the prunable parameters.
 
-    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where no shorter
-    globs select the same, and for tensors that are no weights (see `TensorInfo.kind`).
+    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where none are
+    shorter, and for tensors that are no weights.
     """
     prunable = [tensor for tensor in tensors if not tensor.not_prunable]
     wanted = set(wanted)
@@ -143,11 +143,7 @@ def _bare(name: str) -> TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class StepMatch:
-    """The parameters of a checkpoint that a step matches.
-
-    Attributes:
-        unmatched: the including patterns of the step that match no parameter.
-    """
+    """The parameters that a step matches, and its including patterns that match none."""
 
     number: int
     step: Step
@@ -156,10 +152,7 @@ class StepMatch:
 
 
 def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...]:
-    """Return the match of each enabled step with a checkpoint. Reads no weights.
-
-    A condition on sparsity is assumed to hold, because it depends on earlier steps.
-    """
+    """Return the match of each enabled step, as if conditions on sparsity held."""
     protect = recipe.protect
     protecting = select_in(checkpoint, protect, every_kind=True) if protect else []
     protected = {info.name for info in protecting}

@@ -15,8 +15,7 @@ from prune_gui.language import tr
 from prune_gui.recipe.recipe import Recipe
 
 PREFIX: Final = "prune_gui."
-INPUT_KEY: Final = f"{PREFIX}input"
-"""Metadata: the fingerprint of the checkpoint that was pruned."""
+INPUT_KEY: Final = f"{PREFIX}input"  # metadata: the fingerprint of the checkpoint that was pruned
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +24,7 @@ class Provenance:
 
     Attributes:
         form: "finalized", "reparametrized", "masks" or "compact".
-        recipe: None if it is missing or cannot be parsed.
         problem: why the recipe cannot be parsed, in one line; "" if it can or is missing.
-        pruned: number of pruned elements of each parameter that a step targeted.
     """
 
     version: str
@@ -39,11 +36,7 @@ class Provenance:
 
     @classmethod
     def of(cls, metadata: Mapping[str, str], folder: Path | None = None) -> Provenance | None:
-        """Read the metadata of a file in a folder; malformed values are omitted.
-
-        Returns:
-            None if this program did not write the file.
-        """
+        """Read the metadata of a file in a folder; None if this program did not write it."""
         own = {key.removeprefix(PREFIX): text for key, text in metadata.items()}
         if PREFIX + "version" not in metadata:
             return None
@@ -82,8 +75,7 @@ def metadata_of(
 ) -> dict[str, str]:
     """Return the metadata to write into a file; `Provenance.of` reads them.
 
-    Paths in the recipe are written as the user wrote them, so that the file does not reveal
-    absolute paths of this machine.
+    Paths stay as the user wrote them, so that the file does not reveal those of this machine.
     """
     metadata = {
         PREFIX + "version": own_version(),

@@ -33,10 +33,8 @@ from prune_gui.regular_files import read_regular
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-MAX_STEPS = 250
-"""`Resolution.pruned_by` stores step numbers in a uint8, and reserves a few values."""
-MAX_PROBLEMS = 5
-"""Limit on the problems reported in one message."""
+MAX_STEPS = 250  # `Resolution.pruned_by` stores step numbers in a uint8, and reserves a few values
+MAX_PROBLEMS = 5  # limit on the problems reported in one message
 KEPT: Final = 0
 IN_FILE: Final = 255
 """Pruned in the opened file, before the first step. All other codes are step numbers."""

@@ -158,10 +158,7 @@ class Resolution(Masks):
         return sum(pruned for pruned, _ in counts), sum(total for _, total in counts)
 
     def marking_zeros(self, name: str) -> Resolution:
-        """Return a resolution with the code `ZERO` where kept elements of a parameter are zero.
-
-        It is for pictures: its counts are those of this resolution.
-        """
+        """Return a resolution for pictures, with the code `ZERO` where kept elements are zero."""
         marked = AppliedStep(ZERO, _zeros(self._info(name), self.checkpoint))
         if any(applied.predicate.covers(marked.predicate) for applied in self.layers.get(name, ())):
             return self

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 class Resolver:
     """Keeps the resolution after each step, so that an edit resolves only the steps from it on.
 
-    A resolution is a few numbers per step and parameter, so keeping them is cheap. Only one thread
-    may use a resolver, but any thread may copy it.
+    Only one thread may use a resolver, but any thread may copy it.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -33,11 +32,7 @@ class Resolver:
         return copied
 
     def resolve(self, recipe: Recipe, monitor: Monitor) -> Resolution:
-        """Return the resolution of `recipe`.
-
-        Raises:
-            StepError: a step cannot be carried out; the resolutions before it are kept.
-        """
+        """Return the resolution of a recipe; a `StepError` keeps those before the step."""
         from prune_gui.recipe import (
             initial_resolution,  # imports torch, which must not delay the window
         )

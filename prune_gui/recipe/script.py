@@ -67,13 +67,6 @@ def python_script(resolution: Resolution, out: Path) -> str:
     A step that torch.nn.utils.prune can express is a call of it. Any other step calls this
     package, and a comment states that. For a safetensors input, the script writes the same bytes
     as `export`.
-
-    Args:
-        out: a safetensors file for the finalized tensors.
-
-    Raises:
-        RecipeError: a step corrects kept weights, or the checkpoint is remote.
-        CheckpointError: safetensors cannot hold one of the tensors.
     """
     check_uncorrected(resolution.corrections)
     check_nothing_special(out, (), resolution.checkpoint, SAFETENSORS.special_refusal)

@@ -20,12 +20,7 @@ from prune_gui.recipe.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """The result of a recipe on one checkpoint.
-
-    Attributes:
-        targets: number of parameters that the steps target; None if the checkpoint was not opened.
-        total: number of elements in all prunable parameters; None if the recipe was not applied.
-    """
+    """The result of a recipe on one checkpoint; None if it was not opened, or not applied."""
 
     path: Path
     targets: int | None = None
@@ -85,7 +80,7 @@ def prune_file(
 def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
     """Return the output path in a folder for each checkpoint; a subfolder for a sharded one.
 
-    The paths are distinct, also on a case-insensitive file system, and none is one of `paths`.
+    They are distinct, also on a case-insensitive file system, and none is one of `paths`.
     """
     taken = {_key(path) for path in paths}
     taken |= {_key(path.absolute().parent) for path in paths if has_several_files(path)}
@@ -100,10 +95,7 @@ def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
 def checkpoints_in(folder: Path) -> list[Path]:
     """Return all checkpoints directly in a folder; shards and parts are represented by one file.
 
-    If there are none, returns the checkpoints of its subfolders, see `open_checkpoint`.
-
-    Raises:
-        CheckpointError: the subfolders have none either, or the folder cannot be read.
+    Without any, returns those of its subfolders, see `open_checkpoint`.
     """
     try:
         files = [path for path in visible_files(folder) if is_weight_file(path)]

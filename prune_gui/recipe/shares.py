@@ -50,15 +50,13 @@ JOB_NAME: Final = "job.json"
 MAX_PARTS: Final = 999_999
 MAX_JOB_BYTES: Final = 1 << 24
 SHARDS_NAME: Final = "shards"
-OLD_SHARES: Final = "stage-*.pickle"
-"""The names that shares had before they were plain data."""
+OLD_SHARES: Final = "stage-*.pickle"  # the names that shares had before they were plain data
 MISFITS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
 )
 """What results raise that do not belong to the checkpoint and the recipe."""
-POLL_S: Final = 0.5
-"""Interval between two looks for the files of other parts."""
+POLL_S: Final = 0.5  # interval between two looks for the files of other parts
 
 
 class _PartDone(Exception):  # noqa: N818 - an outcome, not an error
@@ -67,12 +65,7 @@ class _PartDone(Exception):  # noqa: N818 - an outcome, not an error
 
 @dataclass(frozen=True, slots=True)
 class SharedJob:
-    """What the parts of a job do together.
-
-    Attributes:
-        checkpoint, out: absolute paths or URLs.
-        digest: hexadecimal `Checkpoint.files_digest`.
-    """
+    """What the parts of a job do together; `checkpoint` and `out` are absolute paths or URLs."""
 
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
     recipe: str
@@ -135,11 +128,7 @@ def _job_type() -> TypeAdapter[SharedJob]:
 
 
 def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait: bool) -> None:
-    """Do the share of a part (from 1) in all stages that can begin; see `resolve` and `export`.
-
-    Raises:
-        PartsMissingError: the next stage needs parts that are not done, and `wait` is not set.
-    """
+    """Do the share of a part (from 1); raises `PartsMissingError` where a stage needs others."""
     job.save(folder)
     with _resolving(job, _Shares(folder, job.parts, part - 1, wait), monitor) as resolution:
         target = OutputPath.of(resolution.checkpoint, job.out, job.options)
@@ -149,15 +138,15 @@ def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait:
 
 
 def merge(folder: Path, monitor: Monitor) -> tuple[SharedJob, Resolution]:
-    """Write the output of a job, and delete its files; the checkpoint of the result is closed.
-
-    Raises:
-        PartsMissingError: some parts are not done.
-    """
+    """Write the output of a job, and delete its files; the checkpoint of the result is closed."""
     job = SharedJob.load(folder)
     with _resolving(job, _Shares(folder, job.parts, None, False), monitor) as resolution:
         write(resolution, job.out, job.options, monitor)
-    _remove_files(folder)
+    shutil.rmtree(folder / SHARDS_NAME, ignore_errors=True)
+    for path in (folder / JOB_NAME, *folder.glob("stage-*-part-*")):
+        path.unlink()
+    with suppress(OSError):  # the user has other files in it
+        folder.rmdir()
     return job, resolution
 
 
@@ -166,14 +155,6 @@ def _resolving(job: SharedJob, executor: _Shares, monitor: Monitor) -> Iterator[
     with job.open() as checkpoint, use_executor(executor), executor.fitting():
         recipe = Recipe.from_yaml(job.recipe, folder=Path(job.folder))
         yield resolved(recipe, checkpoint, monitor)
-
-
-def _remove_files(folder: Path) -> None:
-    shutil.rmtree(folder / SHARDS_NAME, ignore_errors=True)
-    for path in (folder / JOB_NAME, *folder.glob("stage-*-part-*")):
-        path.unlink()
-    with suppress(OSError):  # it is not empty
-        folder.rmdir()
 
 
 @dataclass
@@ -199,15 +180,19 @@ class _Shares:
     ) -> Iterator[Result]:
         self.stage += 1
         if self.part is not None and not self._file(self.part).exists():
-            self._do_share(self.part, work, tasks, monitor)
+            counted = Monitor(cancel=monitor)
+            with use_executor(None), counted.in_charge():
+                mine = tasks[self.part :: self.parts]
+                done = list(run(lambda task: work(task, counted), mine))
+            write_share(self._file(self.part), Share(len(tasks), done, counted.done))
         if self.part is not None and self.writes:
             raise _PartDone
         self._wait_for_parts(monitor)
         results: list[Any] = [None] * len(tasks)
         for part in range(self.parts):
             share = read_share(self._file(part))
-            mine = range(part, len(tasks), self.parts)
-            if share.tasks != len(tasks) or len(share.results) != len(mine):
+            expected = len(range(part, len(tasks), self.parts))
+            if share.tasks != len(tasks) or len(share.results) != expected:
                 raise self._misfit()
             results[part :: self.parts] = share.results
             monitor.advance(share.nbytes)
@@ -232,18 +217,6 @@ class _Shares:
             folder=self.folder,
         )
 
-    def _do_share(
-        self,
-        part: int,
-        work: Callable[[Task, Monitor], Result],
-        tasks: Sequence[Task],
-        monitor: Monitor,
-    ) -> None:
-        counted = Monitor(cancel=monitor)
-        with use_executor(None), counted.in_charge():
-            results = list(run(lambda task: work(task, counted), tasks[part :: self.parts]))
-        write_share(self._file(part), Share(len(tasks), results, counted.done))
-
     def _wait_for_parts(self, monitor: Monitor) -> None:
         while missing := [part for part in range(self.parts) if not self._file(part).exists()]:
             monitor.advance()
@@ -263,10 +236,8 @@ class _Shares:
 
 MAGIC: Final = b"prune-gui share\n"
 DIGEST_BYTES: Final = hashlib.sha256().digest_size
-LENGTH_BYTES: Final = 8
-"""The length of the header of a safetensors file, before the header."""
-KEY: Final = "share"
-"""Of the JSON in the metadata."""
+LENGTH_BYTES: Final = 8  # the length of the header of a safetensors file, before the header
+KEY: Final = "share"  # of the JSON in the metadata
 INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
@@ -292,7 +263,12 @@ def read_share(path: Path) -> Share:
         with open_regular(path) as file:
             magic, digest, octets = file.read(len(MAGIC)), file.read(DIGEST_BYTES), file.read()
         if magic == MAGIC and hashlib.sha256(octets).digest() == digest:
-            return _decode(octets)
+            arrays = safetensors.numpy.load(octets)
+            length = int.from_bytes(octets[:LENGTH_BYTES], "little")
+            header = json.loads(octets[LENGTH_BYTES : LENGTH_BYTES + length])
+            share = Share(*_value(json.loads(header["__metadata__"][KEY]), arrays))
+            if isinstance(share.results, list) and _are_counts(share.tasks, share.nbytes):
+                return share
     except (
         *(OSError, SafetensorError, MemoryError, RecursionError),
         *(LookupError, TypeError, ValueError),
@@ -303,16 +279,6 @@ def read_share(path: Path) -> Share:
 
 def _damaged(path: Path) -> JobError:
     return JobError("{file} is damaged. Delete it, and run its part again.", file=path)
-
-
-def _decode(octets: bytes) -> Share:
-    arrays = safetensors.numpy.load(octets)
-    length = int.from_bytes(octets[:LENGTH_BYTES], "little")
-    header = json.loads(octets[LENGTH_BYTES : LENGTH_BYTES + length])
-    share = Share(*_value(json.loads(header["__metadata__"][KEY]), arrays))
-    if not (isinstance(share.results, list) and _are_counts(share.tasks, share.nbytes)):
-        raise TypeError("no share")
-    return share
 
 
 def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
@@ -328,7 +294,7 @@ def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
         return ["slice", *(_plain(each, arrays) for each in (value.start, value.stop, value.step))]
     if type(value) in (list, tuple):
         return [type(value).__name__, *(_plain(each, arrays) for each in value)]  # type: ignore[attr-defined]
-    for record, (names, _) in _RECORDS.items():
+    for record, names in _RECORDS.items():
         if type(value) is record:
             return [record.__name__, *(_plain(getattr(value, name), arrays) for name in names)]
     raise TypeError(type(value))
@@ -351,8 +317,8 @@ def _value(plain: object, arrays: dict[str, NDArray[Any]]) -> Any:  # noqa: ANN4
             return tuple(_value(item, arrays) for item in items)
         case [str(name), *items]:
             fields = [_value(item, arrays) for item in items]
-            for record, (_, are_valid) in _RECORDS.items():
-                if record.__name__ == name and are_valid(*fields):
+            for record in _RECORDS:
+                if record.__name__ == name and _are_valid(name, fields):
                     return record(*fields)
     raise ValueError("a result of another form")
 
@@ -371,49 +337,45 @@ def _are_arrays(kinds: str, *values: object, like: NDArray[Any] | None = None) -
     )
 
 
-def _is_cut(threshold: object, last_tie: Any, pruned: object, non_finite: object) -> bool:  # noqa: ANN401
-    return type(last_tie) is int and _are_counts(threshold, last_tie + 1, pruned, non_finite)
-
-
-def _are_row_cuts(thresholds: Any, last_ties: Any) -> bool:  # noqa: ANN401
-    return _are_arrays("u", thresholds) and _are_arrays("i", last_ties, like=thresholds)
-
-
-def _is_histogram(values: Any, counts: Any, parts: object) -> bool:  # noqa: ANN401
-    return (
-        _are_arrays("u", values)
-        and values.dtype == np.uint16
-        and bool((values[1:] > values[:-1]).all())
-        and _are_arrays("iu", counts, like=values)
-        and bool((counts > 0).all())
-        and isinstance(parts, tuple)
-        and all(isinstance(part, DigitHistogram) for part in parts)
-    )
-
-
-def _are_pruned_units(pruned: Any, ranks: Any, remaining: Any, source: object) -> bool:  # noqa: ANN401
-    return (
-        _are_arrays("b", pruned)
-        and (ranks is None or _are_arrays("f", ranks, like=pruned))
-        and _are_arrays("i", remaining, like=pruned)
-        and bool((remaining >= 0).all())
-        and isinstance(source, str)
-    )
-
-
-def _are_block_sums(row_sums: Any, row_counts: Any, sums: Any, counts: Any) -> bool:  # noqa: ANN401
-    return (
-        _are_arrays("f", row_sums, sums)
-        and _are_arrays("i", row_counts, like=row_sums)
-        and (_are_counts(counts) or _are_arrays("i", counts, like=sums))
-    )
-
-
-_RECORDS: Final[dict[type, tuple[tuple[str, ...], Callable[..., bool]]]] = {
-    Cut: (("threshold", "last_tie", "pruned", "non_finite"), _is_cut),
-    RowCuts: (("thresholds", "last_ties"), _are_row_cuts),
-    DigitHistogram: (("values", "counts", "parts"), _is_histogram),
-    PrunedUnits: (("pruned", "ranks", "remaining", "source"), _are_pruned_units),
-    BlockSums: (("row_sums", "row_counts", "sums", "counts"), _are_block_sums),
+_RECORDS: Final[dict[type, tuple[str, ...]]] = {
+    Cut: ("threshold", "last_tie", "pruned", "non_finite"),
+    RowCuts: ("thresholds", "last_ties"),
+    DigitHistogram: ("values", "counts", "parts"),
+    PrunedUnits: ("pruned", "ranks", "remaining", "source"),
+    BlockSums: ("row_sums", "row_counts", "sums", "counts"),
 }
-"""The classes of results, the names of their fields, and the function that checks these."""
+"""The classes of results, and the names of their fields."""
+
+
+def _are_valid(name: str, fields: list[Any]) -> bool:
+    """Return whether the fields of a record have their types, lengths and ranges."""
+    match name, fields:
+        case "Cut", [threshold, last_tie, pruned, non_finite]:
+            return type(last_tie) is int and _are_counts(
+                threshold, last_tie + 1, pruned, non_finite
+            )
+        case "RowCuts", [thresholds, last_ties]:
+            return _are_arrays("u", thresholds) and _are_arrays("i", last_ties, like=thresholds)
+        case "DigitHistogram", [values, counts, tuple(parts)]:
+            return (
+                _are_arrays("u", values)
+                and values.dtype == np.uint16
+                and bool((values[1:] > values[:-1]).all())
+                and _are_arrays("iu", counts, like=values)
+                and bool((counts > 0).all())
+                and all(isinstance(part, DigitHistogram) for part in parts)
+            )
+        case "PrunedUnits", [pruned, ranks, remaining, str()]:
+            return (
+                _are_arrays("b", pruned)
+                and (ranks is None or _are_arrays("f", ranks, like=pruned))
+                and _are_arrays("i", remaining, like=pruned)
+                and bool((remaining >= 0).all())
+            )
+        case "BlockSums", [row_sums, row_counts, sums, counts]:
+            return (
+                _are_arrays("f", row_sums, sums)
+                and _are_arrays("i", row_counts, like=row_sums)
+                and (_are_counts(counts) or _are_arrays("i", counts, like=sums))
+            )
+    return False

@@ -50,8 +50,8 @@ def group_scores(
 ) -> list[GroupScores]:
     """Return the scores of groups in a file; no score is read.
 
-    If a group of the kind of `groups` has a vector in the file (see `CoupledGroup.key`), all of
-    `groups` must have one. Otherwise the file has scores of weights by parameter name.
+    If a group of this kind has a vector in the file, all must have one. Otherwise it has scores of
+    weights.
     """
     file = files.file(path)
     keys = {group.key for group in coupled_groups(checkpoint, groups[0].space)}
@@ -128,10 +128,7 @@ def _of_weights(
 def target_layout(
     checkpoint: Checkpoint, info: TensorInfo, method: Method, files: AuxiliaryFiles
 ) -> WeightLayout:
-    """Return which dimensions of a target have output and input channels.
-
-    A recording that the method ranks by knows the layer itself.
-    """
+    """Return the layout of a target, from a recording that the method ranks by if there is one."""
     path = method.files.get("importance")
     recorded = RecordedScores.of(files.file(path)) if path and path != OPTIMIZER else None
     if recorded is not None and recorded.name_of(info) in recorded.transposed:

@@ -158,10 +158,7 @@ def _remarks_on_kinds(
     left_out: Sequence[TensorInfo],
     chosen: Sequence[TensorInfo],
 ) -> dict[str, str]:
-    """Return remarks on what was left out, on quantized tensors, and on codes without scales.
-
-    The units of a coupled method are pruned in all tensors that have them, whatever their kind.
-    """
+    """Return remarks on what was left out, on quantized tensors, and on codes without scales."""
     remarks = {}
     floats = [info for info in left_out if not info.not_prunable]
     if floats and not method.is_coupled:

@@ -71,13 +71,7 @@ def remaining_before(resolution: Resolution, number: int, name: str) -> int:
 
 
 def with_shares_of(resolution: Resolution, number: int, method: AllocatedMethod) -> Step:
-    """Return a step that prunes as many elements of each target as another step does.
-
-    A method that prunes channels or blocks prunes these shares of them, rounded.
-
-    Raises:
-        RecipeError: the other step prunes no parameters.
-    """
+    """Return a step that prunes the share of each target that another step prunes."""
     other, pruned = resolution.recipe.steps[number - 1], resolution.outcomes[number - 1].pruned
     if not pruned:
         raise RecipeError(

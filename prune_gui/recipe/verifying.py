@@ -41,12 +41,7 @@ REAL_DTYPES: Final = {"complex128": "float64", "complex64": "float32", "complex3
 
 
 class Finding(NamedTuple):
-    """A problem or a note about a tensor or a file.
-
-    Attributes:
-        name: the key of the tensor in the file, or the name of the file.
-        text: the description.
-    """
+    """A problem or a note about a tensor, by its key in the file, or about a file, by its name."""
 
     name: str
     text: str
@@ -129,11 +124,7 @@ def _nbytes(raw: RawTensor) -> int:
 
 @dataclass
 class _File:
-    """Verifies a single file and adds the findings to a `Verification`.
-
-    Attributes:
-        pruned: by key, how many elements were pruned: `exactly` so many are zero, or at least.
-    """
+    """Verifies a file, of which so many elements are zero, `exactly` or at least, by key."""
 
     checkpoint: FileCheckpoint
     result: Verification
@@ -200,8 +191,8 @@ class _File:
     def _read(self, key: str, dtype: str, read: Read) -> tuple[int, int, int]:
         """Return the CRC-32 of a tensor, and its numbers of zeros and of non-finite values.
 
-        The checksum of a chunk is computed while the next chunk is read, and done before the chunk
-        after that is read into the same buffer.
+        The checksum of a chunk is done before the chunk after the next one is read into the same
+        buffer.
         """
         checksum, zeros, non_finite = 0, 0, 0
         pending: Future[int] | None = None

@@ -352,9 +352,8 @@ def can_resize(
 ) -> bool:
     """Return whether the loader script can give each layer another number of units.
 
-    It can if units are single channels of linear layers, convolutions and batch norms. Heads and
-    experts are also counted by attributes of other modules. Programs join the matrices of all
-    experts of a layer, so these have one width.
+    It can for single channels of layers and batch norms. Attributes of other modules count heads
+    and experts, and programs join the matrices of all experts of a layer.
     """
     return all(
         member.name not in experts and _is_resizable(member, tensors.get(member.name))

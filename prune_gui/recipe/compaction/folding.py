@@ -113,10 +113,7 @@ def fold_constants(
     groups: Sequence[GroupUnits],
     monitor: Monitor,
 ) -> Folding:
-    """Mark units that emit a constant as removed, where other layers can take the constant over.
-
-    These are units of the groups that a step `DeadUnits` with `fold_constants` targets.
-    """
+    """Mark units with constants as removed where possible, of targets of `DeadUnits` that folds."""
     targeted = [
         outcome.pruned.keys()
         for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)

@@ -26,8 +26,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.regular_files import read_regular
 
-EXPERTS = "experts"
-"""The name of the space of experts in tables of architectures."""
+EXPERTS = "experts"  # the name of the space of experts in tables of architectures
 Json = dict[str, object]
 EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token")
 """Keys of config.json."""
@@ -35,13 +34,7 @@ EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "exp
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of a network.
-
-    Attributes:
-        multiply_adds: multiplications with additions of all linear layers and convolutions, per
-            token, or per image if the network has convolutions; None if the sizes of the outputs of
-            these are not known.
-    """
+    """Figures of a network; its multiply-adds are per token, or per image."""
 
     tensors: int
     parameters: int
@@ -102,12 +95,7 @@ def active_shares(
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """The coupled groups of a checkpoint, and what config.json says.
-
-    Attributes:
-        count_expressions: by the names that rules use, the expressions of numbers; see
-            docs/reference/tables.md.
-    """
+    """The coupled groups of a checkpoint, and what config.json says."""
 
     spaces: Mapping[str, SpaceRule]
     groups: tuple[CoupledGroup, ...]
@@ -171,10 +159,7 @@ def readings_of_rules(
 
 
 def _activation(rule: SpaceRule, config: Json | None) -> str | None:
-    """Return the name of the activation function of a space; None if it is not known.
-
-    The fields of the config of several models may be about another one.
-    """
+    """Return the name of the activation function of a space; None if it is not known."""
     if config is None or TEXT_CONFIG in config:
         return None
     values = (config[key] for key in rule.activation if key in config)

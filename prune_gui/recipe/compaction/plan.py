@@ -69,12 +69,7 @@ plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionar
 
 @dataclass(frozen=True, slots=True)
 class KeptTensor:
-    """A tensor that remains.
-
-    Attributes:
-        shift: what is added to its elements before channels are removed, float64; None for nothing.
-        all_pruned: whether all elements that are removed are pruned.
-    """
+    """A tensor that remains; `shift` (float64) is added before channels are removed."""
 
     info: TensorInfo
     keys: tuple[tuple[str, str], ...]
@@ -105,10 +100,7 @@ class CompactPlan:
     """What remains of a checkpoint.
 
     Attributes:
-        needs_loader: whether only the loader script loads the result, because config.json cannot
-            say the widths of all layers.
-        image_size: the height and width in pixels of the image that the figures count multiply-adds
-            for, with the strides of torchvision; None if they count those per token, or none.
+        image_size: height and width in pixels for multiply-adds, with the strides of torchvision.
     """
 
     tensors: tuple[KeptTensor, ...]
@@ -172,8 +164,8 @@ def planned(
 ) -> CompactPlan:
     """Return the plan of the compact form for known groups; see `compact_plan`.
 
-    Problems are collected, not raised. Units of spaces that can only be masked stay, unless
-    `allow_unloadable` is set; so do those of which other spaces would have to keep the same share.
+    Problems are collected, not raised. Units that can only be masked, or need the same share of
+    others, stay, unless `allow_unloadable` is set.
     """
     checkpoint, spaces = resolution.checkpoint, architecture.spaces
     removable: list[CoupledGroup] = []

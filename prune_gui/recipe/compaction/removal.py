@@ -26,10 +26,8 @@ from prune_gui.recipe.vocabulary.encoding import corpus_texts
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens, without_tokens
 from prune_gui.recipe.vocabulary.vocabulary import read_vocabulary
 
-Units = NDArray[np.bool_]
-"""bool (units of a group,)."""
-GroupUnits = tuple[CoupledGroup, Units]
-"""A group, and its removed units."""
+Units = NDArray[np.bool_]  # bool (units of a group,)
+GroupUnits = tuple[CoupledGroup, Units]  # a group, and its removed units
 
 
 def removable_units(
@@ -38,12 +36,8 @@ def removable_units(
     """Return for each group which of its units can be removed.
 
     A unit can be removed if every element of its slice of every member is pruned, by any of the
-    steps or in the file. Members that no step can prune because they are buffers (whole tensors of
-    integers) or share their memory do not count. If groups of one space share slices of a tied
-    tensor, a unit stays in all of them or in none.
-
-    Only tensors with enough pruned elements are read, and only where `ChannelCut` does not tell
-    already which channels are pruned.
+    steps or in the file. Members that no step can prune do not count: integer buffers, and tensors
+    that share memory. Groups of a space that share slices of a tied tensor keep the same units.
     """
     pruned = PrunedChannels(resolution, monitor)
     removable = [pruned_units(group.size, group.members, pruned) for group in groups]
@@ -203,9 +197,8 @@ class _Numbers:
 class Renumbering:
     """The new keys of tensors in numbered modules, such as the blocks "model.layers.3".
 
-    The remaining units get the first of the old numbers. A key that is no name of a parameter, an
-    alias, goes with the unit; a parameter that is no member keeps its key, so that what all blocks
-    have in common stays in the first one.
+    The remaining units get the first of the old numbers. An alias goes with its unit; a parameter
+    that is no member keeps its key, so that what all blocks have in common stays in the first one.
     """
 
     def __init__(self, groups: Iterable[GroupUnits], names: Iterable[str]) -> None:

@@ -19,8 +19,7 @@ Kept = Mapping[int, NDArray[np.int64]]
 
 MAX_ROW_ELEMENTS: Final = 1 << 18
 """The limit of what is gathered as a unit; rows that are longer are divided."""
-BATCH_ELEMENTS: Final = 1 << 20
-"""Elements that are read at once."""
+BATCH_ELEMENTS: Final = 1 << 20  # elements that are read at once
 MAX_GAP_ELEMENTS: Final = 1 << 14
 """Removed elements whose masks are computed with those around them, because that is faster."""
 

@@ -123,10 +123,7 @@ def refitted(
     """Return a weight with its kept elements solved by least squares, and a note or "".
 
     Pruned elements, rows without pruned elements, and columns whose input was always 0, are
-    unchanged. The result has the dtype of the weight.
-
-    Args:
-        moments: (columns, columns), or (groups, columns, columns); see `rows_of`.
+    unchanged. `moments`: (columns, columns), or (groups, columns, columns); see `rows_of`.
     """
     moments = moments if moments.dim() == 3 else moments[None]
     groups = moments.shape[0]
@@ -195,12 +192,7 @@ TARGETS: Final = "dims>1"
 
 @dataclass(frozen=True, slots=True)
 class CorrectionSource:
-    """What a corrected parameter is computed from.
-
-    Attributes:
-        target: the parameter that the recording is about; of a bias, the weight beside it.
-        transposed: whether the input channels are dimension 0 of the weight.
-    """
+    """What a corrected parameter is computed from; `target` of a bias is the weight beside it."""
 
     target: TensorInfo
     tensor: TensorInfo
@@ -209,12 +201,7 @@ class CorrectionSource:
 
 @dataclass(frozen=True, eq=False)
 class AppliedCorrection:
-    """A step that corrects kept weights.
-
-    Attributes:
-        notes: by name of a corrected parameter, a note on its values; it grows while these are
-            computed.
-    """
+    """A step that corrects kept weights; `notes` grow while values are computed."""
 
     step: int
     method: CorrectionMethod
@@ -337,9 +324,8 @@ def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Check
 def correction_beside(checkpoint: Checkpoint) -> Step | None:
     """Return a step that uses a recording in the folder of a checkpoint, or in one within it.
 
-    Only files with the names that `prune_gui.record` gives are opened, and of these the header is
-    read. None if none of them was recorded for parameters with the shapes of the checkpoint, or if
-    the folder cannot be read.
+    None if no file with a name of `prune_gui.record` has the shapes of the checkpoint; headers are
+    read.
     """
     try:
         for statistic, path in _candidates(checkpoint):

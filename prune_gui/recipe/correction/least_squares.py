@@ -39,8 +39,7 @@ TOLERANCE: Final = 1e-4
 """Conjugate gradients stop where the preconditioned residual is this part of the first one."""
 ROWS: Final = 1024
 """Rows that are solved together by conjugate gradients; these hold five matrices of that height."""
-SMALLEST_DAMPING: Final = 1e-6
-"""The damping to try after 0."""
+SMALLEST_DAMPING: Final = 1e-6  # the damping to try after 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,9 @@ class Fit:
 
     Attributes:
         delta: (rows, columns), float32 or float64; what to add to the kept weights, 0 elsewhere.
-        damping: the damping that was used; larger than asked for, if H was not positive definite.
-        residual: the largest norm of the gradient of a row, relative to that without correction,
-            which conjugate gradients left; 0 if all rows were solved by factorization.
+        damping: larger than asked for, if H was not positive definite.
+        residual: the largest norm of the gradient that conjugate gradients left, relative to that
+            without correction.
     """
 
     delta: Tensor
@@ -72,8 +71,7 @@ def fit_rows(weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> F
     of matrices. Non-finite weights that are pruned count as 0.
 
     Args:
-        weight: (rows, columns), the dense weights; any floating point dtype.
-        kept: bool (rows, columns).
+        weight, kept: (rows, columns), any floating point dtype and bool.
         moments: X^T X, (columns, columns).
     """
     dtype = torch.float64 if moments.shape[0] <= MAX_FLOAT64_COLUMNS else torch.float32
@@ -196,11 +194,7 @@ def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tup
 
 
 def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:
-    """Return a view or a copy of a weight as (groups, rows, columns).
-
-    Args:
-        weight: (rows, columns, ...) of `Linear` or `Conv`; (columns, rows) if transposed.
-    """
+    """Return a weight, of `Linear` or `Conv` or transposed, as (groups, rows, columns)."""
     if transposed:
         weight = weight.mT
     return weight.reshape(groups, weight.shape[0] // groups, -1)
@@ -227,9 +221,6 @@ def mean_outputs(weight: Tensor, means: Tensor, *, transposed: bool) -> Tensor:
     """Return the mean outputs of a layer without bias, float64 (rows,).
 
     Padding counts as if the mean of the channel were there.
-
-    Args:
-        weight: (rows, columns of a group, ...), or (columns, rows) if transposed.
     """
     weight, means = (weight.mT if transposed else weight).double(), means.double()
     groups = means.shape[0] // weight.shape[1]

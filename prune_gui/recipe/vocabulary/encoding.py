@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 
 
 BATCH_TEXTS: Final = 1 << 12
-BATCH_CHARS: Final = 1 << 20
-"""Limits of what is encoded between two checks for cancellation."""
+BATCH_CHARS: Final = 1 << 20  # limits of what is encoded between two checks for cancellation
 WINDOW_TOKENS: Final = 16
 """Length of the texts for the verification that are made of adjacent tokens."""
-MAX_TEXT_CHARS: Final = 1 << 16
-"""Adjacent lines of a corpus are joined up to this length."""
+MAX_TEXT_CHARS: Final = 1 << 16  # adjacent lines of a corpus are joined up to this length
 
 
 def check_installed() -> None:
@@ -117,8 +115,8 @@ def verify(
 ) -> None:
     """Check that texts without removed tokens are encoded as before, with the new ids.
 
-    The texts are those given, each token that stays, and runs of adjacent ones. Texts with unknown
-    words are left out for WordPiece, which may know such a word without a longer token in it.
+    The texts are those given, each token that stays, and runs of adjacent ones; for WordPiece
+    without unknown words, which it may know without a longer token in it.
     """
     name = vocabulary.file_name
     old = load_tokenizer(vocabulary.content, name)

@@ -36,12 +36,7 @@ OTHER_VOCABULARIES: Final = (".bpe", ".codes", ".model", ".spm", ".tiktoken", ".
 
 @dataclass(frozen=True, slots=True)
 class RemovedTokens:
-    """What changes with the removal of tokens.
-
-    Attributes:
-        files: the new contents of files beside the checkpoint, by name; None for those that are
-            left out because they repeat the old vocabulary.
-    """
+    """What changes with the removal of tokens; a file that repeats the old vocabulary is None."""
 
     removed: frozenset[int]
     new_ids: Sequence[int]

@@ -42,8 +42,7 @@ READ: Final = (
     CONFIG_NAME,
 )
 """The files that a `Vocabulary` depends on."""
-ADDED_DECODER: Final = "added_tokens_decoder"
-"""A field of `TOKENIZER_CONFIG`: by id, a token."""
+ADDED_DECODER: Final = "added_tokens_decoder"  # a field of `TOKENIZER_CONFIG`: by id, a token
 MAX_FILE_BYTES: Final = 64 << 20
 BERT_SPECIALS: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -53,8 +52,6 @@ class Vocabulary:
     """The tokens of a checkpoint.
 
     Attributes:
-        content: the content of tokenizer.json, or what it would be for a vocab.txt of WordPiece.
-        required: the ids of the tokens that always stay: special and added ones, and single bytes.
         size: number of rows of the embedding; those without a token stay.
     """
 

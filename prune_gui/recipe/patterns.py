@@ -65,19 +65,11 @@ def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[st
     includes = list(_modules_without(not_excludable, wanted))
     yield [*includes, *_exclusions(includes, excludable)]
     prefix = exact_pattern(_common_module(wanted))
-    for glob in _shared(globs_of_wanted):
+    shared = unsafe.intersection(*globs_of_wanted)
+    for glob in filter(shared.__contains__, globs_of_wanted[0]):
         include = [prefix + glob]
         if not select(include, map(_bare, not_excludable)):
             yield [*include, *_exclusions(include, excludable)]
-
-
-def _shared(lists: Sequence[Sequence[str]]) -> list[str]:
-    shared = list(lists[0])
-    for items in lists:
-        if not shared:
-            break
-        shared = [item for item in shared if item in items]
-    return shared
 
 
 def _common_module(names: Sequence[str]) -> str:

@@ -14,12 +14,10 @@ from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
-from prune_gui.pruning.methods import Method
 from prune_gui.recipe.amounts import grouped_by_amount
 from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
 from prune_gui.recipe.extra_files import reading_without_code
-from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.output import DEFAULTS
 from prune_gui.recipe.recipe import IN_FILE, Recipe, Step
 from prune_gui.recipe.resolution import Resolution
@@ -90,7 +88,7 @@ def python_script(resolution: Resolution, out: Path) -> str:
     parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
     if len(parts) > 2:
         parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
-    parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, SET_STATE]
+    parts += [*_loading(resolution), *steps, SET_STATE]
     parts += [
         f"state[{alias!r}] = state[{name!r}]"
         for name in resolution.layers
@@ -100,7 +98,9 @@ def python_script(resolution: Resolution, out: Path) -> str:
     return "\n".join(parts)
 
 
-def _loading(checkpoint: Checkpoint) -> Iterator[str]:
+def _loading(resolution: Resolution) -> Iterator[str]:
+    """Yield the lines that read the file, and prune what is pruned in it."""
+    checkpoint = resolution.checkpoint
     load = format_named(checkpoint.format).load_code
     if not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, "CHECKPOINT")
@@ -117,19 +117,13 @@ def _loading(checkpoint: Checkpoint) -> Iterator[str]:
         yield 'state |= {name: state.pop(f"{name}_orig") for name in pairs}'
     yield "state = {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}"
     yield "parameters |= {name: held(t) for name, t in state.items() if t.is_floating_point()}"
-
-
-def _already_pruned(resolution: Resolution) -> Iterator[str]:
-    checkpoint = resolution.checkpoint
-    if any(info.pair for info in checkpoint.tensors.values()):
+    if pairs:
         yield "for name in pairs:"
         yield "    prune.custom_from_mask(*parameters[name], mask=masks[name])"
     zeros = [
         name
-        for name, applied_steps in resolution.layers.items()
-        if applied_steps[:1]
-        and applied_steps[0].step == IN_FILE
-        and not checkpoint.tensors[name].pair
+        for name, applied in resolution.layers.items()
+        if applied[:1] and applied[0].step == IN_FILE and name not in pairs
     ]
     if zeros:
         yield f"for name in {_text(zeros)}:"
@@ -147,21 +141,14 @@ def _steps(resolution: Resolution) -> Iterator[str]:
         is_usual = weight_layouts(resolution.checkpoint).keys().isdisjoint(outcome.pruned)
         scaled = any(resolution.checkpoint.tensors[name].scale for name in outcome.pruned)
         as_torch = not scaled and (is_usual or not by_kind)
-        lines = _torch_lines(step.method, names, outcome) if as_torch else []
+        lines = step.method.torch_lines(names) if as_torch and not outcome.amounts else []
+        if as_torch and outcome.amounts:
+            for own, members in grouped_by_amount(step.method, outcome.pruned, outcome.amounts):
+                lines += own.torch_lines(_text(members))
         if not lines:
             yield "# Not available in torch.nn.utils.prune; Prune GUI computed the masks."
             yield f"as_prune_gui_does({number + 1}, {names})"
         yield from lines
-
-
-def _torch_lines(method: Method, names: str, outcome: Outcome) -> list[str]:
-    if not outcome.amounts:
-        return method.torch_lines(names)
-    return [
-        line
-        for own, members in grouped_by_amount(method, outcome.pruned, outcome.amounts)
-        for line in own.torch_lines(_text(members))
-    ]
 
 
 def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
@@ -199,7 +186,12 @@ def command_line(
     recipe: Recipe, checkpoint: Checkpoint, out: Path, recipe_path: Path | None
 ) -> str:
     """Return a shell command that writes what `export` does; without a path, it has the recipe."""
-    words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
+    words = ["prune-gui", "apply"]
+    for source in dict.fromkeys(step.method.source for step in recipe.steps):
+        if source.endswith(".py"):
+            words += ["--methods", source]
+    if checkpoint.candidates:
+        words += ["--state", checkpoint.state_dict]
     words += [str(recipe_path.absolute()) if recipe_path else "-"]
     words += [checkpoint.url or str(checkpoint.path.absolute()), "-o", str(out.absolute())]
     line = " ".join(map(_quoted, words))
@@ -220,12 +212,3 @@ def _quoted(word: str) -> str:
         chr(o) if chr(o).isascii() and chr(o).isalnum() else f"\\{o:03o}" for o in os.fsencode(word)
     )
     return f"\"$(printf '{''.join(octets)}')\""
-
-
-def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    sources = dict.fromkeys(step.method.source for step in recipe.steps)
-    for source in sources:
-        if source.endswith(".py"):
-            yield from ("--methods", source)
-    if checkpoint.candidates:
-        yield from ("--state", checkpoint.state_dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -106,8 +107,9 @@ def checkpoints_in(folder: Path) -> list[Path]:
             if is_index(path) or (index_with(path) is None and path.name not in further_parts)
         ]
         if not checkpoints:
-            within = (_checkpoint_of(path) for path in sorted(folder.iterdir()) if path.is_dir())
-            checkpoints = [path for path in within if path is not None]
+            for path in sorted(folder.iterdir()):
+                with suppress(CheckpointError):
+                    checkpoints += [find_checkpoint(path)[0]] if path.is_dir() else []
     except OSError as error:
         reason = error.strerror or error
         raise CheckpointError(
@@ -116,13 +118,6 @@ def checkpoints_in(folder: Path) -> list[Path]:
     if not checkpoints:
         raise CheckpointError("{folder} and its subfolders contain no checkpoint.", folder=folder)
     return checkpoints
-
-
-def _checkpoint_of(folder: Path) -> Path | None:
-    try:
-        return find_checkpoint(folder)[0]
-    except CheckpointError:
-        return None
 
 
 def _key(path: Path) -> str:

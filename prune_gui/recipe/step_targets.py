@@ -62,11 +62,8 @@ class StepTargets:
             path = self.method.files.get("importance")
             given = group_scores(path, self.groups, checkpoint, files) if path else ()
             return self.method.decide_groups(self.groups, targets, monitor, given)
-        if self.amounts:
-            return self._decide_by_amount(targets, monitor)
-        return self.method.decide(targets, monitor)
-
-    def _decide_by_amount(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        if not self.amounts:
+            return self.method.decide(targets, monitor)
         by_name = {target.name: target for target in targets}
         decisions: dict[str, Decision] = {}
         for own, names in grouped_by_amount(self.method, by_name, self.amounts):

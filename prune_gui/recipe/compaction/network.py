@@ -18,7 +18,6 @@ from prune_gui.checkpoint.folder import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
     TEXT_CONFIG,
-    positive_integers,
 )
 from prune_gui.checkpoint.tensor_info import TensorInfo, size_in_bytes
 from prune_gui.checkpoint.tree import is_usually_pruned
@@ -111,10 +110,6 @@ class Architecture:
         """Numbers by the names that rules use, before pruning."""
         return evaluate_counts(self.count_expressions, self.integers)
 
-    def counts_with(self, config: Json | None) -> dict[str, int]:
-        """Return the numbers by the names that rules use, with another config.json."""
-        return evaluate_counts(self.count_expressions, positive_integers(config or {}))
-
 
 def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Architecture:
     """Return the groups of a checkpoint, by a table in a file or by those of this program."""
@@ -154,17 +149,13 @@ def readings_of_rules(
     for group in groups:
         rule = rules[group.space]
         if rule.activation:
-            result |= readings_of_rule(group, rule, _activation(rule, config), names)
+            values = (config[key] for key in rule.activation if config and key in config)
+            function = next(values, None)
+            # The fields of the config of several models may be about another one.
+            is_known = isinstance(function, str) and TEXT_CONFIG not in (config or {})
+            known = str(function) if is_known else None
+            result |= readings_of_rule(group, rule, known, names)
     return result
-
-
-def _activation(rule: SpaceRule, config: Json | None) -> str | None:
-    """Return the name of the activation function of a space; None if it is not known."""
-    if config is None or TEXT_CONFIG in config:
-        return None
-    values = (config[key] for key in rule.activation if key in config)
-    function = next(values, None)
-    return function if isinstance(function, str) else None
 
 
 def read_config(folder: Path) -> Json | None:

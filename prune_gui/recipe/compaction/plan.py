@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui.architecture.groups import evaluate_counts
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import output_sizes
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.folder import positive_integers
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -59,6 +61,7 @@ from prune_gui.recipe.compaction.removal import (
 from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
 from prune_gui.recipe.form_tensors import FormTensor, Spans, finalized
 from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.vocabulary.models import renumber
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
 IMAGE_SIZE: Final = 224
@@ -211,8 +214,8 @@ def planned(
     config, problems = _config_and_problems(architecture, by_space)
     if allow_unloadable:
         problems += held.values()
-    if tokens:
-        config.renumber_tokens(tokens)
+    if tokens and config.content is not None:
+        config.changes |= renumber(config.content, tokens.new_ids, tokens.removed)
     problems += [
         tr("All {title} would be removed. Prune fewer.", title=tr(spaces[space].title))
         for space in spaces
@@ -295,7 +298,8 @@ def _config_and_problems(
             rule = architecture.spaces[space]
             config.apply(space, rule, members, architecture.counts)
             problems += rule_problems(rule, members, architecture.counts)
-    config.check_ratios(architecture.counts_with(config.content))
+    integers = positive_integers(config.content or {})
+    config.check_ratios(evaluate_counts(architecture.count_expressions, integers))
     return config, problems + config.problems
 
 
@@ -362,19 +366,24 @@ def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[FormT
         if info.special is not None and info.name in plan.removed:
             raise _special_error(info.name, info.special)
     for tensor in plan.tensors:
-        if tensor.info.special is None:
-            yield _form_tensor(resolution, tensor)
-        elif any(new != old for new, old in tensor.keys):
-            raise _special_error(tensor.info.name, tensor.info.special)
+        info = tensor.info
+        if info.special is not None:
+            if any(new != old for new, old in tensor.keys):
+                raise _special_error(info.name, info.special)
+        elif tensor.shift is None and not tensor.kept:
+            yield finalized(resolution, info, tensor.keys)
+        else:
+            values = partial(_values if tensor.shift is None else _shifted, resolution, tensor)
+            yield FormTensor.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
 
 
 def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int]:
     """Return how many elements of each remaining tensor are pruned, by the new name."""
-    counts = {}
-    for tensor in plan.tensors:
-        if tensor.info.name in resolution.layers:
-            counts[tensor.keys[0][0]] = _pruned(resolution, tensor)
-    return counts
+    return {
+        tensor.keys[0][0]: _pruned(resolution, tensor)
+        for tensor in plan.tensors
+        if tensor.info.name in resolution.layers
+    }
 
 
 def folded_units(plan: CompactPlan) -> dict[str, int]:
@@ -401,17 +410,6 @@ def _pruned(resolution: Resolution, tensor: KeptTensor) -> int:
     return kept.numel() - int(kept.count_nonzero())
 
 
-def _form_tensor(resolution: Resolution, tensor: KeptTensor) -> FormTensor:
-    info = tensor.info
-    if tensor.shift is None and not tensor.kept:
-        return finalized(resolution, info, tensor.keys)
-    if tensor.shift is None:
-        values = partial(_values, resolution, tensor)
-    else:
-        values = partial(_shifted, resolution, tensor, tensor.shift)
-    return FormTensor.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
-
-
 def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
     info = tensor.info
     steps = resolution.layers.get(info.name, ()) if _pruned(resolution, tensor) else ()
@@ -419,10 +417,9 @@ def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterato
     return sliced(flat, info.shape, tensor.kept, steps, spans)
 
 
-def _shifted(
-    resolution: Resolution, tensor: KeptTensor, shift: NDArray[np.float64], spans: Spans
-) -> Iterator[torch.Tensor]:
-    added = torch.from_numpy(shift)
+def _shifted(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
+    assert tensor.shift is not None
+    added = torch.from_numpy(tensor.shift)
     (old,) = finalized(resolution, tensor.info).values([(0, tensor.info.numel)])
     new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))
     for dim, channels in tensor.kept.items():

@@ -108,8 +108,14 @@ class PrunedChannels:
 def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -> Units:
     """Return the units of a group that are pruned in all given members; none if no member."""
     units = np.ones(size, np.bool_)
-    found = [(member, pruned.info(member.name)) for member in members]
-    found = [(member, info) for member, info in found if not _is_exempt(member, info)]
+    found = []
+    for member in members:
+        info = pruned.info(member.name)
+        is_float = info.dtype.startswith(("float", "bfloat"))
+        is_buffer = member.dim is None and info.special is None and not is_float
+        # No step can prune these, and their values do not keep a unit.
+        if not is_buffer and info.spared in (None, QUANTIZED) and info.numel:
+            found.append((member, info))
     if not found:
         return np.zeros(size, np.bool_)
     for member, info in found:  # costs nothing, so it comes before any tensor is read
@@ -132,14 +138,6 @@ def _units(member: Member, size: int, channels: Units) -> Units:
     stop = member.offset + size * member.width
     slices: Units = np.all(channels[member.offset : stop].reshape(size, member.width), axis=1)
     return slices
-
-
-def _is_exempt(member: Member, info: TensorInfo) -> bool:
-    """Return whether no step can prune a member, and its values do not keep a unit."""
-    is_float = info.dtype.startswith(("float", "bfloat"))
-    is_buffer = member.dim is None and info.special is None and not is_float
-    is_spared = info.spared not in (None, QUANTIZED)
-    return is_buffer or is_spared or not info.numel
 
 
 def _keep_shared(

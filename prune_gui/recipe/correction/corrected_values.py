@@ -243,7 +243,14 @@ def plan_correction(
     protected: Collection[str],
 ) -> AppliedCorrection:
     """Find the parameters that a step corrects. Reads no values."""
-    recorded = _recording(file, method.statistic)
+    recorded = RecordedScores.of(file)
+    if recorded is None or recorded.statistic != method.statistic:
+        raise RecipeError(
+            "{path} is not a recording of {statistic}. Write one with "
+            'prune_gui.record(model, "{statistic}"); see prune-gui record --example.',
+            path=str(file.path),
+            statistic=method.statistic,
+        )
     sources: dict[str, CorrectionSource] = {}
     remarks: dict[str, str] = {}
     found = False
@@ -276,18 +283,6 @@ def plan_correction(
             path=str(file.path),
         )
     return AppliedCorrection(step, method, file, sources, remarks)
-
-
-def _recording(file: Checkpoint, statistic: str) -> RecordedScores:
-    recorded = RecordedScores.of(file)
-    if recorded is None or recorded.statistic != statistic:
-        raise RecipeError(
-            "{path} is not a recording of {statistic}. Write one with "
-            'prune_gui.record(model, "{statistic}"); see prune-gui record --example.',
-            path=str(file.path),
-            statistic=statistic,
-        )
-    return recorded
 
 
 def _bias_of(

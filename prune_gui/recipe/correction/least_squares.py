@@ -82,21 +82,16 @@ def fit_rows(weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> F
     moments, kept = moments.to(dtype), kept[changed]
     pruned = torch.nan_to_num(weight[changed].to(dtype), 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)
     gradient = (pruned @ moments).masked_fill_(~kept, 0.0)
+    diagonal = moments.diagonal()
     while True:
+        damped = moments.clone()  # where an input was always 0, its diagonal element is not 0
+        damped.diagonal().add_(damping * diagonal.mean() + (diagonal == 0).to(dtype))
         try:
-            delta[changed], residual = _solve(gradient, kept, _damped(moments, damping))
+            delta[changed], residual = _solve(gradient, kept, damped)
         except _NotPositiveDefiniteError:
             damping = max(10 * damping, SMALLEST_DAMPING)
         else:
             return Fit(delta, damping, residual)
-
-
-def _damped(moments: Tensor, damping: float) -> Tensor:
-    """Return H; where an input was always 0, its diagonal element is not 0."""
-    diagonal = moments.diagonal()
-    damped = moments.clone()
-    damped.diagonal().add_(damping * diagonal.mean() + (diagonal == 0).to(moments.dtype))
-    return damped
 
 
 def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:
@@ -104,7 +99,10 @@ def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, flo
     columns = kept.shape[1]
     factorized: list[Tensor] = []
     iterated: list[Tensor] = []
-    for members in _rows_by_mask(kept):
+    packed = np.packbits(kept.numpy(), axis=1)
+    _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
+    order = torch.from_numpy(np.argsort(group.reshape(-1), kind="stable"))
+    for members in torch.split(order, counts.tolist()):  # the rows of a mask
         size = int(kept[members[0]].sum())
         is_cheap = FACTOR_COST * size**3 < 2 * ITERATIONS * columns**2 * len(members)
         (factorized if is_cheap else iterated).append(members)
@@ -144,13 +142,6 @@ def _torch_threads(count: int, *, afterwards: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(afterwards)
-
-
-def _rows_by_mask(kept: Tensor) -> list[Tensor]:
-    packed = np.packbits(kept.numpy(), axis=1)
-    _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
-    order = torch.from_numpy(np.argsort(group.reshape(-1), kind="stable"))
-    return list(torch.split(order, counts.tolist()))
 
 
 def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:

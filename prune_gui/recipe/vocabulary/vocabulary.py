@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -87,7 +87,9 @@ class Vocabulary:
         padding = content.get("padding")
         if isinstance(padding, dict):
             content["padding"] = padding | {"pad_id": new_id(padding.get("pad_id"), new_ids)}
-        content["post_processor"] = _processor_with(content.get("post_processor"), new_ids)
+        content["post_processor"] = _processor_with(
+            content.get("post_processor"), partial(new_id, new_ids=new_ids)
+        )
         return content
 
 
@@ -235,7 +237,14 @@ def _required(
         yield from needed_ids(read_json(folder / name))
     padding = _mapping(content.get("padding")).get("pad_id")
     yield from (number for number in [padding] if type(number) is int)
-    yield from _processor_ids(content.get("post_processor"))
+    ids_of_processor: list[object] = []
+
+    def collect(number: object) -> object:
+        ids_of_processor.append(number)
+        return number
+
+    _processor_with(content.get("post_processor"), collect)
+    yield from (number for number in ids_of_processor if type(number) is int)
 
 
 def _special_names(config: Json) -> Iterator[str]:
@@ -248,34 +257,25 @@ def _special_names(config: Json) -> Iterator[str]:
                     yield text
 
 
-def _processor_with(processor: object, new_ids: Sequence[int]) -> object:
+def _processor_with(processor: object, change: Callable[[object], object]) -> object:
+    """Return a post-processor with changed ids."""
     if not isinstance(processor, dict):
         return processor
     new = dict(processor)
     for key, value in processor.items():
         if key in ("sep", "cls") and isinstance(value, list):
-            new[key] = [new_id(item, new_ids) for item in value]
+            new[key] = list(map(change, value))
         elif key == "processors" and isinstance(value, list):
-            new[key] = [_processor_with(item, new_ids) for item in value]
+            new[key] = [_processor_with(item, change) for item in value]
         elif key == "special_tokens":
             new[key] = {
                 name: {
                     **_mapping(entry),
-                    "ids": [new_id(n, new_ids) for n in _list(_mapping(entry).get("ids"))],
+                    "ids": list(map(change, _list(_mapping(entry).get("ids")))),
                 }
                 for name, entry in _mapping(value).items()
             }
     return new
-
-
-def _processor_ids(processor: object) -> Iterator[int]:
-    found = _mapping(processor)
-    numbers = [*_list(found.get("sep")), *_list(found.get("cls"))]
-    for entry in _mapping(found.get("special_tokens")).values():
-        numbers += _list(_mapping(entry).get("ids"))
-    yield from (number for number in numbers if type(number) is int)
-    for part in _list(found.get("processors")):
-        yield from _processor_ids(part)
 
 
 def _mapping(value: object) -> Json:

@@ -198,27 +198,18 @@ def output_of(
     tensors: Sequence[TensorWriter],
 ) -> FileOutput:
     """Return what is written, without the other files of a model."""
-    template = surroundings(resolution, options.form)
-    if target.is_sharded:
-        return ShardsOutput(
-            path=target.path,
-            tensors=tensors,
-            template=template,
-            source=resolution.checkpoint,
-            format=target.format,
-            overwrite=options.overwrite,
-            shard_size=target.shard_size,
-        )
     kind = FolderOutput if target.is_single else FileOutput
-    return kind(
-        path=target.file,
+    output = (ShardsOutput if target.is_sharded else kind)(
+        path=target.path if target.is_sharded else target.file,
         tensors=tensors,
-        template=template,
+        template=None if options.form == "masks" else resolution.checkpoint,
         source=resolution.checkpoint,
         format=target.format,
         overwrite=options.overwrite,
-        compressed=options.compressed,
     )
+    if isinstance(output, ShardsOutput):
+        return replace(output, shard_size=target.shard_size)
+    return replace(output, compressed=options.compressed)
 
 
 def _upload_to(
@@ -251,11 +242,6 @@ def parts_to_write(
     if not tensors:
         raise RecipeError("There are no masks to write: no step targets any parameter.")
     return tensors
-
-
-def surroundings(resolution: Resolution, form: Form) -> Checkpoint | None:
-    """Return the checkpoint whose tensor order and other contents are kept; None for masks."""
-    return None if form == "masks" else resolution.checkpoint
 
 
 def metadata_for(

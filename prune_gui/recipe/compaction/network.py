@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from prune_gui.architecture.groups import analysis, coupled_groups, evaluate_counts, spaces
 from prune_gui.architecture.tables import SpaceRule
@@ -41,18 +41,12 @@ class Figures:
     multiply_adds: int | None
 
 
-class Shaped(NamedTuple):
-    """A tensor with its shape before or after the removal of units."""
-
-    info: TensorInfo
-    shape: tuple[int, ...]
-
-
 def figures(
-    tensors: Iterable[Shaped], active: Mapping[str, float], sizes: Mapping[str, int]
+    every: Sequence[tuple[TensorInfo, tuple[int, ...]]],
+    active: Mapping[str, float],
+    sizes: Mapping[str, int],
 ) -> Figures:
-    """Return the figures of some tensors."""
-    every = list(tensors)
+    """Return the figures of tensors with shapes before or after the removal of units."""
     working = [
         (info, shape)
         for info, shape in every

@@ -44,7 +44,6 @@ from prune_gui.recipe.compaction.network import (
     Architecture,
     Figures,
     Json,
-    Shaped,
     active_shares,
     architecture_of,
     figures,
@@ -200,18 +199,25 @@ def planned(
         )
         message = " ".join((nothing, *unfolded_notes(folding.unfolded)))
         raise RecipeError(message)
-    renumbering = Renumbering(groups, checkpoint.tensors)
-    cuts = _cuts(groups, PrunedChannels(resolution, monitor))
-    tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts, folding))
+    tensors = tuple(_kept_tensors(checkpoint, groups, PrunedChannels(resolution, monitor), folding))
+    kept_keys = {old for tensor in tensors for _, old in tensor.keys}
     remaining = [
         (group, units)
         for group, units in groups
-        if any(renumbering.new_key(member.name) is not None for member in group.members)
+        if any(member.name in kept_keys for member in group.members)
     ]
     by_space: dict[str, list[GroupUnits]] = defaultdict(list)
     for group, units in remaining:
         by_space[group.space].append((group, units))
-    config, problems = _config_and_problems(architecture, by_space)
+    config = AdaptedConfig.of(architecture.config)
+    problems: list[str] = []
+    for space, members in by_space.items():
+        if any(units.any() for _, units in members):
+            config.apply(space, spaces[space], members, architecture.counts)
+            problems += rule_problems(spaces[space], members, architecture.counts)
+    new_integers = positive_integers(config.content or {})
+    config.check_ratios(evaluate_counts(architecture.count_expressions, new_integers))
+    problems += config.problems
     if allow_unloadable:
         problems += held.values()
     if tokens and config.content is not None:
@@ -263,8 +269,8 @@ def planned(
         unfolded=folding.unfolded,
         guessed=architecture.guessed,
         problems=tuple(dict.fromkeys(problems)),
-        before=figures((Shaped(info, info.shape) for info in every.values()), active, sizes),
-        after=figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), still, sizes),
+        before=figures([(info, info.shape) for info in every.values()], active, sizes),
+        after=figures([(tensor.info, tensor.shape) for tensor in tensors], still, sizes),
         image_size=image_size if sizes else None,
     )
 
@@ -288,52 +294,25 @@ def _impossible(resolution: Resolution, problem: str) -> RecipeError:
     )
 
 
-def _config_and_problems(
-    architecture: Architecture, by_space: Mapping[str, Sequence[GroupUnits]]
-) -> tuple[AdaptedConfig, list[str]]:
-    config = AdaptedConfig.of(architecture.config)
-    problems: list[str] = []
-    for space, members in by_space.items():
-        if any(units.any() for _, units in members):
-            rule = architecture.spaces[space]
-            config.apply(space, rule, members, architecture.counts)
-            problems += rule_problems(rule, members, architecture.counts)
-    integers = positive_integers(config.content or {})
-    config.check_ratios(evaluate_counts(architecture.count_expressions, integers))
-    return config, problems + config.problems
-
-
-def _cuts(groups: Sequence[GroupUnits], pruned: PrunedChannels) -> dict[str, dict[int, Units]]:
+def _kept_tensors(
+    checkpoint: Checkpoint, groups: Sequence[GroupUnits], pruned: PrunedChannels, folding: Folding
+) -> Iterator[KeptTensor]:
     cuts: dict[str, dict[int, Units]] = defaultdict(dict)
     for group, units in groups:
         for member in group.members if units.any() else ():
-            if member.dim is None:
-                continue
-            info = pruned.info(member.name)
-            channels = group.channels(member.name, member.dim, info.shape[member.dim], units)
-            cut = cuts[info.name].setdefault(member.dim, np.zeros_like(channels))
-            cut |= channels
-    return cuts
-
-
-def _kept_tensors(
-    checkpoint: Checkpoint,
-    renumbering: Renumbering,
-    cuts: Mapping[str, Mapping[int, Units]],
-    folding: Folding,
-) -> Iterator[KeptTensor]:
+            if member.dim is not None:
+                info = pruned.info(member.name)
+                channels = group.channels(member.name, member.dim, info.shape[member.dim], units)
+                cut = cuts[info.name].setdefault(member.dim, np.zeros_like(channels))
+                cut |= channels
+    renumbering = Renumbering(groups, checkpoint.tensors)
     for info in checkpoint.tensors.values():
         new_keys = ((renumbering.new_key(key), key) for key in (info.name, *info.aliases))
         keys = tuple((new, old) for new, old in new_keys if new is not None)
         if keys:
             kept = {dim: np.flatnonzero(~cut) for dim, cut in cuts.get(info.name, {}).items()}
-            yield KeptTensor(
-                info,
-                keys,
-                kept,
-                folding.shifts.get(info.name),
-                all_pruned=info.name not in folding.tensors,
-            )
+            shift, all_pruned = folding.shifts.get(info.name), info.name not in folding.tensors
+            yield KeptTensor(info, keys, kept, shift, all_pruned)
 
 
 def _space_units(

@@ -30,7 +30,7 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
-from prune_gui.recipe.compaction.network import Architecture, Shaped, figures
+from prune_gui.recipe.compaction.network import Architecture, figures
 from prune_gui.recipe.compaction.plan import planned
 from prune_gui.recipe.contents_note import plan_note
 
@@ -259,7 +259,7 @@ def counted(model: nn.Module, size: int) -> int:
 
 
 def stated(shapes: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> int | None:
-    tensors = [Shaped(TensorInfo(name, shape, "float32"), shape) for name, shape in shapes.items()]
+    tensors = [(TensorInfo(name, shape, "float32"), shape) for name, shape in shapes.items()]
     return figures(tensors, {}, sizes).multiply_adds
 
 

@@ -31,17 +31,6 @@ from prune_gui.recipe.provenance import Provenance
 from prune_gui.recipe.recipe import IN_FILE, Step
 from prune_gui.recipe.stack import AppliedStep
 
-OTHER_SHAPE: Final = deferred(
-    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
-)
-OTHER_LENGTH: Final = deferred(
-    "{path}: {name} has shape {found}, but the group has {count:,} units. Give it one score for "
-    "each."
-)
-OTHER_COLUMNS: Final = deferred(
-    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, for "
-    "one score per input column, {columns}."
-)
 NO_SCORES: Final = deferred(
     "{path}: {name} cannot be used as scores: {reason}. Scores must be floating point numbers."
 )
@@ -69,27 +58,24 @@ class AuxiliaryFiles:
     def file(self, path: str) -> Checkpoint:
         """Return the checkpoint at an absolute path; opened again if it was changed or replaced."""
         with self._lock:
-            return self._opened(path)
-
-    def _opened(self, path: str) -> Checkpoint:
-        if path in self._open:
-            file, stamps = self._open[path]
-            if not stamps.changed():
+            file, stamps = self._open.get(path, (None, None))
+            if file is not None and stamps is not None and not stamps.changed():
                 return file
-        before = FileStamps.of([Path(path)])
-        try:
-            file = open_checkpoint(path)
-        except CheckpointError as error:
-            if "\n" not in str(error):
-                raise RecipeError(str(error)) from error
-            raise RecipeError(
-                "Opening {path} requires running code. Open it by itself to see how to convert it.",
-                path=path,
-            ) from error
-        weakref.finalize(self, file.close)
-        others = FileStamps.of({file.path, *file.files} - {Path(path)})
-        self._open[path] = file, FileStamps((*before.states, *others.states))
-        return file
+            before = FileStamps.of([Path(path)])
+            try:
+                file = open_checkpoint(path)
+            except CheckpointError as error:
+                if "\n" not in str(error):
+                    raise RecipeError(str(error)) from error
+                raise RecipeError(
+                    "Opening {path} requires running code. Open it by itself to see how to convert "
+                    "it.",
+                    path=path,
+                ) from error
+            weakref.finalize(self, file.close)
+            others = FileStamps.of({file.path, *file.files} - {Path(path)})
+            self._open[path] = file, FileStamps((*before.states, *others.states))
+            return file
 
     def entries(
         self, path: str, target: TensorInfo, what: Content, layout: WeightLayout = USUAL
@@ -111,12 +97,18 @@ class AuxiliaryFiles:
         columns = target.shape[layout.input_dim :][:1] if len(target.shape) > 1 else ()
         by_column = what == "scores" and columns != ()
         if info.shape != target.shape and not (by_column and info.shape == columns):
-            message = OTHER_COLUMNS if by_column else OTHER_SHAPE
+            fields = {"path": path, "name": target.name, "found": list(info.shape)}
+            if not by_column:
+                raise RecipeError(
+                    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that "
+                    "shape.",
+                    **fields,
+                    shape=list(target.shape),
+                )
             raise RecipeError(
-                message,
-                path=path,
-                name=target.name,
-                found=list(info.shape),
+                "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that "
+                "shape or, for one score per input column, {columns}.",
+                **fields,
                 shape=list(target.shape),
                 columns=list(columns),
             )
@@ -137,7 +129,12 @@ class AuxiliaryFiles:
             )
         if info.shape != (length,):
             raise RecipeError(
-                OTHER_LENGTH, path=path, name=key, found=list(info.shape), count=length
+                "{path}: {name} has shape {found}, but the group has {count:,} units. Give it one "
+                "score for each.",
+                path=path,
+                name=key,
+                found=list(info.shape),
+                count=length,
             )
         _check_floats(path, info, NO_SCORES)
         return weight_reader(file, info)
@@ -153,32 +150,20 @@ class ScaledWeights:
     """The weights that a file stores as codes with scales; see `Checkpoint.values_span`."""
 
     file: Checkpoint
-    info: TensorInfo
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.info.shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """float32."""
-        return torch.float32
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
-        return self.info.nbytes
+    name: str
+    shape: tuple[int, ...]
+    nbytes: int
+    dtype: torch.dtype = torch.float32
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the weights of the flat indices [start, stop)."""
-        return self.file.values_span(self.info.name, start, stop)
+        return self.file.values_span(self.name, start, stop)
 
 
 def weight_reader(file: Checkpoint, info: TensorInfo) -> Scores:
     """Return a reader of the weights of a parameter; of a reparametrized pair, of ``X_orig``."""
     if info.scale is not None:
-        return ScaledWeights(file, info)
+        return ScaledWeights(file, info.name, info.shape, info.nbytes)
     dtype: torch.dtype = getattr(torch, info.dtype)
     return TensorScores(
         StoredTensor(file, info.pair[0] if info.pair else info.name), info.shape, dtype

@@ -265,19 +265,13 @@ class Recipe(BaseModel):
 def _explain(problem: ErrorDetails) -> str:
     reason = validation_message(problem)
     match problem["loc"]:
-        case ("steps", int(index), "amounts", str(pattern), *_):
-            return tr(
-                "step {number}, {field}: {reason}",
-                number=index + 1,
-                field=f"amounts, {pattern}",
-                reason=reason,
-            )
-        case ("steps", int(index), field, *_):
+        case ("steps", int(index)):
+            return tr("step {number}: {reason}", number=index + 1, reason=reason)
+        case ("steps", int(index), field, *rest):
+            field = f"amounts, {rest[0]}" if field == "amounts" and rest else field
             return tr(
                 "step {number}, {field}: {reason}", number=index + 1, field=field, reason=reason
             )
-        case ("steps", int(index)):
-            return tr("step {number}: {reason}", number=index + 1, reason=reason)
         case (field, *_):
             return tr("{field}: {reason}", field=field, reason=reason)
     return reason

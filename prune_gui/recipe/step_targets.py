@@ -15,7 +15,7 @@ from prune_gui.checkpoint.roles import counted
 from prune_gui.checkpoint.scales import CODE_DTYPES
 from prune_gui.checkpoint.tensor_info import PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, join_items, tr, trn
+from prune_gui.language import join_items, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.layouts import CoupledGroup
@@ -25,19 +25,11 @@ from prune_gui.pruning.methods.listed_units import TokenIds, Tokens
 from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recipe import Step
-from prune_gui.recipe.selector import Counts, select_in
+from prune_gui.recipe.selector import select_in
 from prune_gui.recipe.step_scores import group_scores
 from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
-PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
-ALL_PROTECTED: Final = deferred(
-    "{name} is protected, like all targets. Unprotect it, or change the targets of the step."
-)
 QUANTIZED_REASONS: Final = frozenset({QUANTIZED, PACKED})
-GUESSED: Final = deferred(
-    "which channels belong together is a guess from the shapes and the order of the file; check "
-    "it in Groups"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +77,20 @@ def step_targets(
     prunable = [info for info in matching if not info.not_prunable]
     chosen = [info for info in prunable if info.name not in protected]
     if prunable and not chosen:
-        raise RecipeError(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
-    left_out = _left_out(step, checkpoint, counts, matching)
+        name = prunable[0].name
+        if len(prunable) == 1:
+            raise RecipeError(
+                "{name} is protected. Unprotect it, or change the targets of the step.", name=name
+            )
+        raise RecipeError(
+            "{name} is protected, like all targets. Unprotect it, or change the targets of the "
+            "step.",
+            name=name,
+        )
+    selected, every = {info.name for info in matching}, matching
+    if any(info.kind is not None for info in checkpoint.tensors.values()):
+        every = select_in(checkpoint, step.targets, counts, every_kind=True)
+    left_out = [info for info in every if info.kind is not None and info.name not in selected]
     patterns = ", ".join(step.targets)
     if not matching and left_out:
         raise RecipeError(
@@ -121,7 +125,10 @@ def step_targets(
     if isinstance(step.method, CoupledMethod):
         groups = _groups(step.method, chosen, checkpoint, protected, table)
         if analysis(checkpoint, table).guessed:
-            remarks[groups[0].producers[0]] = tr(GUESSED)
+            remarks[groups[0].producers[0]] = tr(
+                "which channels belong together is a guess from the shapes and the order of the "
+                "file; check it in Groups"
+            )
         method: Method = step.method
         if isinstance(method, Tokens):
             selection = selected_tokens(method, checkpoint, table)
@@ -137,16 +144,6 @@ def step_targets(
         amounts, idle = amounts_by_target(step.method.own_amounts, chosen, counts, module_types)
         remarks = dict.fromkeys(idle, tr("its amount is unused: it matches no target")) | remarks
     return StepTargets(step.method, chosen, remarks, amounts=amounts)
-
-
-def _left_out(
-    step: Step, checkpoint: Checkpoint, counts: Counts, matching: Sequence[TensorInfo]
-) -> list[TensorInfo]:
-    if all(info.kind is None for info in checkpoint.tensors.values()):
-        return []
-    selected = {info.name for info in matching}
-    found = select_in(checkpoint, step.targets, counts, every_kind=True)
-    return [info for info in found if info.kind is not None and info.name not in selected]
 
 
 def _remarks_on_kinds(

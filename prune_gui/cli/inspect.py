@@ -162,7 +162,7 @@ def _tree(checkpoint: Checkpoint) -> ModuleNode:
 
 def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Return the problems with the provenance that the metadata record."""
-    from prune_gui.recipe.provenance import Provenance  # pydantic: slow to import
+    from prune_gui.recipe.recipe import Provenance  # pydantic: slow to import
 
     provenance = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
     return provenance.remarks if provenance else ()

@@ -23,8 +23,7 @@ from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
 from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus, Watch
 from prune_gui.monitor import CancelFlag, Monitor
-from prune_gui.recipe.provenance import own_version
-from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.recipe import Recipe, own_version
 
 if TYPE_CHECKING:
     from prune_gui.recipe.recipe import Step

@@ -27,8 +27,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
 from prune_gui.recipe.patterns import patterns_for
-from prune_gui.recipe.provenance import Provenance
-from prune_gui.recipe.recipe import IN_FILE, Step
+from prune_gui.recipe.recipe import IN_FILE, Provenance, Step
 from prune_gui.recipe.stack import AppliedStep
 
 NO_SCORES: Final = deferred(

@@ -40,7 +40,7 @@ from prune_gui.recipe.extra_files import (
 )
 from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
-from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
+from prune_gui.recipe.recipe import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
 
 if TYPE_CHECKING:

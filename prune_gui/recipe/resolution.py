@@ -45,8 +45,7 @@ from prune_gui.recipe.outcome import (
     decision_cache,
     joined,
 )
-from prune_gui.recipe.provenance import pruned_before
-from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step, pruned_before
 from prune_gui.recipe.selector import select_in
 from prune_gui.recipe.stack import AppliedStep, Masks
 from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout

@@ -22,7 +22,7 @@ from prune_gui.checkpoint.write.metadata import checksums_in
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe import Provenance
 
 INLINE_BYTES: Final = 1 << 19
 """A chunk up to this size gets its checksum in the same thread: handing it over takes longer."""

@@ -23,8 +23,7 @@ from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.extra_files import reading_without_code
 from prune_gui.recipe.outcome import Outcome
-from prune_gui.recipe.provenance import Provenance, own_version
-from prune_gui.recipe.recipe import KEPT
+from prune_gui.recipe.recipe import KEPT, Provenance, own_version
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.statistics import layer_statistics as layer_statistics
 from prune_gui.statistics.dispatch import map_parameters

@@ -13,7 +13,7 @@ from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.patterns import most_targeted
-from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe import Provenance
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import is_shipped
 from prune_gui.session.history import History, describe_change

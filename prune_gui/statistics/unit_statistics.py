@@ -21,7 +21,7 @@ from prune_gui.pruning.predicates import (
     UnitCut,
 )
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.compaction.removal import removable_units
+from prune_gui.recipe.compaction.network import removable_units
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics.channel_statistics import channels, norms
 

@@ -22,7 +22,7 @@ from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY, checksums_in, wit
 from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled
 from prune_gui.recipe import Recipe, export, resolve, verify
-from prune_gui.recipe.provenance import PREFIX, Provenance
+from prune_gui.recipe.recipe import PREFIX, Provenance
 from prune_gui.session import Session
 
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}

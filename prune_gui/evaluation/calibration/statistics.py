@@ -24,7 +24,7 @@ from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
-from prune_gui.recipe.provenance import own_version
+from prune_gui.recipe.recipe import own_version
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -19,8 +19,7 @@ from prune_gui.checkpoint.folder import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.layouts import Member
-from prune_gui.recipe.compaction.network import Json
-from prune_gui.recipe.compaction.removal import GroupUnits, Units
+from prune_gui.recipe.compaction.network import GroupUnits, Json, Units
 
 MAX_PERIOD: Final = 1 << 20
 

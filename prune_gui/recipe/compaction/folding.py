@@ -36,9 +36,14 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods.dead_units import DeadUnits
 from prune_gui.pruning.parallel import chunks
-from prune_gui.recipe.compaction.network import Architecture
-from prune_gui.recipe.compaction.removal import GroupUnits, PrunedChannels, Units, pruned_units
-from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
+from prune_gui.recipe.compaction.network import (
+    Architecture,
+    GroupUnits,
+    PrunedChannels,
+    Units,
+    pruned_units,
+)
+from prune_gui.recipe.form_tensors import Kept, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
 
 DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16"})

@@ -43,22 +43,19 @@ from prune_gui.recipe.compaction.network import (
     EXPERTS,
     Architecture,
     Figures,
-    Json,
-    active_shares,
-    architecture_of,
-    figures,
-)
-from prune_gui.recipe.compaction.removal import (
     GroupUnits,
+    Json,
     PrunedChannels,
     Renumbering,
     Units,
+    active_shares,
+    architecture_of,
+    figures,
     prunes_tokens,
     removable_units,
     remove_tokens,
 )
-from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
-from prune_gui.recipe.form_tensors import FormTensor, Spans, finalized
+from prune_gui.recipe.form_tensors import FormTensor, Kept, Spans, finalized, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.vocabulary.models import renumber
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens

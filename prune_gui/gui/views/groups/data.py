@@ -145,7 +145,7 @@ def _measured(
     monitor: Monitor,
 ) -> GroupData:
     from prune_gui.architecture.groups import analysis, coupled_groups
-    from prune_gui.recipe.compaction.removal import removable_units
+    from prune_gui.recipe.compaction.network import removable_units
     from prune_gui.statistics.channel_statistics import ChannelStatistics
     from prune_gui.statistics.unit_statistics import count_units
 

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.projections import (
-    ATTENTION,
-    FUSED_PARAMETERS,
-    Projection,
-    projection,
-)
+from prune_gui.architecture.projections import ATTENTION, FUSED_PARAMETERS, Projection, projection
 from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")

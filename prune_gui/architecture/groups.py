@@ -27,12 +27,7 @@ from prune_gui.architecture.matching import (
     network_slot,
     slots_of,
 )
-from prune_gui.architecture.tables import (
-    ArchitectureTable,
-    SpaceRule,
-    load_table,
-    own_tables,
-)
+from prune_gui.architecture.tables import ArchitectureTable, SpaceRule, load_table, own_tables
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading
 from prune_gui.checkpoint import Checkpoint

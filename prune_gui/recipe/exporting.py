@@ -138,10 +138,7 @@ def export(
 
 
 def write(
-    resolution: Resolution,
-    out: str | os.PathLike[str],
-    options: OutputOptions,
-    monitor: Monitor,
+    resolution: Resolution, out: str | os.PathLike[str], options: OutputOptions, monitor: Monitor
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint

@@ -88,10 +88,7 @@ class OutputPath:
 
     @classmethod
     def of(
-        cls,
-        checkpoint: Checkpoint,
-        out: str | os.PathLike[str],
-        options: OutputOptions = DEFAULTS,
+        cls, checkpoint: Checkpoint, out: str | os.PathLike[str], options: OutputOptions = DEFAULTS
     ) -> OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`."""
         target, tensors_only = cls._of(checkpoint, out, options), options.tensors_only

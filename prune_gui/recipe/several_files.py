@@ -56,10 +56,7 @@ def prune_file(
             targets = {name for match in matches for name in match.targets}
             unmatched = dict.fromkeys(text for match in matches for text in match.unmatched)
             row = replace(
-                row,
-                targets=len(targets),
-                unmatched=tuple(unmatched),
-                warnings=checkpoint.warnings,
+                row, targets=len(targets), unmatched=tuple(unmatched), warnings=checkpoint.warnings
             )
             resolution = resolved(recipe, checkpoint, monitor)
             pruned, total = resolution.total

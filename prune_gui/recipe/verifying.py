@@ -69,9 +69,7 @@ class Verification:
 
 
 def verify(
-    path: str | os.PathLike[str],
-    progress: Progress | None = None,
-    cancel: CancelFlag | None = None,
+    path: str | os.PathLike[str], progress: Progress | None = None, cancel: CancelFlag | None = None
 ) -> Verification:
     """Read all of a checkpoint, and compare it with what was recorded when it was saved.
 

@@ -20,11 +20,7 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading, readings_of_rule
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.folder import (
-    CONFIG_NAME,
-    MAX_CONFIG_BYTES,
-    TEXT_CONFIG,
-)
+from prune_gui.checkpoint.folder import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_CONFIG
 from prune_gui.checkpoint.tensor_info import QUANTIZED, size_in_bytes
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
@@ -138,10 +134,7 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
         known.table.counts if known.table else {},
         checkpoint.hf_config,
         config,
-        {
-            **known.readings,
-            **readings_of_rules(rules, groups, config, checkpoint.tensors),
-        },
+        {**known.readings, **readings_of_rules(rules, groups, config, checkpoint.tensors)},
         known.windows,
         known.guessed,
     )
@@ -291,9 +284,7 @@ def _units(member: Member, size: int, channels: Units) -> Units:
 
 
 def _keep_shared(
-    groups: Sequence[CoupledGroup],
-    removable: Sequence[Units],
-    info_of: Callable[[str], TensorInfo],
+    groups: Sequence[CoupledGroup], removable: Sequence[Units], info_of: Callable[[str], TensorInfo]
 ) -> None:
     """Keep the units of a space that share slices with a kept unit of another group of it."""
     claims: dict[tuple[str, str, int | None], set[int]] = defaultdict(set)

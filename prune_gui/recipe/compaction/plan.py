@@ -313,9 +313,7 @@ def _kept_tensors(
 
 
 def _space_units(
-    groups: Sequence[GroupUnits],
-    remaining: Sequence[GroupUnits],
-    spaces: Mapping[str, SpaceRule],
+    groups: Sequence[GroupUnits], remaining: Sequence[GroupUnits], spaces: Mapping[str, SpaceRule]
 ) -> Iterator[SpaceUnits]:
     for space, rule in spaces.items():
         units_of = [units for group, units in groups if group.space == space]

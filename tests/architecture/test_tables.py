@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.tables import (
-    ArchitectureTable,
-    load_table,
-    name_pattern,
-    own_tables,
-)
+from prune_gui.architecture.tables import ArchitectureTable, load_table, name_pattern, own_tables
 from prune_gui.errors import RecipeError
 from prune_gui.plain_yaml import dump_yaml
 

@@ -344,9 +344,7 @@ def save_model(
             parameter.normal_(0, 0.5)
     # Experts are one tensor in memory, and separate tensors in files unless asked otherwise.
     model.to(getattr(torch, dtype)).save_pretrained(
-        folder,
-        save_original_format=not family.endswith("-stacked"),
-        max_shard_size=shard_size,
+        folder, save_original_format=not family.endswith("-stacked"), max_shard_size=shard_size
     )
 
 

@@ -235,17 +235,6 @@ def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(
         assert again.warnings == ()
 
 
-def test_a_reparametrized_pair_in_shards_can_be_pruned_further(demo, tmp_path):
-    written(demo, tmp_path / "pairs", form="reparametrized")
-    written(tmp_path / "pairs", tmp_path / "out")
-    assert json.loads((tmp_path / "out" / INDEX).read_text()) == json.loads(
-        (demo / INDEX).read_text()
-    )
-    pruned = sum(int((tensor == 0).sum()) for tensor in loaded(tmp_path / "out").values())
-    once = sum(int((t == 0).sum()) for k, t in loaded(tmp_path / "pairs").items() if "_mask" in k)
-    assert pruned > once
-
-
 @pytest.mark.parametrize("name", ["out", "Llama-3.1-8B", "out/", "out.safetensors/", "there.pt"])
 def test_an_output_path_that_means_a_folder_becomes_one(demo, tmp_path, name):
     (tmp_path / "there.pt").mkdir()
@@ -458,11 +447,3 @@ def test_temporary_files_of_a_killed_run_are_removed_by_the_next(demo, tmp_path)
     (left / "model-00001-of-00003.safetensors").write_bytes(b"half")
     written(demo, tmp_path / "out")
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
-
-
-def test_progress_rises_from_zero_to_the_total(demo, tmp_path):
-    seen = []
-    written(demo, tmp_path / "out", progress=lambda done, total: seen.append(done / total))
-    assert seen == sorted(seen)
-    assert seen[0] < 1
-    assert seen[-1] == pytest.approx(1, abs=0.05)

@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -203,15 +202,6 @@ def test_of_a_view_in_a_shared_storage_only_its_bytes_change(tmp_path):
     assert changed(path, out) == {"data/0"}
 
 
-def test_tensors_of_a_plain_archive_keep_their_pickle(tmp_path, training):
-    path, out = tmp_path / "plain.pt", tmp_path / "out.pt"
-    content = {"model": training["model"].state_dict(), "optimizer": training["optimizer"]}
-    torch.save(content, path)
-    masks = pruned(path, out)
-    check_state(torch.load(out)["model"], content["model"], masks)
-    assert "data.pkl" not in changed(path, out)
-
-
 def test_another_object_with_the_same_storage_keeps_its_values_in_a_plain_file(tmp_path):
     path, out = tmp_path / "plain.pt", tmp_path / "out.pt"
     weight = torch.arange(1.0, 11.0)
@@ -220,16 +210,6 @@ def test_another_object_with_the_same_storage_keeps_its_values_in_a_plain_file(t
     loaded = torch.load(out)
     check_state(loaded["model"], {"weight": weight}, masks)
     assert torch.equal(loaded["best"][0], weight)
-
-
-def test_the_script_of_a_plain_state_dict_loads_it(tmp_path, training):
-    path, out = tmp_path / "train.pt", tmp_path / "out.pt"
-    torch.save(training, path)
-    masks = pruned(path, out, "reparametrized", state="model")
-    script: dict[str, Any] = {"__file__": str(tmp_path / "load_out_pt.py")}
-    exec((tmp_path / "load_out_pt.py").read_text(), script)
-    network = script["load"](Network())
-    assert torch.equal(network.first.weight_mask.bool(), masks["first.weight"])
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
@@ -284,13 +264,6 @@ def test_moments_of_pruned_elements_are_zeroed_on_request(tmp_path, names):
             assert torch.equal(after, before * masks.get(name, 1)), (name, kind)
     assert "data.pkl" not in changed(path, out)
     assert verify(out).problems == []
-
-
-def test_moments_stay_without_the_request(tmp_path):
-    path, out = tmp_path / "adam.ckpt", tmp_path / "out.ckpt"
-    torch.save(adam(), path)
-    masks = pruned(path, out, targets="?.weight")
-    assert len(changed(path, out)) == len(masks)
 
 
 def shuffled() -> dict[str, object]:

@@ -175,11 +175,6 @@ def test_layers_may_have_tensors_without_dimensions(tmp_path, scores):
         assert resolve(listed, checkpoint).total == resolution.total
 
 
-def test_a_file_that_does_not_exist_is_refused(bert, tmp_path):
-    with pytest.raises(StepError, match=r"nowhere.safetensors"):
-        resolve(Recipe(steps=[step(str(tmp_path / "nowhere.safetensors"))]), bert)
-
-
 @pytest.mark.parametrize(
     "tensors",
     [

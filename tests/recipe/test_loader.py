@@ -182,12 +182,6 @@ def left(folder: Path) -> dict[str, str]:
     }
 
 
-def test_only_the_reparametrized_form_has_a_loader(resolution, tmp_path):
-    export(resolution, tmp_path / "final.safetensors")
-    export(resolution, tmp_path / "masks.safetensors", "masks")
-    assert not list(tmp_path.glob("*.py"))
-
-
 def test_an_existing_loader_is_replaced_only_with_overwrite(resolution, tmp_path):
     (tmp_path / "load_out_safetensors.py").write_text("mine")
     with pytest.raises(CheckpointError, match=r"load_out_safetensors\.py already exists"):

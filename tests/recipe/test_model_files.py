@@ -194,18 +194,6 @@ def test_the_note_says_if_the_model_needs_its_code(model, tmp_path, config, is_n
     assert "loads only with" not in saved(model, tmp_path / "b", copy_code=True)
 
 
-@pytest.mark.parametrize("target", ["new", "empty", "in"])
-def test_nothing_is_replaced_without_overwriting(model, tmp_path, target):
-    (tmp_path / "empty").mkdir()
-    before = contents(model)
-    if target == "in":
-        with pytest.raises(CheckpointError, match="is not empty"):
-            saved(model, model)
-    else:
-        saved(model, tmp_path / target)
-    assert contents(model) == before
-
-
 @pytest.mark.parametrize(
     ("name", "has_config", "message"),
     [

@@ -104,14 +104,6 @@ def test_no_two_outputs_are_the_same_and_none_is_an_input(inputs, folder):
         assert out.suffix == ("" if path.suffix == ".json" else path.suffix)
 
 
-def test_outputs_of_equal_file_names_contain_the_folder_name():
-    paths = [Path("/runs/first/model.safetensors"), Path("/runs/second/model.safetensors")]
-    assert [path.name for path in outputs(paths, Path("/out"))] == [
-        "model-pruned.safetensors",
-        "second-model-pruned.safetensors",
-    ]
-
-
 def test_shards_are_written_to_a_folder_named_after_theirs(tmp_path):
     with open_checkpoint(made(tmp_path / "whole.safetensors")) as checkpoint:
         export(resolve(Recipe(), checkpoint), tmp_path / "net", shard_size=100)
@@ -219,10 +211,7 @@ def test_a_known_suffix_decides_the_format_and_shards_are_in_a_folder(tmp_path):
     save_file({"w": torch.arange(4.0), "v": torch.ones(4)}, tmp_path / "model")
     with open_checkpoint(tmp_path / "model") as checkpoint:
         resolution = resolve(TWO_OF_W, checkpoint)
-        for name, is_folder, file_format in (
-            ("a", False, "safetensors"),
-            ("a.pt", False, "torch"),
-        ):
+        for name, is_folder, file_format in (("a", False, "safetensors"), ("a.pt", False, "torch")):
             target = OutputPath.of(checkpoint, tmp_path / name)
             assert (target.is_folder, target.format.name) == (is_folder, file_format)
         export(resolution, tmp_path / "out", shard_size=16)

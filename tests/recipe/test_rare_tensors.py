@@ -116,11 +116,7 @@ CONTENTS: dict[str, tuple[Callable[[], object], list[str], str]] = {
         ["w", "q"],
         "",
     ),
-    "sparse rows": (
-        lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_csr()},
-        ["w", "s"],
-        "",
-    ),
+    "sparse rows": (lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_csr()}, ["w", "s"], ""),
     "sparse blocks": (
         lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_bsc((2, 2))},
         ["w", "s"],
@@ -132,10 +128,7 @@ CONTENTS: dict[str, tuple[Callable[[], object], list[str], str]] = {
         "",
     ),
     "nested": (
-        lambda: {
-            "w": random(4, 3),
-            "n": torch.nested.nested_tensor([random(2, 3), random(4, 3)]),
-        },
+        lambda: {"w": random(4, 3), "n": torch.nested.nested_tensor([random(2, 3), random(4, 3)])},
         ["w"],
         "1 tensor that is in no state dict is kept unchanged",
     ),

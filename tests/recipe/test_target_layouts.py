@@ -224,23 +224,24 @@ def test_a_checkpoint_without_an_optimizer_is_an_error(save, tmp_path):
         resolve(RECIPE, checkpoint)
 
 
-def test_an_optimizer_without_squares_is_an_error(training, tmp_path):
+def without_squares(training):
     for values in training["optimizer"]["state"].values():
         values["momentum_buffer"] = values.pop("exp_avg_sq")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_squares, "has no exp_avg_sq"),
+        (lambda it: it["model"].pop("1.bias"), "cannot be ranked by its optimizer"),
+    ],
+)
+def test_an_optimizer_that_does_not_fit_is_an_error(training, tmp_path, change, message):
+    change(training)
     torch.save(training, tmp_path / "a.ckpt")
     with (
         open_checkpoint(tmp_path / "a.ckpt") as checkpoint,
-        pytest.raises(RecipeError, match="has no exp_avg_sq"),
-    ):
-        resolve(RECIPE, checkpoint)
-
-
-def test_an_optimizer_of_other_parameters_is_an_error(training, tmp_path):
-    del training["model"]["1.bias"]
-    torch.save(training, tmp_path / "a.ckpt")
-    with (
-        open_checkpoint(tmp_path / "a.ckpt") as checkpoint,
-        pytest.raises(RecipeError, match="cannot be ranked by its optimizer"),
+        pytest.raises(RecipeError, match=message),
     ):
         resolve(RECIPE, checkpoint)
 

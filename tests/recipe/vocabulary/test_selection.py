@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from copy import deepcopy
 
 import pytest
@@ -174,12 +173,6 @@ def test_dead_units_are_no_tokens(folder):
         protected = Recipe(steps=steps[1:], protect=[EMBEDDING])
         assert EMBEDDING not in resolve(protected, checkpoint).layers
     assert EMBEDDING not in resolution.outcomes[1].pruned
-
-
-def test_a_corpus_needs_the_library(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(RecipeError, match=r"Install prune-gui\[tokens\]"):
-        pruned(folder, corpus=written(folder, "corpus.txt", "some other text"))
 
 
 @settings(

@@ -201,6 +201,11 @@ def test_a_model_with_half_the_hidden_channels_is_the_one_that_is_sliced_by_hand
     smaller_config(family, source).save_pretrained(tmp_path / "by hand")
     save_file(by_hand, tmp_path / "by hand" / "model.safetensors", {"format": "pt"})
     one, other = (load_model(family, tmp_path / name) for name in ("compact", "by hand"))
+    for model in (one, other):
+        # Mapped weights lie where the header of their file ends, and some kernels add up weights in
+        # another order there; copies lie alike.
+        copies = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        model.load_state_dict(copies, assign=True)
     assert torch.equal(outputs(one), outputs(other))
     assert outputs(one).isfinite().all()
 

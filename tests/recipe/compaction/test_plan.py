@@ -106,6 +106,19 @@ def test_removed_blocks_do_not_count_for_the_width(plan_of):
     assert ("layers.1.up.weight", "layers.2.up.weight") in keys
 
 
+def test_only_widths_that_remain_need_the_loader_script(plan_of):
+    layers = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
+    ffn = ffn_architecture()
+    # No field of config.json says the widths of the neurons.
+    spaces = {"ffn": ffn.spaces["ffn"].model_copy(update={"config": ()}), "layers": layers}
+    groups = (*ffn.groups, blocks_group(3))
+    both = Architecture(spaces, groups, {}, {}, {"n_layers": 3})
+    whole = [channels("layers.1.*", 0, range(6)), channels("layers.1.up.*", 0, range(8))]
+    plan = plan_of(whole, both)
+    assert (plan.needs_loader, plan.config, plan.problems) == (False, {"n_layers": 2}, ())
+    assert plan_of([*whole, *neurons(0, [7])], both).needs_loader
+
+
 def test_removing_all_blocks_is_a_problem(plan_of):
     layers = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
     architecture = Architecture({"layers": layers}, (blocks_group(3),), {}, {}, {"n_layers": 3})

@@ -10,7 +10,13 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, cast
+
+from pydantic import BaseModel
+
+from prune_gui.plain_yaml import load_yaml
+from prune_gui.resources import resource
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -50,61 +56,21 @@ FLAT_MODULE: Final = re.compile(r"features\.(\d{1,2})")
 SQUEEZE_EXCITE: Final = ("fc1", "fc2")
 
 
-class BlockFamily(NamedTuple):
-    """Networks of stages of blocks.
-
-    The first convolution of a stage with a kernel above 1, and the later shortcut beside it, have
-    the stride of the stage. `others` are convolutions by path, also of blocks if all networks have
-    them.
-    """
+class BlockFamily(BaseModel):
+    """Networks of stages of blocks, as resources/networks/torchvision.yaml describes them."""
 
     layers: re.Pattern[str]
-    stages: Sequence[tuple[int, int]]
-    others: Mapping[str, int]
-    before: Windows = (HALVING,)
-    classifier: str = "classifier"
+    stages: tuple[tuple[int, int], ...]
+    others: dict[str, int]
+    halvings: int
+    classifier: str
 
 
-def _mobile(layers: str, *stages: tuple[int, int]) -> BlockFamily:
-    """Return a family whose convolution after the stages has the next number."""
-    others = {"features.0.0": 3, f"features.{len(stages) + 1}.0": 1}
-    return BlockFamily(re.compile(layers), stages, others)
-
-
-RESNET: Final = BlockFamily(
-    re.compile(r"layer(?P<stage>\d{1,2})\.\d+\.(?:conv\d|downsample\.0)"),
-    ((3, 1), (3, 2), (3, 2), (3, 2)),
-    {"conv1": 7} | {f"layer{stage}.0.downsample.0": 1 for stage in (2, 3, 4)},
-    (HALVING, HALVING),
-    "fc",
-)
-MOBILENET_V2_LAYER: Final = r"features\.(?P<stage>\d{1,2})\.conv(?:\.\d+)+"
-MOBILENET_V3_LAYER: Final = r"features\.(?P<stage>\d{1,2})\.block\.\d+\.(?:\d+|fc1|fc2)"
-EFFICIENTNET_LAYER: Final = r"features\.(?P<stage>\d{1,2})\.\d+\.block\.\d+\.(?:\d+|fc1|fc2)"
-# ResNet: He et al. 2016, table 1; torchvision moved the stride of a block to its 3 x 3 convolution.
-# MobileNetV2: Sandler et al. 2018, table 2. MobileNetV3: Howard et al. 2019, tables 2 and 1.
-# EfficientNet: Tan and Le 2019, table 1. EfficientNetV2: Tan and Le 2021, table 4 for the small
-# network; the others have a seventh stage.
-BLOCK_FAMILIES: Final = (
-    RESNET,
-    _mobile(
-        MOBILENET_V2_LAYER,
-        *((3, 1), (3, 2), (3, 1), (3, 2), (3, 1), (3, 1), (3, 2), (3, 1), (3, 1), (3, 1), (3, 1)),
-        *((3, 1), (3, 1), (3, 2), (3, 1), (3, 1), (3, 1)),
-    ),
-    _mobile(
-        MOBILENET_V3_LAYER,
-        *((3, 2), (3, 2), (3, 1), (5, 2), (5, 1), (5, 1), (5, 1), (5, 1), (5, 2), (5, 1), (5, 1)),
-    ),
-    _mobile(
-        MOBILENET_V3_LAYER,
-        *((3, 1), (3, 2), (3, 1), (5, 2), (5, 1), (5, 1), (3, 2), (3, 1), (3, 1), (3, 1), (3, 1)),
-        *((3, 1), (5, 2), (5, 1), (5, 1)),
-    ),
-    _mobile(EFFICIENTNET_LAYER, (3, 1), (3, 2), (5, 2), (3, 2), (5, 1), (5, 2), (3, 1)),
-    _mobile(EFFICIENTNET_LAYER, (3, 1), (3, 2), (3, 2), (3, 2), (3, 1), (3, 2)),
-    _mobile(EFFICIENTNET_LAYER, (3, 1), (3, 2), (3, 2), (3, 2), (3, 1), (3, 2), (3, 1)),
-)
+@cache
+def _families() -> tuple[BlockFamily, ...]:
+    text = resource("networks", "torchvision.yaml").read_text(encoding="utf-8")
+    content = cast("dict[str, list[object]]", load_yaml(text))
+    return tuple(map(BlockFamily.model_validate, content["families"]))
 
 
 def convolution_windows(weights: Shapes) -> dict[str, Windows]:
@@ -117,7 +83,7 @@ def convolution_windows(weights: Shapes) -> dict[str, Windows]:
     indices = [match[1] for match in map(FLAT_MODULE.fullmatch, features) if match]
     if indices and len(indices) == len(features):
         return _flat_windows(weights, kernels, set(map(int, indices)))
-    for family in BLOCK_FAMILIES:
+    for family in _families():
         if linear == {family.classifier} and _is_of(family, kernels):
             return dict(_block_windows(family, kernels))
     return {}
@@ -181,7 +147,7 @@ def _is_of(family: BlockFamily, kernels: Mapping[str, int]) -> bool:
 def _block_windows(
     family: BlockFamily, kernels: Mapping[str, int]
 ) -> Iterator[tuple[str, Windows]]:
-    windows, reduced_stage = family.before, 0
+    windows, reduced_stage = (HALVING,) * family.halvings, 0
     for path, kernel in kernels.items():
         match = family.layers.fullmatch(path)
         stage = int(match["stage"]) if match else 0
@@ -193,7 +159,7 @@ def _block_windows(
             yield path, (WHOLE,)
         else:
             is_first = not match and not reduced_stage
-            yield path, family.before[:1] if is_first else windows
+            yield path, (HALVING,) if is_first else windows
 
 
 RELU: Final = "relu"

@@ -92,7 +92,9 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
     may be flattened in another order, grouped and transposed convolutions.
     """
     modules = _modules(shapes)
-    order = _file_order(modules) or _only_order(modules)
+    weights = [f"{path}.weight" for path, module in modules.items() if not module.is_norm]
+    # A file that is not sorted has the order in which the program made the layers.
+    order = _only_order(modules) if weights == sorted(weights) else list(modules)
     layers = [path for path in order if not modules[path].is_norm]
     blocks = _blocks({path: modules[path].shape for path in layers})
     before = {path: modules[last].shape for last, path in pairwise(layers)}
@@ -101,8 +103,10 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
     block = ""
     for path in order:
         if channels is not None and path in blocks:
-            is_uncertain = _may_be_transposed_image(before[path], modules[path].shape)
-            if is_uncertain or blocks[path] != block:
+            last, shape = before[path], modules[path].shape
+            # CREPE (Kim et al. 2018), of kernels that are not square, flattens in another order.
+            is_flattened = len(shape) == 2 and shape[1] > last[0]
+            if blocks[path] != block or (is_flattened and len(set(last[2:])) > 1):
                 flow.fix(channels)
         block = blocks.get(path, block)
         channels = flow.step(path, channels)
@@ -116,15 +120,6 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
         if is_even or is_grouped(shape[0], layer):
             flow.fix_sizes({outputs, inputs})
     return flow.groups()
-
-
-def _may_be_transposed_image(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Return whether a linear layer may read another order than channels, then the image.
-
-    CREPE (Kim et al. 2018), of kernels that are not square, brings time before the channels.
-    """
-    is_square = len(set(before[2:])) < 2
-    return len(after) == 2 and after[1] > before[0] and not is_square
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +146,6 @@ def _modules(shapes: Shapes) -> dict[str, _Module]:
             raise MisfitError(path)
         modules[path] = _Module(shape, is_norm)
     return modules
-
-
-def _file_order(modules: Mapping[str, _Module]) -> list[str]:
-    """Return the modules in the order of the file, that of the program; empty if it is sorted."""
-    weights = [f"{path}.weight" for path, module in modules.items() if not module.is_norm]
-    return [] if weights == sorted(weights) else list(modules)
 
 
 def _only_order(modules: Mapping[str, _Module]) -> list[str]:

@@ -115,6 +115,10 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict
                 result.append(Match(name, start, path, index, unit))
         return result
 
+    def order(slot: Slot) -> tuple[str, list[int], str]:
+        numbers = NUMBER.findall(slot.label[len(slot.stack) :])
+        return slot.stack, list(map(int, numbers)), slot.label
+
     slots: dict[str, list[Slot]] = {name: [] for name in table.spaces}
     for block in blocks:
         of_block: dict[tuple[str, str, str], Slot] = {}
@@ -134,7 +138,7 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict
         if not space.members:
             slots[name] = _slots_of_blocks(space, blocks)
         else:
-            slots[name].sort(key=_natural)
+            slots[name].sort(key=order)
     return slots
 
 
@@ -152,10 +156,6 @@ def _slots_of_blocks(space: SpaceRule, blocks: Sequence[RepeatedModule]) -> list
                 if rest not in space.spared or holders[block.stack, rest] > 1
             ]
     return list(slots.values())
-
-
-def _natural(slot: Slot) -> tuple[str, list[int], str]:
-    return slot.stack, [int(n) for n in NUMBER.findall(slot.label[len(slot.stack) :])], slot.label
 
 
 def _start(rule: MemberRule) -> str:
@@ -235,7 +235,8 @@ def misfit(
     first = None
     for index, several in slot.found.items():
         for found in several:
-            length = _length_along(found.info, space.members[index].dim or 0)
+            shape, dim = found.info.shape, space.members[index].dim or 0
+            length = shape[dim] if dim < len(shape) else 0
             if first is None:
                 first = found.info.name, length
             elif length != first[1]:
@@ -266,10 +267,6 @@ def misfit(
                 title=tr(space.title),
             )
     return ""
-
-
-def _length_along(info: TensorInfo, dim: int) -> int:
-    return info.shape[dim] if dim < len(info.shape) else 0
 
 
 def build_group(

@@ -105,10 +105,8 @@ def _module_of(name: str) -> str | None:
     module, _, leaf = name.rpartition(".")
     if leaf in WEIGHTS:
         return module
-    for end in PARAMETRIZED:
-        if name.endswith(end):
-            return name.removesuffix(end)
-    return None
+    modules = (name.removesuffix(end) for end in PARAMETRIZED if name.endswith(end))
+    return next(modules, None)
 
 
 def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:

@@ -136,7 +136,10 @@ def loader_text(
             f"    state |= {load_code.format(path='folder / shard')}",
         ]
     else:
-        keys = "".join(f"[{key!a}]" for key in root_in(checkpoint, target))
+        # The objects around a state dict are not written in another format, or if they need code.
+        is_plain = target.is_tensors_only or bool(checkpoint.foreign)
+        is_nested = checkpoint.format == target.format.name and not is_plain
+        keys = "".join(f"[{key!a}]" for key in (checkpoint.root if is_nested else ()))
         reading = [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
     is_fixed = anywhere and target.url is None
     absolute = f"Path({str(_folder(target).absolute())!a})"
@@ -155,14 +158,6 @@ def _template(name: str) -> str:
 
 def _folder(target: OutputPath) -> Path:
     return target.path if target.is_folder else target.path.parent
-
-
-def root_in(checkpoint: Checkpoint, target: OutputPath) -> Sequence[str | int]:
-    """Return the keys and indices that lead to the state dict inside the written file."""
-    # The objects around a state dict are not written in another format, or if they need code.
-    is_plain = target.is_tensors_only or bool(checkpoint.foreign)
-    is_nested = checkpoint.format == target.format.name and not is_plain
-    return checkpoint.root if is_nested else ()
 
 
 def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:

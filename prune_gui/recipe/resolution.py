@@ -292,7 +292,12 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
         if info.not_prunable:
             continue
         zeros = recipe.start == "zeros"
-        predicates = _pruned_in_file(info, checkpoint, zeros=zeros or info.name in recorded)
+        predicates: list[Predicate] = []
+        if info.pair is not None:
+            checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
+            predicates.append(CustomMask(mask_reader(checkpoint, info)))
+        if zeros or info.name in recorded:
+            predicates.append(_zeros(info, checkpoint))
         applied_steps = tuple(AppliedStep(IN_FILE, predicate) for predicate in predicates)
         pruned = 0
         if applied_steps:
@@ -349,16 +354,6 @@ def _count(
 ) -> int:
     monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
     return int(np.count_nonzero(stack.pruned_by(applied_steps, *span)))
-
-
-def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) -> list[Predicate]:
-    predicates: list[Predicate] = []
-    if info.pair is not None:
-        checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
-        predicates.append(CustomMask(mask_reader(checkpoint, info)))
-    if zeros:
-        predicates.append(_zeros(info, checkpoint))
-    return predicates
 
 
 def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:

@@ -66,7 +66,7 @@ def kept_of_each(
     for depth in range(max(map(len, stacks), default=0)):
         at_depth = [steps[depth] if depth < len(steps) else None for steps in stacks]
         first = 0
-        for _, batch in groupby(at_depth, _batch_key):
+        for _, batch in groupby(at_depth, lambda one: one and (one.step, type(one.predicate))):
             batched = list(batch)
             last = first + len(batched)
             if batched[0] is not None:
@@ -77,10 +77,6 @@ def kept_of_each(
                 mark(predicates, local_bounds, batched[0].step, codes[start:stop])
             first = last
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
-
-
-def _batch_key(applied: AppliedStep | None) -> tuple[int, type[Predicate]] | None:
-    return None if applied is None else (applied.step, type(applied.predicate))
 
 
 def remaining_mask_of(applied_steps: Sequence[AppliedStep]) -> RemainingMask | None:

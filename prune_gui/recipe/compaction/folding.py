@@ -48,14 +48,7 @@ from prune_gui.recipe.resolution import Resolution
 
 DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16"})
 UNKNOWN: Final = deferred("the activation function is not known")
-UNSUPPORTED: Final = deferred("the activation function {names} is not supported")
-PADDED: Final = deferred("a convolution that reads them may pad its input with zeros")
-NO_BIAS: Final = deferred("a layer that reads them has neither a bias nor a batch norm")
 SHARED: Final = deferred("a tensor is shared with other layers")
-NOT_PLAIN: Final = deferred("a tensor is not a plain one of 16, 32 or 64 bits")
-PROTECTED: Final = deferred("the bias to change is protected")
-NOT_FINITE: Final = deferred("the result would not be finite")
-LAST: Final = deferred("the layer would keep too few units")
 BATCH_NORM_EPSILON: Final = 1e-5
 """The default of `torch.nn.BatchNorm2d`, which torchvision's networks use."""
 _gelu_tanh = partial(functional.gelu, approximate="tanh")
@@ -183,7 +176,7 @@ class _Folder:
         try:
             readers = list(self._readers(group))
             excess = max(0, min(len(numbers), minimum - int((~removed & ~units).sum())))
-            self._keep(group, numbers[:excess], tr(LAST))
+            self._keep(group, numbers[:excess], tr("the layer would keep too few units"))
             numbers = numbers[excess:]
             shifts = self._shifts(group, readers, numbers) if numbers.size else {}
         except _KeptError as reason:
@@ -231,18 +224,23 @@ class _Folder:
     ) -> _Reader:
         functions = {one.function for one in parts_of(value) if isinstance(one, Activation)}
         if unknown := functions - ACTIVATIONS.keys():
-            raise _KeptError(tr(UNSUPPORTED, names=listed(sorted(unknown))))
+            raise _KeptError(
+                tr(
+                    "the activation function {names} is not supported",
+                    names=listed(sorted(unknown)),
+                )
+            )
         vectors = Counter(one.name for one in group.members if (one.dim, one.width) == (0, 1))
         if any(vectors[name] != 1 for name in tensors_of(value)):
             raise _KeptError(tr(UNKNOWN))
         if reading.padded:
-            raise _KeptError(tr(PADDED))
+            raise _KeptError(tr("a convolution that reads them may pad its input with zeros"))
         target = reading.bias or reading.mean
         if target is None:
-            raise _KeptError(tr(NO_BIAS))
+            raise _KeptError(tr("a layer that reads them has neither a bias nor a batch norm"))
         self._check(target)
         if target in self._resolution.protected:
-            raise _KeptError(tr(PROTECTED))
+            raise _KeptError(tr("the bias to change is protected"))
         return _Reader(member, value, target, 1 if reading.bias else -1)
 
     def _check(self, name: str) -> None:
@@ -250,7 +248,7 @@ class _Folder:
         if info.aliases:
             raise _KeptError(tr(SHARED))
         if info.not_prunable or info.dtype not in DTYPES:
-            raise _KeptError(tr(NOT_PLAIN))
+            raise _KeptError(tr("a tensor is not a plain one of 16, 32 or 64 bits"))
 
     def _shifts(
         self, group: CoupledGroup, readers: Sequence[_Reader], numbers: NDArray[np.intp]
@@ -273,7 +271,7 @@ class _Folder:
             old, dtype = self._read(target, {}), getattr(torch, self._info(target).dtype)
             new = (old + torch.from_numpy(shift)).to(dtype)
             if not new.isfinite().all():
-                raise _KeptError(tr(NOT_FINITE))
+                raise _KeptError(tr("the result would not be finite"))
             shift[(new == old).numpy()] = 0  # no change that the dtype can hold
         return shifts
 

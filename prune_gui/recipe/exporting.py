@@ -76,7 +76,6 @@ def export(
     leaves the new script beside the old file.
 
     Args:
-        resolution: the resolution to write.
         out: the output path, or the URL of an object in a store (s3, gs or az). A file: its suffix
             (``.safetensors``, ``.pt``, ...) determines the format; any other suffix of the input,
             such as ``.pth.tar``, or none, keeps its format. A folder (it exists, or the name has

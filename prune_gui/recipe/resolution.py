@@ -64,8 +64,7 @@ class Resolution(Masks):
     """What a recipe prunes in a checkpoint. Immutable; `with_step` returns a new resolution.
 
     Attributes:
-        recipe: the applied steps.
-        checkpoint: the checkpoint; it must stay open while masks are computed.
+        checkpoint: it must stay open while masks are computed.
         layers: the applied steps of each parameter that a step targeted, in order.
         counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
             file has masks and no prunable parameter.
@@ -95,9 +94,6 @@ class Resolution(Masks):
         computed on first use from the masks of all steps, and cached; see
         `prune_gui.recipe.correction`.
 
-        Args:
-            name: name of the parameter.
-
         Raises:
             RecipeError: the checkpoint has no such parameter, or the recording is not usable.
             CheckpointError: the file changed while it was read.
@@ -117,8 +113,7 @@ class Resolution(Masks):
         """Return which step pruned an element, and its rank in every step up to that one.
 
         Args:
-            name: name of the parameter.
-            index: index of the element, one number per dimension; negative: from the end.
+            index: one number per dimension; negative: from the end.
 
         Raises:
             RecipeError: the checkpoint has no such parameter, or the parameter no such element.
@@ -324,8 +319,7 @@ def resolve(
     """Apply every step of `recipe` to `checkpoint`. Nothing is written.
 
     Args:
-        recipe: the steps to apply.
-        checkpoint: the checkpoint; it must stay open while the resolution is used.
+        checkpoint: it must stay open while the resolution is used.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
         cluster: a client of a Dask cluster, whose workers then read the checkpoint, at the same

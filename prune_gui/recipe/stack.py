@@ -108,7 +108,6 @@ class Masks:
         """Return a boolean tensor of the parameter's shape, True where kept.
 
         Args:
-            name: name of the parameter.
             tile: one slice of step 1 per dimension; None: the whole parameter.
 
         Raises:
@@ -122,15 +121,8 @@ class Masks:
     def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return the step that pruned each element, as torch.uint8 of the parameter's shape.
 
-        0: kept; i: pruned by step i (from 1); 255: pruned in the file.
-
-        Args:
-            name: name of the parameter.
-            tile: one slice of step 1 per dimension; None: the whole parameter.
-
-        Raises:
-            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
-            CheckpointError: the file changed while it was read.
+        0: kept; i: pruned by step i (from 1); 255: pruned in the file. Arguments and errors are
+        those of `mask`.
         """
         if tile is not None:
             return self._tile(name, tile)

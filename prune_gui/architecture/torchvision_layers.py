@@ -59,7 +59,7 @@ SQUEEZE_EXCITE: Final = ("fc1", "fc2")
 class BlockFamily(BaseModel):
     """Networks of stages of blocks, as resources/networks/torchvision.yaml describes them."""
 
-    layers: re.Pattern[str]
+    layers: str
     stages: tuple[tuple[int, int], ...]
     others: dict[str, int]
     halvings: int
@@ -134,7 +134,7 @@ def _is_of(family: BlockFamily, kernels: Mapping[str, int]) -> bool:
     """Return whether convolutions with these kernels are those of a family."""
     found: dict[int, set[int]] = {}
     for path, kernel in kernels.items():
-        if match := family.layers.fullmatch(path):
+        if match := re.fullmatch(family.layers, path):
             found.setdefault(int(match["stage"]), set()).add(kernel)
         elif path not in family.others:
             return False
@@ -149,7 +149,7 @@ def _block_windows(
 ) -> Iterator[tuple[str, Windows]]:
     windows, reduced_stage = (HALVING,) * family.halvings, 0
     for path, kernel in kernels.items():
-        match = family.layers.fullmatch(path)
+        match = re.fullmatch(family.layers, path)
         stage = int(match["stage"]) if match else 0
         if kernel > 1 and stage > reduced_stage:
             reduced_stage = stage

@@ -120,10 +120,12 @@ class Recipe(BaseModel):
     """An ordered list of steps. It is immutable; its methods return changed copies.
 
     Attributes:
+        version: version of the file format.
         start: ``dense``, or ``zeros`` to count zeros already in the file as pruned.
         protect: patterns, like the targets of a step, for parameters that no step prunes.
         table: the file of a table of the architecture, which tells the coupled units; None for the
             tables of this program.
+        steps: the steps, applied in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from applied import applied
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -14,9 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError
-from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe import Recipe, export
 
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5, "scope": "global"}
 FLOATS = [
@@ -36,8 +36,7 @@ def model(tmp_path):
 
 
 def written(source, out, *steps, form="finalized", **options):
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(Recipe(steps=steps or [HALF]), checkpoint)
+    with applied(source, Recipe(steps=steps or [HALF])) as resolution:
         export(resolution, out, form, **options)
         return resolution, {name: resolution.mask(name) for name in resolution.layers}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import CancelAfter, applied
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -280,11 +281,10 @@ def test_overwriting_replaces_the_shards_and_keeps_the_other_files(demo, tmp_pat
 @linux_only
 def test_the_input_itself_may_be_the_output(demo, demo_checkpoint, tmp_path):
     written(demo_checkpoint, tmp_path / "one.safetensors")
-    with open_checkpoint(demo) as checkpoint:
-        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+    with applied(demo, Recipe(steps=[HALF])) as resolution:
         export(resolution, demo, overwrite=True)
-        key = checkpoint.keys[-1]
-        assert torch.equal(checkpoint.read_key(key), load_file(demo_checkpoint)[key])
+        key = resolution.checkpoint.keys[-1]
+        assert torch.equal(resolution.checkpoint.read_key(key), load_file(demo_checkpoint)[key])
     assert same(loaded(demo), load_file(tmp_path / "one.safetensors"))
     assert (demo / "config.json").exists()
 
@@ -319,22 +319,10 @@ def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, mo
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 
 
-class CancelAfter:
-    """A cancel flag that is set after a number of calls."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def is_set(self) -> bool:
-        self.times -= 1
-        return self.times < 0
-
-
 @linux_only
 def test_cancelling_at_any_time_leaves_only_the_old_folder(demo, tmp_path):
     out = tmp_path / "out"
-    with open_checkpoint(demo) as checkpoint:
-        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+    with applied(demo, Recipe(steps=[HALF])) as resolution:
         flag = CancelAfter(10**9)
         export(resolution, out, cancel=flag)
         before = files(out)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied
 from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
@@ -66,14 +67,13 @@ def pruned(
 ) -> dict[str, torch.Tensor]:
     """Prune half of the weights, check the forecast of the size, and return the masks by name."""
     step = {"method": "l1_unstructured", "targets": [targets], "amount": 0.5}
-    with open_checkpoint(path, state) as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+    with applied(path, Recipe(steps=[step]), state) as resolution:
         export(resolution, out, form, **options)
         assert sizes(resolution, out)[form].nbytes == out.stat().st_size
         return {
             alias: resolution.mask(name)
             for name in resolution.layers
-            for alias in (name, *checkpoint.tensors[name].aliases)
+            for alias in (name, *resolution.checkpoint.tensors[name].aliases)
         }
 
 
@@ -128,8 +128,7 @@ def test_a_compressed_copy_keeps_all_other_bytes(tmp_path, training):
     path, out = tmp_path / "train.pt", tmp_path / "out.pt"
     torch.save(training, path)
     step = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.9}
-    with open_checkpoint(path, "model") as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+    with applied(path, Recipe(steps=[step]), "model") as resolution:
         export(resolution, out, compressed=True)
         masks = {name: resolution.mask(name) for name in resolution.layers}
     assert out.stat().st_size < 0.8 * path.stat().st_size
@@ -159,7 +158,7 @@ def test_a_copy_of_large_records_loads(tmp_path, training, monkeypatch, pack):
     monkeypatch.setattr(torch_archive, "MAX_PLAIN_BYTES", 64)
     step = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
     with open_checkpoint(path, "model") as checkpoint:
-        export(resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint), out)
+        export(resolve(Recipe(steps=[step]), checkpoint), out)
     assert "data.pkl" not in changed(path, out)
     torch.load(out, weights_only=False)
 
@@ -317,7 +316,7 @@ def test_notes_say_what_is_kept(tmp_path, training):
     for path, start in zip(paths, ("byte for byte", "no place for the recipe"), strict=True):
         with open_checkpoint(path, "model") as checkpoint:
             step = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
-            resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+            resolution = resolve(Recipe(steps=[step]), checkpoint)
             as_torch = sizes(resolution, tmp_path / "out.pt")
             as_safetensors = sizes(resolution, tmp_path / "out.safetensors")
         assert start in as_torch["finalized"].note
@@ -331,8 +330,7 @@ def test_the_note_names_a_state_dict_with_the_same_values(tmp_path):
     state = network.state_dict()
     torch.save({"model": state, "ema": dict(state), "other": Network(), "s": Settings()}, path)
     step = {"method": "l1_unstructured", "targets": ["weight"], "amount": 0.5}
-    with open_checkpoint(path, "model") as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+    with applied(path, Recipe(steps=[step]), "model") as resolution:
         note = sizes(resolution, tmp_path / "out.pt")["finalized"].note
     assert "'ema' has the same values" in note
     assert "'other'" not in note

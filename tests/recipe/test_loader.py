@@ -11,6 +11,7 @@ from runpy import run_path
 
 import pytest
 import torch
+from applied import CancelAfter
 from safetensors.torch import save_file
 from sharded_files import TORCH_INDEX, divided, write_shards
 from torch import nn
@@ -201,17 +202,6 @@ def test_replacing_a_folder_replaces_its_loader(resolution, tmp_path):
     export(resolution, tmp_path / "out", "reparametrized", overwrite=True, shard_size=90)
     assert "def load(" in (tmp_path / "out" / "load_model.py").read_text()
     assert (tmp_path / "out" / "mine.py").read_text() == "mine"
-
-
-class CancelAfter:
-    """A cancel flag that is set after a number of calls."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def is_set(self) -> bool:
-        self.times -= 1
-        return self.times < 0
 
 
 @pytest.mark.parametrize(("out", "shard_size"), [("out.safetensors", None), ("out", 100)])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied
 from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
 from safetensors.torch import load_file, save_file
 from sharded_files import INDEX, write_shards
@@ -99,11 +100,10 @@ def contents(folder):
 
 
 def saved(source, out, form="finalized", **options):
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(source, HALF) as resolution:
         export(resolution, out, form, **options)
         chosen = OutputOptions(form, **options)
-        target = OutputPath.of(checkpoint, out, chosen)
+        target = OutputPath.of(resolution.checkpoint, out, chosen)
         return contents_note(resolution, target, form, (), chosen)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -209,10 +210,9 @@ def test_other_names_are_refused(tmp_path, source, out):
 
 def test_a_known_suffix_decides_the_format_and_shards_are_in_a_folder(tmp_path):
     save_file({"w": torch.arange(4.0), "v": torch.ones(4)}, tmp_path / "model")
-    with open_checkpoint(tmp_path / "model") as checkpoint:
-        resolution = resolve(TWO_OF_W, checkpoint)
+    with applied(tmp_path / "model", TWO_OF_W) as resolution:
         for name, is_folder, file_format in (("a", False, "safetensors"), ("a.pt", False, "torch")):
-            target = OutputPath.of(checkpoint, tmp_path / name)
+            target = OutputPath.of(resolution.checkpoint, tmp_path / name)
             assert (target.is_folder, target.format.name) == (is_folder, file_format)
         export(resolution, tmp_path / "out", shard_size=16)
         (tmp_path / "there").mkdir()

@@ -6,6 +6,7 @@ import runpy
 
 import pytest
 import torch
+from applied import applied
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -181,10 +182,9 @@ def test_the_example_alone_and_after_l1_prunes_what_torch_prunes_with_its_class(
     live_class = runpy.run_path(str(nearest_mean))["NearestMean"]
     for earlier in ([], [{"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.3}]):
         own = {"method": "nearest_mean", "targets": ["*.weight"], "amount": 0.5}
-        with open_checkpoint(demo_checkpoint) as checkpoint:
-            resolution = resolve(Recipe(steps=[*earlier, own]), checkpoint)
+        with applied(demo_checkpoint, Recipe(steps=[*earlier, own])) as resolution:
             layer = torch.nn.Linear(1024, 64, bias=False)
-            layer.weight.data.copy_(checkpoint.read(HERE))
+            layer.weight.data.copy_(resolution.checkpoint.read(HERE))
             for step in earlier:
                 torch_prune.l1_unstructured(layer, "weight", step["amount"])
             live_class.apply(layer, "weight", 0.5)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from applied import applied
 from foreign import foreign, untranslated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -157,8 +158,7 @@ def test_scores_and_masks_are_read_from_the_folder_of_the_recipe(tmp_path):
     )
     save_file({"w": torch.tensor([0.1, 9.0, 9.0])}, tmp_path / "model.safetensors")
     recipe = Recipe.load(tmp_path / "recipe.yaml")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(tmp_path / "model.safetensors", recipe) as resolution:
         assert resolution.pruned_by("w").tolist() == [0, 1, 2]
 
 

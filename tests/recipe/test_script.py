@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied, exported
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -47,8 +48,7 @@ def run(script: str, folder: Path) -> dict[str, torch.Tensor]:
 
 def both(source: Path, folder: Path, recipe: Recipe) -> tuple[str, dict, dict]:
     """Return the script, the file that it writes, and the file that `export` writes."""
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(source, recipe) as resolution:
         script = python_script(resolution, folder / "torch.safetensors")
         export(resolution, folder / "ours.safetensors")
     made, ours = run(script, folder), load_file(folder / "ours.safetensors")
@@ -110,11 +110,10 @@ def test_steps_that_torch_does_not_support_call_this_package_and_state_that(tmp_
 
 def test_elements_pruned_in_the_file_stay_pruned(tmp_path):
     save_file(tensors(), tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
-        export(resolution, tmp_path / "pairs.safetensors", form="reparametrized")
+    pairs = tmp_path / "pairs.safetensors"
+    exported(tmp_path / "model.safetensors", pairs, Recipe(steps=[L1]), "reparametrized")
     recipe = Recipe(steps=[LN, {**L1, "scope": "global"}], start="zeros")
-    script, found, wanted = both(tmp_path / "pairs.safetensors", tmp_path, recipe)
+    script, found, wanted = both(pairs, tmp_path, recipe)
     assert OURS not in script
     assert_same_bytes(found, wanted)
 
@@ -123,8 +122,7 @@ def test_the_state_dict_inside_a_torch_file_is_found_and_tied_weights_stay_equal
     state = tensors()
     state["tied.weight"] = state["a.weight"]
     torch.save({"epoch": 3, "model": {"inner": state}}, tmp_path / "model.pt")
-    with open_checkpoint(tmp_path / "model.pt") as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+    with applied(tmp_path / "model.pt", Recipe(steps=[L1])) as resolution:
         found = run(python_script(resolution, tmp_path / "torch.safetensors"), tmp_path)
         mask = resolution.mask("a.weight")
     assert found["tied.weight"].equal(found["a.weight"])
@@ -142,8 +140,7 @@ def test_floats_of_eight_bits_are_pruned_too(tmp_path):
 )
 def test_a_file_name_cannot_inject_code_into_the_script(tmp_path, name):
     save_file({"a.weight": torch.randn(3, 4)}, tmp_path / name)
-    with open_checkpoint(tmp_path / name) as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+    with applied(tmp_path / name, Recipe(steps=[L1])) as resolution:
         script = python_script(resolution, tmp_path / "torch.safetensors")
     assert not any(isinstance(node, ast.Raise) for node in ast.walk(ast.parse(script)))
     run(script, tmp_path)
@@ -162,10 +159,11 @@ def test_a_file_name_cannot_inject_code_into_the_script(tmp_path, name):
 @pytest.mark.filterwarnings("ignore")  # those of torch for rare tensors
 def test_tensors_that_the_script_cannot_write_are_refused_in_one_line(tmp_path, special):
     torch.save({"a.weight": torch.randn(3, 4), "b": special(torch.eye(4))}, tmp_path / "m.pt")
-    with open_checkpoint(tmp_path / "m.pt") as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
-        with pytest.raises(CheckpointError, match=r"'b' .* cannot be stored in o\.safetensors"):
-            python_script(resolution, tmp_path / "o.safetensors")
+    with (
+        applied(tmp_path / "m.pt", Recipe(steps=[L1])) as resolution,
+        pytest.raises(CheckpointError, match=r"'b' .* cannot be stored in o\.safetensors"),
+    ):
+        python_script(resolution, tmp_path / "o.safetensors")
 
 
 STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}

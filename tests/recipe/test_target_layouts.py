@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from applied import applied
 from safetensors.torch import save_file
 from torch import nn
 
@@ -193,8 +194,7 @@ def training(request):
 @pytest.mark.parametrize("method", ["l1_unstructured", "lamp"])
 def test_the_weights_of_the_lowest_v_times_w_squared_are_pruned(method, training, tmp_path):
     torch.save(training, tmp_path / "training.ckpt")
-    with open_checkpoint(tmp_path / "training.ckpt") as checkpoint:
-        resolution = resolve(Recipe.from_yaml(TEXT.format(method)), checkpoint)
+    with applied(tmp_path / "training.ckpt", Recipe.from_yaml(TEXT.format(method))) as resolution:
         for number, name in ((0, "0.weight"), (2, "1.weight")):
             v = training["optimizer"]["state"][number]["exp_avg_sq"].float()
             scores = (v * training["model"][name].float().square()).flatten()
@@ -252,9 +252,8 @@ def test_a_closed_checkpoint_releases_the_state(training, tmp_path):
     from prune_gui.checkpoint.torch.moments import moments
 
     torch.save(training, tmp_path / "a.ckpt")
-    with open_checkpoint(tmp_path / "a.ckpt") as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(tmp_path / "a.ckpt", RECIPE) as resolution:
         resolution.mask("0.weight")
-        state = weakref.ref(moments(checkpoint)["0.weight"][1])
+        state = weakref.ref(moments(resolution.checkpoint)["0.weight"][1])
         assert state() is not None
     assert state() is None

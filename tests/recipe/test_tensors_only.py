@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from applied import applied
 from torch import nn
 
 import prune_gui
@@ -87,11 +88,10 @@ def saved(folder: Path, kind: str, *, legacy: bool = False, **further: object) -
 
 def written(path: Path, out: Path, form="finalized", **options: object) -> str:
     """Export, compare the forecast of the size, and return the note."""
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(path, RECIPE) as resolution:
         export(resolution, out, form, **options)
         chosen = OutputOptions(form, **options)
-        target = OutputPath.of(checkpoint, out, chosen)
+        target = OutputPath.of(resolution.checkpoint, out, chosen)
         entries = [part.entry for part in parts_to_write(resolution, chosen)]
         if "tensors_only" not in options:
             assert sizes(resolution, out)[form].nbytes == out.stat().st_size
@@ -224,8 +224,7 @@ def test_moments_need_the_other_objects(tmp_path):
 def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
     path = saved(tmp_path, kind)
     out = tmp_path / "out.safetensors"
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(path, RECIPE) as resolution:
         script = python_script(resolution, out)
         masks = {name: resolution.mask(name) for name in resolution.layers}
     program = tmp_path / "script.py"

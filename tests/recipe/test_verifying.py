@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import exported
 from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -60,9 +61,7 @@ def saved(state, folder: Path, kind: str, form: str = "finalized") -> Path:
     else:
         save_file(state, source)
     name, shard_size = KINDS[kind]
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
-        export(resolution, folder / name, form, shard_size=shard_size)
+    exported(source, folder / name, Recipe(steps=[HALF]), form, shard_size=shard_size)
     return folder / name
 
 

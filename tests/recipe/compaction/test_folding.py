@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from applied import applied
 from compact_networks import channels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,10 +17,9 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Pair
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.recipe import Recipe, export, resolve, verify
+from prune_gui.recipe import Recipe, export, verify
 from prune_gui.recipe.compaction.folding import ACTIVATIONS, constants, unfolded_notes
 from prune_gui.recipe.compaction.plan import compact_plan
 from prune_gui.recipe.contents_note import constant_notes
@@ -76,8 +76,7 @@ def weightless(layer, units, bias=()):
 
 def saved_forms(source, recipe, folder):
     """Write the finalized and the compact form; return their state dicts and the plan."""
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(source, recipe) as resolution:
         export(resolution, folder / "masked.safetensors")
         export(resolution, folder / "compact", "compact")
         plan = compact_plan(resolution, Monitor())
@@ -86,8 +85,7 @@ def saved_forms(source, recipe, folder):
 
 
 def plan_of(source, steps, **options):
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(Recipe(steps=steps, **options), checkpoint)
+    with applied(source, Recipe(steps=steps, **options)) as resolution:
         return compact_plan(resolution, Monitor())
 
 
@@ -153,8 +151,7 @@ def added(masked, plan, name, function):
 def test_the_plan_and_the_file_say_what_changes(tmp_path):
     save_network(tmp_path / "in")
     steps = [*weightless(0, [1, 4], bias=[4]), *weightless(1, [2], bias=[7]), DEAD]
-    with open_checkpoint(tmp_path / "in") as checkpoint:
-        resolution = resolve(Recipe(steps=steps), checkpoint)
+    with applied(tmp_path / "in", Recipe(steps=steps)) as resolution:
         notes = set(resolution.outcomes[-1].limits.values())
     assert {note.partition(",")[0] for note in notes} == {
         "1 unit has no weights and emits a constant"

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("tokenizers")
+from applied import applied
 from small_tokenizers import save_llama, tokenizer_json, vocabulary_of
 
 from prune_gui import Recipe, open_checkpoint, resolve
@@ -33,8 +34,7 @@ def folder(tmp_path):
 def pruned(folder, **fields):
     """Return the ids that a step prunes, and its notes."""
     recipe = Recipe(steps=[{"method": "tokens", "targets": [EMBEDDING], **fields}])
-    with open_checkpoint(folder / "model.safetensors") as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(folder / "model.safetensors", recipe) as resolution:
         gone = ~resolution.mask(EMBEDDING).any(1)
         assert (gone == ~resolution.mask("lm_head.weight").any(1)).all()
         return set(gone.nonzero()[:, 0].tolist()), resolution.outcomes[0].notes
@@ -168,10 +168,9 @@ def test_dead_units_are_no_tokens(folder):
         },
         {"method": "dead_units", "targets": ["*"]},
     ]
-    with open_checkpoint(folder / "model.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=steps), checkpoint)
+    with applied(folder / "model.safetensors", Recipe(steps=steps)) as resolution:
         protected = Recipe(steps=steps[1:], protect=[EMBEDDING])
-        assert EMBEDDING not in resolve(protected, checkpoint).layers
+        assert EMBEDDING not in resolve(protected, resolution.checkpoint).layers
     assert EMBEDDING not in resolution.outcomes[1].pruned
 
 

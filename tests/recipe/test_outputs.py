@@ -71,19 +71,6 @@ def test_without_a_folder_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_existing_outputs_are_replaced_only_with_overwrite(tmp_path):
-    path = made(tmp_path / "model.safetensors")
-    present = tmp_path / "model-pruned.safetensors"
-    present.write_text("precious")
-    [row] = batch([path], tmp_path)
-    assert "exists" in row.error
-    assert (row.pruned, row.out) == (4, None)
-    assert present.read_text() == "precious"
-    [row] = batch([path], tmp_path, overwrite=True)
-    assert row.error == ""
-    assert "w" in load_file(present)
-
-
 @given(
     inputs=st.lists(
         st.builds(

@@ -207,22 +207,6 @@ def test_the_share_of_a_stage_is_done_once(job, work):
     assert share.stat() == written
 
 
-@pytest.mark.slow
-def test_the_result_does_not_depend_on_the_threads_of_a_part(job, work, tmp_path):
-    threads = torch.get_num_threads()
-    try:
-        for part, count in ((1, 1), (2, 3)) * 20:
-            parallel.use_threads(count)
-            try:
-                run_part(job, work, part, Monitor(), wait=False)
-            except PartsMissingError:
-                continue
-    finally:
-        parallel.use_threads(threads)
-    merge(work, Monitor())
-    assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
-
-
 def test_merge_names_the_parts_that_are_missing(job, work):
     with pytest.raises(PartsMissingError):
         run_part(replace(job, parts=3), work, 2, Monitor(), wait=False)

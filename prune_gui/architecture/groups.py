@@ -13,20 +13,8 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from prune_gui.architecture import matching
 from prune_gui.architecture.chains import channel_groups
-from prune_gui.architecture.matching import (
-    NUMBER,
-    OTHER_MODEL,
-    Slot,
-    blocks_of,
-    build_group,
-    group_of_blocks,
-    is_complete,
-    joined,
-    misfit,
-    network_slot,
-    slots_of,
-)
 from prune_gui.architecture.tables import ArchitectureTable, SpaceRule, load_table, own_tables
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading
@@ -133,7 +121,9 @@ def _is_alone(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     sizes = {group.size for group in groups}
     members = {member.name for group in groups for member in group.members}
     return all(
-        info.name in members or sizes.isdisjoint(info.shape) or OTHER_MODEL.search(info.name)
+        info.name in members
+        or sizes.isdisjoint(info.shape)
+        or matching.OTHER_MODEL.search(info.name)
         for info in checkpoint.tensors.values()
     )
 
@@ -205,22 +195,22 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
         guessed = not chains.confirmed
         return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
     known = evaluate_counts(table.counts, checkpoint.hf_config)
-    blocks = blocks_of(table, _named(checkpoint.tensors.values()))
+    blocks = matching.blocks_of(table, _named(checkpoint.tensors.values()))
     slots, refused = {}, {}
-    candidates = slots_of(table, blocks)
+    candidates = matching.slots_of(table, blocks)
     for name, space in table.spaces.items():
         if space.outside and blocks:
-            outside = network_slot(space, _named(checkpoint.tensors.values()))
+            outside = matching.network_slot(space, _named(checkpoint.tensors.values()))
             candidates[name] = [outside] if outside else []
         if not set(space.count_names()) <= known.keys():
             continue
         kept = [
             slot
             for slot in candidates.get(name, [])
-            if not space.members or is_complete(space, slot, known)
+            if not space.members or matching.is_complete(space, slot, known)
         ]
         if kept and space.outside:
-            reason = misfit(table, space, kept[0], checkpoint.tensors.values())
+            reason = matching.misfit(table, space, kept[0], checkpoint.tensors.values())
             if reason:
                 refused[name] = reason
                 continue
@@ -234,7 +224,7 @@ def _lazy_groups(
     checkpoint: Checkpoint,
     table: ArchitectureTable,
     name: str,
-    slots: Sequence[Slot],
+    slots: Sequence[matching.Slot],
     known: Mapping[str, int],
 ) -> Lazy[list[CoupledGroup]]:
     file, space = checkpoint.path.name, table.spaces[name]
@@ -242,11 +232,11 @@ def _lazy_groups(
     @gc_paused()
     def build() -> list[CoupledGroup]:
         if not space.members:
-            return [group_of_blocks(file, name, slot) for slot in slots]
-        built = [build_group(file, name, space, slot, known) for slot in slots]
+            return [matching.group_of_blocks(file, name, slot) for slot in slots]
+        built = [matching.build_group(file, name, space, slot, known) for slot in slots]
         if not space.across:
             return built
-        return joined(file, [slot.stack for slot in slots], built)
+        return matching.joined(file, [slot.stack for slot in slots], built)
 
     return Lazy(build)
 
@@ -267,8 +257,10 @@ def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
     # Blocks are alike: one name for each pattern of names is enough, as if all were in block 0.
     examples: dict[str, TensorInfo] = {}
     for name, info in _named(checkpoint.tensors.values()):
-        examples.setdefault(NUMBER.sub("0", name), info)
-    of_text = {name: info for name, info in examples.items() if not OTHER_MODEL.search(name)}
+        examples.setdefault(matching.NUMBER.sub("0", name), info)
+    of_text = {
+        name: info for name, info in examples.items() if not matching.OTHER_MODEL.search(name)
+    }
     sizes = [_member_count(table, of_text) for table in tables]
     if not any(sizes):
         sizes = [_member_count(table, examples) for table in tables]
@@ -280,7 +272,9 @@ def _member_count(table: ArchitectureTable, tensors: Mapping[str, TensorInfo]) -
     return len(
         {
             found.name
-            for name, slots in slots_of(table, blocks_of(table, tensors.items())).items()
+            for name, slots in matching.slots_of(
+                table, matching.blocks_of(table, tensors.items())
+            ).items()
             if table.spaces[name].members
             for slot in slots
             for index, several in slot.found.items()

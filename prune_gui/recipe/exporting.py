@@ -22,6 +22,7 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.recipe import extra_files
 from prune_gui.recipe.compaction.plan import (
     CompactPlan,
     check_format,
@@ -31,13 +32,6 @@ from prune_gui.recipe.compaction.plan import (
     remaining_pruned,
 )
 from prune_gui.recipe.correction.corrected_values import check_uncorrected
-from prune_gui.recipe.extra_files import (
-    adapted_files,
-    config_beside,
-    copied_files,
-    loader_path,
-    loader_text,
-)
 from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.recipe.recipe import INPUT_KEY, metadata_of
@@ -261,7 +255,7 @@ def extra_files_of(
     resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
     """Return the contents of the files to write beside the weights, by name."""
-    files = copied_files(resolution.checkpoint, target, options)
+    files = extra_files.copied_files(resolution.checkpoint, target, options)
     if options.form == "compact":
         plan = _plan(resolution, options)
         if plan.tokens and not (target.is_folder and plan.config is not None):
@@ -271,7 +265,11 @@ def extra_files_of(
                 file=target.path.name,
             )
         is_folder = target.is_folder
-        files = adapted_files(files, plan) if is_folder else config_beside(plan, target.path)
+        files = (
+            extra_files.adapted_files(files, plan)
+            if is_folder
+            else extra_files.config_beside(plan, target.path)
+        )
     return files | loader_script(resolution, target, options)
 
 
@@ -279,11 +277,11 @@ def loader_script(
     resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
     """Return the content of the loader script by its name; {} if the form needs none."""
-    checkpoint, name = resolution.checkpoint, loader_path(target).name
+    checkpoint, name = resolution.checkpoint, extra_files.loader_path(target).name
     if options.form == "reparametrized":
-        return {name: loader_text(checkpoint, target).encode()}
+        return {name: extra_files.loader_text(checkpoint, target).encode()}
     if options.form == "compact" and _plan(resolution, options).needs_loader:
-        return {name: loader_text(checkpoint, target, compact=True).encode()}
+        return {name: extra_files.loader_text(checkpoint, target, compact=True).encode()}
     return {}
 
 

@@ -25,6 +25,7 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.methods.listed_units import TOKENS
+from prune_gui.recipe.compaction import network
 from prune_gui.recipe.compaction.config import (
     AdaptedConfig,
     can_resize,
@@ -38,22 +39,6 @@ from prune_gui.recipe.compaction.folding import (
     Unfolded,
     fold_constants,
     unfolded_notes,
-)
-from prune_gui.recipe.compaction.network import (
-    EXPERTS,
-    Architecture,
-    Figures,
-    GroupUnits,
-    Json,
-    PrunedChannels,
-    Renumbering,
-    Units,
-    active_shares,
-    architecture_of,
-    figures,
-    prunes_tokens,
-    removable_units,
-    remove_tokens,
 )
 from prune_gui.recipe.form_tensors import FormTensor, Kept, Spans, finalized, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
@@ -105,7 +90,7 @@ class CompactPlan:
     tensors: tuple[KeptTensor, ...]
     removed: tuple[str, ...]
     spaces: tuple[SpaceUnits, ...]
-    config: Json | None
+    config: network.Json | None
     changes: Mapping[str, object]
     needs_loader: bool
     tokens: RemovedTokens | None
@@ -113,8 +98,8 @@ class CompactPlan:
     unfolded: tuple[Unfolded, ...]
     guessed: bool
     problems: tuple[str, ...]
-    before: Figures
-    after: Figures
+    before: network.Figures
+    after: network.Figures
     image_size: int | None
 
 
@@ -126,7 +111,7 @@ def compact_plan(
     if allow_unloadable not in cached:
         checkpoint = resolution.checkpoint
         check_source(checkpoint)
-        architecture = architecture_of(checkpoint, resolution.recipe.table_path)
+        architecture = network.architecture_of(checkpoint, resolution.recipe.table_path)
         cached[allow_unloadable] = planned(
             resolution, architecture, monitor, allow_unloadable=allow_unloadable
         )
@@ -156,7 +141,7 @@ def check_source(checkpoint: Checkpoint) -> None:
 
 def planned(
     resolution: Resolution,
-    architecture: Architecture,
+    architecture: network.Architecture,
     monitor: Monitor,
     *,
     allow_unloadable: bool = False,
@@ -170,19 +155,21 @@ def planned(
     removable: list[CoupledGroup] = []
     masked: list[CoupledGroup] = []
     for group in architecture.groups:
-        if group.space == TOKENS and not prunes_tokens(resolution.recipe):
+        if group.space == TOKENS and not network.prunes_tokens(resolution.recipe):
             continue  # the vocabulary becomes smaller only if that is asked for
         loadable = allow_unloadable or spaces[group.space].loadable
         (removable if loadable else masked).append(group)
     # The units in a block that can only be masked would all be removed, too.
     blocks = [group for group in masked if not spaces[group.space].members]
     _check_unpruned(resolution, spaces, blocks, monitor)
-    groups = list(zip(removable, removable_units(resolution, removable, monitor), strict=True))
+    groups = list(
+        zip(removable, network.removable_units(resolution, removable, monitor), strict=True)
+    )
     held = held_spaces(spaces, groups)
     if not allow_unloadable:
         groups = [(group, units) for group, units in groups if group.space not in held]
     with monitor.in_charge():
-        tokens = remove_tokens(resolution, groups)
+        tokens = network.remove_tokens(resolution, groups)
     folding = fold_constants(resolution, architecture, groups, monitor)
     changed = {group.space for group, units in groups if units.any()}
     if not changed:
@@ -196,14 +183,16 @@ def planned(
         )
         message = " ".join((nothing, *unfolded_notes(folding.unfolded)))
         raise RecipeError(message)
-    tensors = tuple(_kept_tensors(checkpoint, groups, PrunedChannels(resolution, monitor), folding))
+    tensors = tuple(
+        _kept_tensors(checkpoint, groups, network.PrunedChannels(resolution, monitor), folding)
+    )
     kept_keys = {old for tensor in tensors for _, old in tensor.keys}
     remaining = [
         (group, units)
         for group, units in groups
         if any(member.name in kept_keys for member in group.members)
     ]
-    by_space: dict[str, list[GroupUnits]] = defaultdict(list)
+    by_space: dict[str, list[network.GroupUnits]] = defaultdict(list)
     for group, units in remaining:
         by_space[group.space].append((group, units))
     config = AdaptedConfig.of(architecture.config)
@@ -233,7 +222,7 @@ def planned(
     experts = {
         member.name
         for group in architecture.groups
-        if group.space == EXPERTS
+        if group.space == network.EXPERTS
         for member in group.members
         if member.dim is None
     }
@@ -249,8 +238,8 @@ def planned(
     image_size = architecture.integers.get("image_size", IMAGE_SIZE)
     sizes = output_sizes(architecture.windows, image_size)
     every, integers = checkpoint.tensors, architecture.integers
-    active = active_shares(((group, group.size) for group, _ in groups), integers, every)
-    still = active_shares(
+    active = network.active_shares(((group, group.size) for group, _ in groups), integers, every)
+    still = network.active_shares(
         ((group, int((~units).sum())) for group, units in remaining), integers, every
     )
     kept_names = {tensor.info.name for tensor in tensors}
@@ -266,8 +255,8 @@ def planned(
         unfolded=folding.unfolded,
         guessed=architecture.guessed,
         problems=tuple(dict.fromkeys(problems)),
-        before=figures([(info, info.shape) for info in every.values()], active, sizes),
-        after=figures([(tensor.info, tensor.shape) for tensor in tensors], still, sizes),
+        before=network.figures([(info, info.shape) for info in every.values()], active, sizes),
+        after=network.figures([(tensor.info, tensor.shape) for tensor in tensors], still, sizes),
         image_size=image_size if sizes else None,
     )
 
@@ -278,7 +267,9 @@ def _check_unpruned(
     masked: Sequence[CoupledGroup],
     monitor: Monitor,
 ) -> None:
-    for group, units in zip(masked, removable_units(resolution, masked, monitor), strict=True):
+    for group, units in zip(
+        masked, network.removable_units(resolution, masked, monitor), strict=True
+    ):
         if units.any():
             raise _impossible(resolution, unloadable(spaces[group.space]))
 
@@ -292,9 +283,12 @@ def _impossible(resolution: Resolution, problem: str) -> RecipeError:
 
 
 def _kept_tensors(
-    checkpoint: Checkpoint, groups: Sequence[GroupUnits], pruned: PrunedChannels, folding: Folding
+    checkpoint: Checkpoint,
+    groups: Sequence[network.GroupUnits],
+    pruned: network.PrunedChannels,
+    folding: Folding,
 ) -> Iterator[KeptTensor]:
-    cuts: dict[str, dict[int, Units]] = defaultdict(dict)
+    cuts: dict[str, dict[int, network.Units]] = defaultdict(dict)
     for group, units in groups:
         for member in group.members if units.any() else ():
             if member.dim is not None:
@@ -302,7 +296,7 @@ def _kept_tensors(
                 channels = group.channels(member.name, member.dim, info.shape[member.dim], units)
                 cut = cuts[info.name].setdefault(member.dim, np.zeros_like(channels))
                 cut |= channels
-    renumbering = Renumbering(groups, checkpoint.tensors)
+    renumbering = network.Renumbering(groups, checkpoint.tensors)
     for info in checkpoint.tensors.values():
         new_keys = ((renumbering.new_key(key), key) for key in (info.name, *info.aliases))
         keys = tuple((new, old) for new, old in new_keys if new is not None)
@@ -313,7 +307,9 @@ def _kept_tensors(
 
 
 def _space_units(
-    groups: Sequence[GroupUnits], remaining: Sequence[GroupUnits], spaces: Mapping[str, SpaceRule]
+    groups: Sequence[network.GroupUnits],
+    remaining: Sequence[network.GroupUnits],
+    spaces: Mapping[str, SpaceRule],
 ) -> Iterator[SpaceUnits]:
     for space, rule in spaces.items():
         units_of = [units for group, units in groups if group.space == space]

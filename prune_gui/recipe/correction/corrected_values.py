@@ -22,15 +22,7 @@ from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.correction import BiasCorrection, CorrectionMethod, Refit
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe.auxiliary_files import RecordedScores, recorded_tensor
-from prune_gui.recipe.correction.least_squares import (
-    TOLERANCE,
-    fit_rows,
-    from_rows,
-    mean_outputs,
-    means_fit,
-    moments_fit,
-    rows_of,
-)
+from prune_gui.recipe.correction import least_squares
 from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.stack import Masks
 
@@ -103,7 +95,7 @@ class CorrectedValues:
                     dense = checkpoint.view(weight).detach().double()
                     now = self.get(masks, corrections, weight, last.step).detach().double()
                 lost = torch.where(masks.mask(weight), dense - now, dense)
-                means = mean_outputs(lost, recording, transposed=source.transposed)
+                means = least_squares.mean_outputs(lost, recording, transposed=source.transposed)
                 shifted = values.double() + means
             corrected = torch.where(mask, _rounded(shifted, values.dtype), values)
         last.file.check()
@@ -128,10 +120,12 @@ def refitted(
     moments = moments if moments.dim() == 3 else moments[None]
     groups = moments.shape[0]
     wide = weight.to(wide_dtype(weight.dtype))
-    rows = rows_of(wide, groups, transposed=transposed)
-    mask = rows_of(kept, groups, transposed=transposed)
-    fits = [fit_rows(*one, damping) for one in zip(rows, mask, moments, strict=True)]
-    delta = from_rows(torch.stack([fit.delta for fit in fits]), weight.shape, transposed=transposed)
+    rows = least_squares.rows_of(wide, groups, transposed=transposed)
+    mask = least_squares.rows_of(kept, groups, transposed=transposed)
+    fits = [least_squares.fit_rows(*one, damping) for one in zip(rows, mask, moments, strict=True)]
+    delta = least_squares.from_rows(
+        torch.stack([fit.delta for fit in fits]), weight.shape, transposed=transposed
+    )
     corrected = torch.where(delta == 0, wide, wide + delta)
     return _rounded(corrected, weight.dtype), _note(
         max(fit.damping for fit in fits), max(fit.residual for fit in fits), damping
@@ -144,7 +138,7 @@ def _note(damping: float, residual: float, wanted: float) -> str:
             "damping raised to {damping:g}: the recorded moments are not positive definite",
             damping=damping,
         )
-    if residual > TOLERANCE:
+    if residual > least_squares.TOLERANCE:
         return tr(
             "not solved exactly: {residual:.1g} of the gradient is left; raise the damping",
             residual=residual,
@@ -300,9 +294,9 @@ def _bias_of(
 def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Checkpoint) -> None:
     shape, found = source.target.shape, source.tensor.shape
     if isinstance(method, Refit):
-        fits = moments_fit(shape, found, transposed=source.transposed)
+        fits = least_squares.moments_fit(shape, found, transposed=source.transposed)
     elif isinstance(method, BiasCorrection):
-        fits = means_fit(shape, found, transposed=source.transposed)
+        fits = least_squares.means_fit(shape, found, transposed=source.transposed)
     else:
         fits = shape == found
     if not fits or source.tensor.not_prunable:

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from functools import cache
+from typing import Final, cast
 
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.resources import resource
 
 ATTENTION: Final = re.compile(r"attn|attention", re.IGNORECASE)
 HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -41,40 +43,17 @@ FUSED_PARAMETERS: Final = {
     "v_proj_weight": Projection.V,
 }
 """Parameters of torch.nn.MultiheadAttention itself."""
-ANYWHERE: Final = {
-    Projection.Q: {"q_proj", "query", "to_q", "q_lin", "wq", "attn_q"},
-    Projection.K: {"k_proj", "key", "to_k", "k_lin", "wk", "attn_k"},
-    Projection.V: {"v_proj", "value", "to_v", "v_lin", "wv", "attn_v"},
-    Projection.QKV: {"qkv", "qkv_proj", "to_qkv", "Wqkv", "query_key_value", "c_attn", "attn_qkv"},
-    Projection.O: {"o_proj", "out_lin", "attn_output"},
-    Projection.GATE: {"gate_proj", "w1", "wi_0", "ffn_gate"},
-    Projection.UP: {
-        "up_proj", "w3", "wi", "wi_1", "fc1", "lin1", "linear1", "c_fc", "fc_in", "dense_h_to_4h",
-        "ffn_up",
-    },
-    Projection.DOWN: {
-        "down_proj", "w2", "fc2", "lin2", "linear2", "fc_out", "dense_4h_to_h", "ffn_down",
-    },
-}  # fmt: skip
-IN_ATTENTION: Final = {
-    Projection.Q: {"q"},
-    Projection.K: {"k"},
-    Projection.V: {"v"},
-    Projection.O: {"o", "wo", "out", "out_proj", "c_proj", "proj", "proj_out", "dense", "to_out.0"},
-}
-OUTSIDE_ATTENTION: Final = {
-    Projection.UP: {"intermediate.dense", "net.0.proj"},
-    Projection.DOWN: {"output.dense", "net.2", "c_proj", "wo"},
-}
 
 
-_EVERYWHERE: Final = {name: kind for kind, names in ANYWHERE.items() for name in names}
-INSIDE_NAMES: Final = _EVERYWHERE | {
-    name: kind for kind, names in IN_ATTENTION.items() for name in names
-}
-OUTSIDE_NAMES: Final = _EVERYWHERE | {
-    name: kind for kind, names in OUTSIDE_ATTENTION.items() for name in names
-}
+@cache
+def _kinds(place: str) -> dict[str, Projection]:
+    """Return the projections by the names of modules anywhere, and in a place."""
+    from prune_gui.plain_yaml import load_yaml  # yaml: slow to import
+
+    text = resource("networks", "projections.yaml").read_text(encoding="utf-8")
+    content = cast("dict[str, dict[str, list[str]]]", load_yaml(text))
+    tables = (content["anywhere"], content[place])
+    return {name: Projection(kind) for one in tables for kind in one for name in one[kind]}
 
 
 def projection(name: str) -> Projection | None:
@@ -83,9 +62,8 @@ def projection(name: str) -> Projection | None:
     if parameter in FUSED_PARAMETERS:
         return FUSED_PARAMETERS[parameter]
     parts = module.split(".")
-    # Some names need up to two components before them: "net.0.proj", "output.dense".
-    in_attention = any(map(ATTENTION.search, parts[:-1]))
-    known = INSIDE_NAMES if in_attention else OUTSIDE_NAMES
+    is_inside = any(map(ATTENTION.search, parts[:-1]))
+    known = _kinds("in attention" if is_inside else "outside attention")
     tails = (".".join(parts[-length:]) for length in (1, 2, 3))
     return next((known[tail] for tail in tails if tail in known), None)
 

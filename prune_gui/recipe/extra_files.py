@@ -143,17 +143,18 @@ def loader_text(
         reading = [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
     is_fixed = anywhere and target.url is None
     absolute = f"Path({str(_folder(target).absolute())!a})"
-    return Template(_template("load_compact" if compact else "load")).substitute(
+    return Template(shipped_script(f"load{'_compact' if compact else ''}.py.template")).substitute(
         imports="\n".join(imports),
         reading="\n".join(f"    {line}" for line in reading),
-        filling=_template("fill"),
+        filling=shipped_script("fill.py.template"),
         folder=absolute if is_fixed else "Path(__file__).parent",
     )
 
 
 @cache
-def _template(name: str) -> str:
-    return resource("scripts", f"{name}.py.template").read_text(encoding="utf-8")
+def shipped_script(name: str) -> str:
+    """Return a part of scripts that are written for users."""
+    return resource("scripts", name).read_text(encoding="utf-8")
 
 
 def _folder(target: OutputPath) -> Path:

@@ -17,12 +17,11 @@ from prune_gui.errors import RecipeError, one_line
 from prune_gui.recipe.amounts import grouped_by_amount
 from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
-from prune_gui.recipe.extra_files import reading_without_code
+from prune_gui.recipe.extra_files import reading_without_code, shipped_script
 from prune_gui.recipe.output import DEFAULTS
 from prune_gui.recipe.recipe import IN_FILE, Recipe, Step
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
-from prune_gui.resources import resource
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -36,26 +35,6 @@ import torch
 from safetensors.torch import load_file, save_file
 """
 
-SET_STATE: Final = """
-for name, (module, _) in parameters.items():
-    if prune.is_pruned(module):
-        kept = torch.where(module.weight_mask != 0, module.weight_orig, 0.0)
-        state[name] = kept.to(state[name].dtype)
-        print(f"{name}: {float((module.weight_mask == 0).double().mean()):.1%} pruned")
-"""
-
-AS_PRUNE_GUI_DOES: Final = '''
-
-def as_prune_gui_does(step, names):
-    """Prune what step number `step` of the recipe prunes, of the parameters named."""
-    import prune_gui
-
-    recipe = prune_gui.Recipe.from_yaml(RECIPE)
-    with prune_gui.open_checkpoint(CHECKPOINT) as checkpoint:
-        resolution = prune_gui.resolve(recipe.with_steps(recipe.steps[:step]), checkpoint)
-        for name in names:
-            prune.custom_from_mask(*parameters[name], mask=resolution.mask(name))
-'''
 HERE_DOCUMENT_END = "END_OF_RECIPE"
 
 
@@ -76,19 +55,18 @@ def python_script(resolution: Resolution, out: Path) -> str:
         )
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
-    prelude = resource("scripts", "prelude.py").read_text(encoding="utf-8")
-    _, future, own = prelude.partition("from __future__ import annotations\n")
+    _, future, own = shipped_script("prelude.py").partition("from __future__ import annotations\n")
     name = ascii(checkpoint.path.name).replace('"', r"\"")  # a quote would end the docstring
     load_import = format_named(checkpoint.format).load_import
     imports = IMPORTS if load_import in IMPORTS else f"{IMPORTS}{load_import}\n"
     title = f'"""Prune {name} as Prune GUI does."""'
     parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, imports)}"]
     if any("as_prune_gui_does" in line for line in steps):
-        parts.append(AS_PRUNE_GUI_DOES)
+        parts.append(f"\n\n{shipped_script('as_prune_gui_does.py.template')}")
     parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
     if len(parts) > 2:
         parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
-    parts += [*_loading(resolution), *steps, SET_STATE]
+    parts += [*_loading(resolution), *steps, f"\n{shipped_script('set_state.py.template')}"]
     parts += [
         f"state[{alias!r}] = state[{name!r}]"
         for name in resolution.layers

@@ -143,7 +143,9 @@ def loader_text(
         reading = [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
     is_fixed = anywhere and target.url is None
     absolute = f"Path({str(_folder(target).absolute())!a})"
-    return Template(shipped_script(f"load{'_compact' if compact else ''}.py.template")).substitute(
+    return Template(
+        shipped_script("load_compact.py.template" if compact else "load.py.template")
+    ).substitute(
         imports="\n".join(imports),
         reading="\n".join(f"    {line}" for line in reading),
         filling=shipped_script("fill.py.template"),

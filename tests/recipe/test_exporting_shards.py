@@ -20,7 +20,6 @@ from sharded_files import divided, write_shards
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.write import atomic
-from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 
@@ -336,23 +335,6 @@ def test_cancelling_at_any_time_leaves_only_the_old_folder(demo, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 
 
-def test_a_failure_leaves_nothing(demo, tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 3})())
-    with pytest.raises(CheckpointError, match="has 3 free"):
-        written(demo, tmp_path / "out")
-    monkeypatch.undo()
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(atomic.os, "fsync", full)
-    with pytest.raises(CheckpointError, match="the disk is full"):
-        written(demo, tmp_path / "out")
-    with pytest.raises(CheckpointError, match="does not exist"):
-        written(demo, tmp_path / "none" / "out")
-    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
-
-
 KILL_AT_EVERY_STEP = """
 import os, sys
 from pathlib import Path
@@ -427,11 +409,3 @@ def test_a_mount_point_is_not_replaced(demo, tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match="is a mount point"):
         written(demo, tmp_path / "disk")
     written(demo, tmp_path / "disk" / "in it")
-
-
-def test_temporary_files_of_a_killed_run_are_removed_by_the_next(demo, tmp_path):
-    left = tmp_path / f".out.0{TEMPORARY_SUFFIX}"
-    left.mkdir()
-    (left / "model-00001-of-00003.safetensors").write_bytes(b"half")
-    written(demo, tmp_path / "out")
-    assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}

@@ -31,10 +31,6 @@ def _validate_pruning_amount_init(amount: Amount) -> None:
     """Check an amount before the number of units is known.
 
     Unlike torch, this also rejects NaN, True and False.
-
-    Raises:
-        TypeError: `amount` is not a real number.
-        ValueError: `amount` is a share outside [0, 1], or a negative number of units.
     """
     if isinstance(amount, bool) or not isinstance(amount, numbers.Real):
         raise TypeError(f"amount={amount!r} is not a number; use a share in [0, 1] or an integer.")

@@ -43,12 +43,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CoupledGroup:
-    """The units of one kind in one layer, which every member has.
+    """The units of one kind (`space`, such as "ffn") in one layer, whose path is the `label`.
 
-    Attributes:
-        space: the kind of the units, such as "ffn".
-        label: the path of the layer, or another name that is unique in the space.
-        members: their slices; a tensor may occur several times, with different channels.
+    A tensor may be a member several times, with different channels.
     """
 
     space: str
@@ -87,8 +84,7 @@ class CoupledGroup:
 class WeightLayout(NamedTuple):
     """Which dimensions of a weight have the output and the input channels of its layer.
 
-    Attributes:
-        reason: how this is known, if the dimensions are not 0 and 1; a message for `tr`.
+    `reason` says how this is known, if they are not 0 and 1; a message for `tr`.
     """
 
     output_dim: int = 0

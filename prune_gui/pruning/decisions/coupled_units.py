@@ -32,7 +32,6 @@ class Members:
 
     @classmethod
     def of(cls, targets: Sequence[Target]) -> Members:
-        """Return the members among some targets."""
         return cls({target.name: target for target in targets})
 
     def remaining_channels(self, name: str, dim: int) -> NDArray[np.int64]:
@@ -71,10 +70,7 @@ def without_effect(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which units have no effect, and which emit a constant.
 
-    Args:
-        remaining: by role, int64 (size,), number of remaining elements of each unit in the tensors
-            of that role.
-        size: number of units.
+    `remaining` has, by role, the number of remaining elements of each unit in tensors of that role.
     """
     nothing = np.zeros(size, np.int64)
     unread = remaining["consumes"] == 0 if "consumes" in remaining else np.zeros(size, np.bool_)
@@ -128,7 +124,6 @@ def decisions_for(
 
 
 def _count(target: Target, predicate: Predicate) -> int:
-    """Return the number of remaining elements for which a predicate holds."""
     if isinstance(predicate, UnitCut):
         units = predicate.chosen()
         return int(units.remaining[units.pruned].sum())
@@ -175,10 +170,9 @@ def scores_from_file(
 ) -> list[UnitScores]:
     """Return the score of each unit that a file has, or else that follows from scores of weights.
 
-    Of scores of weights, the absolute values are taken, zero where a weight is pruned. ``a`` is the
-    sum over the slice of a tensor, of the tensors that the file has. The score of a unit is for
-    "sum" the sum of all a, for "mean" the mean of a / (elements of the slice), and for "max" the
-    maximum of these.
+    Let a be the sum of absolute scores over a slice of a tensor, without pruned weights. The score
+    of a unit is for "sum" the sum of all a, for "mean" the mean of a / (elements of the slice), and
+    for "max" the maximum of these.
     """
     readers = [_given_weights(own, members) for own in given]
     scores = []
@@ -221,8 +215,6 @@ def _nbytes(readers: Sequence[Mapping[str, Scores]]) -> int:
 
 
 def _given(group: CoupledGroup, path: str, given: Scores, members: Members) -> UnitScores:
-    """Return one score per unit, as a file has it."""
-
     def read() -> UnitScores:
         mapped = given.part(0, group.size)
         scores: UnitScores = mapped.to(torch.float64, copy=True).numpy()  # the file may change
@@ -311,7 +303,6 @@ def _cached(
     compute: Callable[[], UnitScores],
     skip: Callable[[], None] = lambda: None,
 ) -> UnitScores:
-    """Return the value of a key from the cache of a target, else compute and cache it."""
     cache = target.histogram_cache.norms if target.histogram_cache else None
     cached = cache.get(key) if cache else None
     if cached is not None:
@@ -326,12 +317,9 @@ def _cached(
 def _reduced(
     reduction: Reduction, p: float, slices: UnitScores, belongs: NDArray[np.bool_]
 ) -> UnitScores:
-    """Return one number per unit.
+    """Return one number per unit, from the norms (for "sum" their p-th powers) of (members, units).
 
-    Args:
-        slices: (members, units): the norms; 0 where a member has no slice of a unit. For "sum"
-            their p-th powers.
-        belongs: (members, units): whether a member has a slice of a unit.
+    `belongs` says whether a member has a slice of a unit; the norm is 0 where it has none.
     """
     match reduction:
         case "sum":

@@ -33,14 +33,10 @@ from prune_gui.pruning.selection.scores import TensorScores
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of one target.
+    """The units of one target; those without `remaining_elements` are not ranked.
 
-    Attributes:
-        label: returns the name of the units for messages, with the name of the target.
-        remaining_elements: int64, number of remaining elements per unit; units of 0 are not ranked.
-        rank: returns a number >= 0 per unit, of which the smallest are pruned first and NaN last;
-            or raises `ValueError`.
-        rank_bytes: number of bytes that `rank` reads.
+    `label` names them for messages. `rank` returns a number >= 0 per unit, of which the smallest
+    are pruned first and NaN last; or it raises `ValueError`.
     """
 
     target: Target

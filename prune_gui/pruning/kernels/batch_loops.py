@@ -1,6 +1,6 @@
-"""Compiled loops over many small concatenated tensors, and of LAMP scores.
+"""Compiled loops over many small concatenated tensors, and of LAMP scores; see `kernels.key_loops`.
 
-``bounds`` is the start of each tensor and the end of the last one; see `kernels.keys` for the rest.
+``bounds`` is the start of each tensor and the end of the last one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def cut_each(
 ) -> None:
     """Find the cut of each tensor that prunes its ``units`` smallest elements.
 
-    ``thresholds`` gets the ``units``-th smallest key of the tensor, ``last_ties`` the index of the
-    last pruned tie; where all ties are pruned, that of the tensor's last element. Where ``units``
-    is 0, nothing is written. ``ranked`` has the same keys, sorted within each tensor.
+    ``ranked`` has the same keys, sorted within each tensor. Where ``units`` is 0, nothing is
+    written; where all ties are pruned, the last tie is the last element of the tensor.
     """
     for tensor in range(units.size):
         start, stop, wanted = bounds[tensor], bounds[tensor + 1], units[tensor]
@@ -102,9 +101,8 @@ def list_between(
 ) -> int:
     """List the distinct scores in a range among the first ``prunable`` of each tensor.
 
-    A row of ``rows``, of shape (elements, 3), is a score in [``min_score``, ``max_score``], the
-    index of the tensor, and the number of its elements with that score. Returns the number of rows
-    written.
+    A row of ``rows``, of shape (elements, 3), is a score, the index of the tensor, and the number
+    of its elements with that score. Returns the number of rows written.
     """
     count = 0
     for tensor in range(prunable.size):
@@ -131,10 +129,9 @@ def count_up_to(
     tensor_of_limit: int,
     units: NDArray[np.int64],
 ) -> None:
-    """Count the scores below ``limit`` among the first ``prunable`` of each tensor.
+    """Add the numbers of scores below ``limit`` among the first ``prunable`` of each tensor.
 
-    In tensors up to the index ``tensor_of_limit``, scores equal to ``limit`` are counted too. The
-    counts are added to ``units``.
+    In tensors up to the index ``tensor_of_limit``, scores equal to ``limit`` count too.
     """
     for tensor in range(prunable.size):
         start = bounds[tensor]
@@ -159,8 +156,8 @@ def add_squares(
 ) -> None:
     """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
 
-    ``values`` are the numbers of those bits, or None. Each is multiplied by ``scale`` and squared;
-    the squares are added to ``sums`` by the same digit.
+    ``values`` are the numbers of those bits, or None. The squares of ``value * scale`` are added to
+    ``sums`` by the same digit.
     """
     for i in range(bits.size):
         key = bits[i] & magnitude

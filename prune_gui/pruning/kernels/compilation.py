@@ -59,8 +59,6 @@ cpu_target.target_context.refresh()  # imports what the first call of a loop wou
 
 
 class _CompilationListener(event.Listener):
-    """Counts the compilations that run."""
-
     def on_start(self, event: object) -> None:
         COMPILATIONS.add(1)
 
@@ -144,7 +142,6 @@ def _log_once(message: str) -> None:
 
 
 def _implement_powers() -> None:
-    """Let compiled loops call the functions of `kernels.powers`."""
     _implement(powers.value, _value)
     _implement(powers.root_by_products, _root_by_products, fastmath={"contract"})
     for function in (powers.one, powers.root, powers.square, powers.cube, powers.power_of_kind):

@@ -144,9 +144,8 @@ def mark_blocks(
 ) -> None:
     """Set ``out`` to True where the block of an element is pruned; elements in no block are kept.
 
-    Args:
-        pruned: shape (blocks down, blocks across).
-        start: flat index of ``out[0]``.
+    ``pruned`` has the shape (blocks down, blocks across); ``start`` is the flat index of
+    ``out[0]``.
     """
     i = 0
     while i < out.size:
@@ -199,7 +198,7 @@ def count_blocks(
 def moments(values: NDArray[np.float64]) -> tuple[int, float, float]:
     """Return the count, the mean and the sum of squared deviations of the finite values.
 
-    Values are added one after the other, so that the sums are the same on any processor.
+    They are added one after the other, so that the sums are the same on any processor.
     """
     count, total = 0, 0.0
     for i in range(values.size):

@@ -45,9 +45,9 @@ def count_leading(
 ) -> None:
     """Add to ``counts``, of shape (2, values), how often each value of ``bits >> shift`` occurs.
 
-    The sign is one of the counted bits: the caller adds the two halves, and the loop is a third
-    faster. Elements of odd index are counted in the second table, because incrementing the same
-    counter twice in a row is slow, as for the zeros of a pruned tensor.
+    The sign is counted too: the caller adds the two halves, and the loop is a third faster.
+    Elements of odd index are counted in the second table, because incrementing the same counter
+    twice in a row is slow, as for the zeros of a pruned tensor.
     """
     even_counts, odd_counts = counts[0], counts[1]
     pairs = bits.size // 2
@@ -121,10 +121,7 @@ def count_digits_between(
     digit: np.unsignedinteger[Any],
     counts: NDArray[np.uint32],
 ) -> None:
-    """Add to ``counts`` how often each value of ``(key >> shift) & digit`` occurs.
-
-    Only keys in [``min_key``, ``max_key``] are counted.
-    """
+    """Count each value of ``(key >> shift) & digit``, for keys in [``min_key``, ``max_key``]."""
     positions = np.empty(BLOCK, np.uint32)
     for start in range(0, bits.size, BLOCK):
         block = bits[start : start + BLOCK]
@@ -142,8 +139,7 @@ def group_digits(
 ) -> None:
     """Write the low 16 bits of all elements into ``digits``, grouped by their high 16 bits.
 
-    Args:
-        ends: (65536,), the start of each group; becomes its end.
+    ``ends``, of shape (65536,), has the start of each group, and becomes its end.
     """
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:
@@ -192,10 +188,7 @@ def count_before(
     key: np.unsignedinteger[Any],
     index: int,
 ) -> tuple[int, int]:
-    """Count the keys that rank before ``key`` at ``index``, and all keys.
-
-    Lower keys rank before it, and equal keys at lower indices.
-    """
+    """Count the keys that rank before ``key`` at ``index``, and all keys; of ties the first."""
     before, remaining = 0, 0
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:
@@ -310,8 +303,7 @@ def cut_rows(
 ) -> None:
     """Find the cut of each row that prunes its ``units`` smallest elements.
 
-    ``thresholds`` gets the ``units``-th smallest key of the row, ``last_ties`` the column of the
-    last pruned tie. Where ``units`` is 0, nothing is written.
+    The last tie is a column. Where ``units`` is 0, nothing is written.
     """
     columns = bits.size // units.size
     keys = np.empty(columns, bits.dtype)
@@ -388,10 +380,9 @@ def _mark_channels_in_numpy(
 def mark_channels(
     pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
 ) -> None:
-    """Mark the elements whose channel is pruned.
+    """Mark the elements whose channel is pruned; channels are runs of ``inner`` elements.
 
-    The elements of a channel are in runs of ``inner`` consecutive ones; ``start`` is the flat index
-    of ``codes[0]``.
+    ``start`` is the flat index of ``codes[0]``.
     """
     offset = start % inner
     channel = start // inner % pruned.size

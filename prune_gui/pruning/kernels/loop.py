@@ -128,7 +128,6 @@ class Loop:
         return made
 
     def _may_interpret(self, arrays: Sequence[NDArray[Any]]) -> bool:
-        """Return whether arguments are so few that interpreting the loop is fast enough."""
         if not self._is_interpretable or only_loads():
             return False
         elements = _elements(arrays)

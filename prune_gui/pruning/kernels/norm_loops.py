@@ -95,9 +95,8 @@ def add_powers(
 ) -> None:
     """Add the powers of the elements of each channel to its sum.
 
-    Args:
-        elements: shape (batch, elements); each row has channels of its own.
-        sums: shape (batch, channels).
+    ``elements`` have the shape (batch, elements), where each row has channels of its own; ``sums``
+    (batch, channels).
     """
     for batch in range(elements.shape[0]):
         _add_powers(elements[batch], power_kind, inner, lanes, sums[batch])
@@ -138,7 +137,6 @@ def _add_powers(
 
 @compiled
 def _sum_in_float64(band: Elements, power_kind: int, first: int, inner: int, step: int) -> float:
-    """Return the sum over the lanes of one channel, computed in float64."""
     total = 0.0
     for lane in range(first, first + inner):
         for i in range(lane, band.size, step):
@@ -158,10 +156,7 @@ def find_maxima(
 ) -> None:
     """Set ``maxima`` to the maximum of its value and ``(key ^ flip) + base`` in each channel.
 
-    Args:
-        bits: shape (batch, elements); each row has channels of its own.
-        lanes: as in `add_powers`, in the type of the bits.
-        maxima: shape (batch, channels).
+    Shapes and lanes are those of `add_powers`.
     """
     as_key = bits.dtype.type
     for batch in range(bits.shape[0]):

@@ -297,17 +297,14 @@ class ScoredMethod(Method):
 
     @property
     def ranks_weights(self) -> bool:
-        """Whether there are no other scores."""
         return self.importance is None and self.moved_from is None and self.score == "magnitude"
 
     @property
     def score_kind(self) -> ScoreKind | None:
-        """The kind of the scores that rank the units."""
         return "weights" if self.ranks_weights else "scores"
 
     @property
     def depends_on_layout(self) -> bool:
-        """Whether the scores depend on rows and columns, too; a file may have one per column."""
         has_columns = self.score != "magnitude" or self.importance is not None
         return has_columns or super().depends_on_layout
 
@@ -371,17 +368,14 @@ class AllocatedMethod(Method):
 
     @classmethod
     def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
-        """Return `amounts` if all targets share one amount."""
         shared = values.get("over", values.get("scope")) in SHARED_RANKINGS
         return ("amounts",) if shared else ()
 
     @property
     def own_amounts(self) -> Mapping[str, Amount]:
-        """The field `amounts`."""
         return self.amounts or {}
 
     def with_one_amount(self, amount: Amount) -> Self:
-        """Return the method with the same amount for all targets."""
         return self.model_copy(update={"amount": amount, "amounts": None})
 
 

@@ -81,11 +81,9 @@ class Block(ScoredMethod, AllocatedMethod):
 
     @property
     def depends_on_layout(self) -> bool:
-        """Always: blocks have rows and columns."""
         return True
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k blocks of smallest norm among those with a remaining element."""
         return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:

@@ -133,7 +133,6 @@ class Channels(Method):
         return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the listed channels of each target."""
         decided = []
         for target in targets:
             monitor.advance()
@@ -164,11 +163,9 @@ class Channels(Method):
 
     @property
     def listed_channels(self) -> tuple[int, ...]:
-        """The channels that the user listed."""
         return self.channels
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch."""
         from pprint import pformat  # not needed to show the window
 
         return [

@@ -81,7 +81,6 @@ class Refit(CorrectionMethod):
 
     @property
     def recording(self) -> FilePath:
-        """The file of second moments."""
         return self.files["moments"]
 
 
@@ -109,7 +108,6 @@ class BiasCorrection(CorrectionMethod):
 
     @property
     def recording(self) -> FilePath:
-        """The file of means."""
         return self.files["means"]
 
 
@@ -140,5 +138,4 @@ class BatchNormStatistics(CorrectionMethod):
 
     @property
     def recording(self) -> FilePath:
-        """The file of statistics."""
         return self.files["statistics"]

@@ -110,7 +110,6 @@ class CoupledMethod(Method):
 
     @property
     def coupled_space(self) -> str | None:
-        """The field `space`, if there is one."""
         space: str | None = dict(self).get("space")
         return space
 
@@ -240,7 +239,6 @@ class Coupled(CoupledMethod):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Prune the k units of smallest score in each group, or in all groups together."""
         members = decisions.Members.of(targets)
         if given:
             scores = decisions.scores_from_file(groups, given, members, self.reduction, monitor)

@@ -28,11 +28,9 @@ class IdentityMethod(Method):
     method_group: ClassVar[MethodGroup] = "manual"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune nothing."""
         return [decisions.Decision(None, 0) for _ in targets]
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch."""
         return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
 
 
@@ -71,7 +69,6 @@ class CustomFromMaskMethod(Method):
     ] = "mask"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune where the mask is 0; this reads and checks the whole mask."""
         masks = [target.other(self.mask, "mask") for target in targets]
         decided = []
         with monitor.plan(sum(mask.nbytes for mask in masks)):
@@ -89,7 +86,6 @@ class CustomFromMaskMethod(Method):
         return decided
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, if they can read the file."""
         path = Path(self.mask)
         if path.suffix != ".safetensors" or self.take == "zeros":
             return []

@@ -53,7 +53,6 @@ class DeadUnits(CoupledMethod):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Prune the units of all groups that have no effect."""
         members = decisions.Members.of(targets)
         pruned, notes = [], []
         for group in groups:

@@ -43,17 +43,14 @@ class Lamp(ScoredMethod, OverallMethod):
     title: ClassVar[str] = deferred("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by the LAMP scores of their weights, or of other scores."""
         scores = [decisions.target_scores(self, target) for target in targets]
         return decisions.decide_lamp(self, targets, scores, monitor)
 
     @property
     def score_kind(self) -> ScoreKind:
-        """LAMP scores."""
         return "lamp" if self.ranks_weights else "lamp_of_scores"
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
-        """Return the amount for all targets whose cut is the score of an absolute weight."""
         score = cut.score_of(weight)
         return None if score is None else self.setting_for_score(cut, score)
 
@@ -127,21 +124,17 @@ class Balanced(AllocatedMethod):
 
     @property
     def ranking_scope(self) -> RankingScope:
-        """Which elements share one cut."""
         return "global" if self.over == "lamp" else self.over
 
     @property
     def score_kind(self) -> ScoreKind:
-        """Balanced scores, or their LAMP scores."""
         return "lamp_of_scores" if self.over == "lamp" else "scores"
 
     @property
     def depends_on_layout(self) -> bool:
-        """Always: scores are relative to rows and columns."""
         return True
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by balanced score, or by the LAMP scores of these."""
         formula = selection.balanced(self.row_power, self.column_power)
         scores = [decisions.row_column_scores(target, formula) for target in targets]
         if self.over == "lamp":

@@ -75,7 +75,6 @@ class ListingMethod(CoupledMethod):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Prune the listed units of each group."""
         members = decisions.Members.of(targets)
         pruned = []
         for group in groups:
@@ -144,12 +143,10 @@ class ListedOrRanked(ListingMethod):
 
     @classmethod
     def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
-        """Return the fields of the ranking, if units are listed."""
         return ListedOrRanked.model_fields if values.get(cls.listing) else ()
 
     @property
     def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0; () if a file ranks them."""
         return getattr(self, self.listing) or ()
 
     def decide_groups(
@@ -159,7 +156,6 @@ class ListedOrRanked(ListingMethod):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Prune the listed units of each group, or those of smallest score."""
         if self.amount is None or self.importance is None:
             return super().decide_groups(groups, targets, monitor, given)
         members = decisions.Members.of(targets)
@@ -194,7 +190,6 @@ class ListedUnits(ListingMethod):
 
     @property
     def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0."""
         return self.units
 
 
@@ -237,7 +232,6 @@ class Layers(ListedOrRanked):
 
     @property
     def coupled_space(self) -> str:
-        """The space of the groups."""
         return "layers" if self.stack == "all" else f"{self.stack}_layers"
 
 
@@ -262,7 +256,6 @@ class Experts(ListedOrRanked):
 
     @property
     def coupled_space(self) -> str:
-        """The space of the groups."""
         return "experts"
 
 
@@ -315,7 +308,6 @@ class Tokens(CoupledMethod):
 
     @property
     def coupled_space(self) -> str:
-        """The space of the groups."""
         return TOKENS
 
 
@@ -329,10 +321,8 @@ class TokenIds(ListingMethod):
 
     @property
     def coupled_space(self) -> str:
-        """The space of the groups."""
         return TOKENS
 
     @property
     def listed_units(self) -> tuple[int, ...]:
-        """The listed ids, from 0."""
         return self.ids

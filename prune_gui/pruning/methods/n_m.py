@@ -93,7 +93,6 @@ class NM(ScoredMethod):
 
     @property
     def ranking_scope(self) -> RankingScope:
-        """Each group has a cut of its own."""
         return "group"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:

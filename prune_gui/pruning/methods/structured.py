@@ -67,7 +67,6 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
     n: Norm = 2
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k channels of smallest norm among those with a remaining element."""
         return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
@@ -102,7 +101,6 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
         return scale
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, unless an option is one that it lacks."""
         in_torch = self.ranks_weights and self.amount_of == "remaining" and self.max_sparsity == 1.0
         if not in_torch or self.scope != "local" or self.n == "nuc":
             return []
@@ -122,11 +120,9 @@ class RandomStructuredMethod(ChannelMethod):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """Random numbers rank the channels."""
         return "random"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune k random channels among those with a remaining element."""
         return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:

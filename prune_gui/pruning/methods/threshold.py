@@ -78,17 +78,14 @@ class Threshold(ScoredMethod):
     ] = "absolute"
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting:
-        """Return the threshold, in standard deviations if the method uses them."""
         return self.setting_for_score(cut, weight)
 
     def setting_for_score(self, cut: DraggedCut, score: float) -> Setting:
-        """Return the threshold, in standard deviations if the method uses them."""
         if self.relative_to == "std":
             score /= cut.standard_deviation() or 1.0
         return "value", float(f"{score:.{SIGNIFICANT_DIGITS}g}")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target at the threshold, and count the elements below it."""
         scores = [decisions.target_scores(self, target) for target in targets]
         total_work = sum(selection.work(selection.ScoreKeys.of(own)) for own in scores)
         if self.relative_to == "std":

@@ -38,11 +38,9 @@ class _ChannelPruning(BasePruningMethod):
         """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask`, in the dtype of `t`, without `amount` of the channels."""
         return mask_product(default_mask, self._kept_channels(t)).to(t.dtype)
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """See `BasePruningMethod.mask_for`."""
         if type(self).compute_mask is not _ChannelPruning.compute_mask or not self._gets_all(
             tensor
         ):
@@ -93,7 +91,6 @@ class RandomStructured(_ChannelPruning):
     def apply(  # type: ignore[override]
         cls, module: nn.Module, name: str, amount: Amount, dim: int = -1
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -129,19 +126,15 @@ class LnStructured(_ChannelPruning):
         dim: int,
         importance_scores: Tensor | None = None,
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
         )
 
 
 def _validate_structured_pruning(t: Tensor) -> None:
-    """Check that a tensor has channels, even if it is already pruned.
+    """Check that a tensor has two dimensions, even if it is already pruned.
 
-    In that case torch treats a vector as one channel, and prunes all of it.
-
-    Raises:
-        ValueError: the tensor has fewer than two dimensions.
+    torch then treats a vector as one channel, and prunes all of it.
     """
     if t.dim() < 2:
         raise ValueError(
@@ -151,10 +144,5 @@ def _validate_structured_pruning(t: Tensor) -> None:
 
 
 def _validate_pruning_dim(t: Tensor, dim: int) -> None:
-    """Check that a tensor has a dimension `dim`.
-
-    Raises:
-        IndexError: the tensor has no such dimension.
-    """
     if not -t.dim() <= dim < t.dim():
         raise IndexError(f"dim={dim} is none of the {t.dim()} dimensions of {tuple(t.shape)}.")

@@ -42,12 +42,10 @@ class Identity(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask`."""
         return default_mask
 
     @classmethod
     def apply(cls, module: nn.Module, name: str) -> BasePruningMethod:  # type: ignore[override]
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name)
 
 
@@ -61,7 +59,6 @@ class ElementPruning(BasePruningMethod):
         self.amount = amount
 
     def units(self, remaining: int) -> int:
-        """Return the number of elements to prune."""
         units = _compute_nparams_toprune(self.amount, remaining)
         _validate_pruning_amount(units, remaining)
         return units
@@ -72,14 +69,11 @@ class ElementPruning(BasePruningMethod):
     ) -> Tensor:
         """Return a score per element; the smallest absolute values are pruned first.
 
-        Args:
-            dtype: the dtype in which `t` is compared with other tensors of this step.
-            remaining: boolean, of the shape of `t`, False where already pruned; None if no element
-                is. The scores of pruned elements are not used.
+        `t` is compared with other tensors in `dtype`. Scores are not used where nothing is
+        `remaining`.
         """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without `amount` elements."""
         units = self.units(t.numel())
         if units == 0:
             return default_mask.clone()
@@ -87,7 +81,6 @@ class ElementPruning(BasePruningMethod):
         return mask_product(default_mask, pruned.logical_not_())
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """See `BasePruningMethod.mask_for`."""
         if not (ranks_elements(self) and is_plain(values)):
             return super().mask_for(tensor, values)
         [kept] = self.kept_elements([values], [tensor.remaining()])
@@ -155,7 +148,6 @@ class RandomUnstructured(ElementPruning):
     def apply(  # type: ignore[override]
         cls, module: nn.Module, name: str, amount: Amount
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, amount=amount)
 
 
@@ -173,7 +165,6 @@ class L1Unstructured(ElementPruning):
     def element_scores(
         self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
     ) -> Tensor:
-        """Return `t`."""
         return t
 
     @classmethod
@@ -184,7 +175,6 @@ class L1Unstructured(ElementPruning):
         amount: Amount,
         importance_scores: Tensor | None = None,
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -229,11 +219,9 @@ class CustomFromMask(BasePruningMethod):
         return mask_product(default_mask, self._mask_like(default_mask))
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """See `BasePruningMethod.mask_for`."""
         return tensor.mask_without(self._mask_like(values))
 
     def _mask_like(self, t: Tensor) -> Tensor:
-        """Return the custom mask on the device of a tensor, of whose shape it must be."""
         if self.mask.shape != t.shape:
             raise AssertionError(
                 f"The mask has shape {tuple(self.mask.shape)}; the parameter has {tuple(t.shape)}."
@@ -249,7 +237,6 @@ class CustomFromMask(BasePruningMethod):
     def apply(  # type: ignore[override]
         cls, module: nn.Module, name: str, mask: Tensor
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, mask=mask)
 
 

@@ -242,7 +242,6 @@ def global_unstructured(
 
 
 def _pairs(parameters: object) -> list[Key]:
-    """Return what the caller passed as pairs."""
     if isinstance(parameters, Iterable) and not isinstance(parameters, (str, nn.Module, Tensor)):
         pairs = list(parameters)
         for pair in pairs:
@@ -318,7 +317,6 @@ def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]
 
 
 def _concatenate(tensors: Iterable[Tensor]) -> Tensor:
-    """Return all elements of all tensors as one vector, on the device of the first."""
     vectors = [magnitudes(tensor).reshape(-1) for tensor in tensors]
     dtype = ranking_dtype({vector.dtype for vector in vectors})
     return torch.cat([vector.to(vectors[0].device, dtype) for vector in vectors])

@@ -113,7 +113,6 @@ class _Keep(torch.autograd.Function):
 
 
 def _is_large(t: Tensor) -> bool:
-    """Return whether a tensor is large, and plain contiguous memory of the CPU."""
     return is_plain(t) and t.is_contiguous() and t.nbytes >= LARGE_BYTES
 
 

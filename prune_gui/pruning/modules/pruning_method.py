@@ -60,9 +60,6 @@ class BasePruningMethod(ABC):
 
         torch multiplies instead, which makes -0 of a pruned negative weight, and NaN of a pruned
         NaN or infinity. The gradient is the same: 0 for pruned elements.
-
-        Raises:
-            AssertionError: this method has pruned nothing yet.
         """
         name = self._name(module)
         return keep(getattr(module, name + ORIG), getattr(module, name + MASK))
@@ -109,9 +106,7 @@ class BasePruningMethod(ABC):
         return hook
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """Return the mask of a parameter after this method, on top of its present mask.
-
-        A subclass may override this with a faster way to the result of `compute_mask`.
+        """Return the mask of a parameter after this method; a faster way to `compute_mask`'s result.
         """
         scores = tensor.scores(values)
         if tensor.hook is None:
@@ -163,9 +158,6 @@ class BasePruningMethod(ABC):
         """Make pruning permanent: store the pruned tensor as parameter, remove `_orig` and `_mask`.
 
         The `Parameter` object stays the same, so optimisers that reference it still work.
-
-        Raises:
-            AssertionError: this method has pruned nothing yet.
         """
         name = self._name(module)
         orig: nn.Parameter = getattr(module, name + ORIG)
@@ -184,11 +176,7 @@ class BasePruningMethod(ABC):
 
 @reference.PruningContainer.register
 class PruningContainer(BasePruningMethod):
-    """The methods applied to one parameter so far, in order. The last one computes the mask.
-
-    Args:
-        *args: methods of the same parameter, of this package or of torch.
-    """
+    """The methods applied to one parameter so far, in order. The last one computes the mask."""
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()

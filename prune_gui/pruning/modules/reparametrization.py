@@ -34,12 +34,7 @@ from prune_gui.pruning.modules.masking import (
 
 @dataclass(frozen=True, slots=True)
 class PrunedTensor:
-    """One parameter of a module before a pruning step, already pruned or not.
-
-    Attributes:
-        orig: the unpruned weights.
-        hook: the hook that applies the current mask; None if the parameter is not pruned.
-    """
+    """One parameter of a module before a pruning step; without a `hook` it is not pruned yet."""
 
     module: nn.Module
     name: str
@@ -244,7 +239,6 @@ def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]
 
 
 def _properties(cls: type[nn.Module], names: Iterable[str]) -> dict[str, property]:
-    """Return the properties of modules of a class, some of whose parameters are pruned."""
     found = {name: _property(name) for name in names}
     if issubclass(cls, nn.RNNBase):
         found[FLAT_WEIGHTS] = property(_flat_weights, _ignore)

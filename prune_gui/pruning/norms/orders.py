@@ -54,11 +54,7 @@ class Norm(Protocol):
         """The partial result of no elements."""
 
     def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
-        """Return the partial result of each channel.
-
-        Returns:
-            Shape (batch, channels).
-        """
+        """Return the partial result of each channel, of shape (batch, channels)."""
 
     def combine(self, one: Partial, other: Partial) -> Partial:
         """Return the partial results of two spans together, for the same channels."""
@@ -123,9 +119,8 @@ class _Powers:
 class _Extreme:
     """The maximum absolute value, or the minimum; NaN if any element is NaN.
 
-    It is computed as the maximum of the keys of `kernels.keys`. For the minimum, each key is
-    replaced by the key of infinity minus it, modulo the word size. In both orders NaN ranks highest
-    and the value 0 means no elements.
+    It is the maximum of keys, see `kernels.key_loops`. For the minimum, each key is replaced by the
+    key of infinity minus it, modulo the word size. NaN ranks highest, and 0 means no elements.
     """
 
     minimum: bool
@@ -169,11 +164,7 @@ class _Extreme:
 
 
 def scaled_powers(elements: Tensor, layout: ElementLayout, n: Order, maxima: Partial) -> Partial:
-    """Return the sums of |x / maximum|^p of channels, in float64, which are always exact enough.
-
-    Args:
-        maxima: shape (batch, channels), positive and finite.
-    """
+    """Return the sums of |x / maximum|^p of channels in float64: always exact enough."""
     p = 2.0 if n == "fro" else float(n)
     scales = torch.from_numpy(maxima)[:, None, :, None]
     powers = elements.view(layout).double().abs().div_(scales).pow_(p)
@@ -186,10 +177,7 @@ def _widened(elements: Tensor) -> Tensor:
 
 
 def _row_plan(layout: ElementLayout) -> tuple[int, int, int]:
-    """Return the number of rows of a compiled loop, the elements per channel run, and the lanes.
-
-    Where a channel has many consecutive elements, a row is a run of a single channel.
-    """
+    """Return the number of rows of a compiled loop, the elements per channel run, and the lanes."""
     batch, outer, channels, inner = layout
     if inner >= _MIN_ROW_ELEMENTS:
         return batch * outer * channels, kernels.LANES, kernels.LANES

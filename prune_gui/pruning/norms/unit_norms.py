@@ -82,11 +82,8 @@ def score_norms(
 ) -> Tensor:
     """Return `channel_norms` of scores, with pruned elements as zeros.
 
-    Args:
-        scores: two dimensions or more; read span by span, as a whole only for "nuc".
-
-    Raises:
-        ValueError: the norm is not defined for this shape, or memory is short.
+    They are read span by span, and as a whole only for "nuc". Raises `ValueError` if the norm is
+    not defined for this shape, or memory is short.
     """
     monitor = monitor or Monitor()
     if n == "nuc":
@@ -149,10 +146,7 @@ def _rescaled(
     n: Order,
     dim: int,
 ) -> Tensor:
-    """Return norms of which those of some channels are computed again, relative to the maximum.
-
-    Those of channels of zeros, or with non-finite elements, are right.
-    """
+    """Return norms of which those of some channels are computed again, relative to the maximum."""
     maxima = _norms(scores, remaining_mask, math.inf, dim, Monitor()).double().numpy()
     doubtful = doubtful & (maxima > 0) & np.isfinite(maxima)
     if not doubtful.any():
@@ -210,8 +204,6 @@ def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> T
 
 
 class _Span(NamedTuple):
-    """A range of flat indices of a tensor."""
-
     start: int
     channel: int
     layout: ElementLayout
@@ -271,11 +263,7 @@ def _nuclear_norms(t: Tensor, dim: int, monitor: Monitor) -> Tensor:
 def block_norms(
     scores: Scores, remaining_mask: RemainingMask | None, n: Order, blocks: Blocks, monitor: Monitor
 ) -> Tensor:
-    """Return the norm of each block, with pruned elements as zeros; see `channel_norms`.
-
-    Returns:
-        Shape (blocks,); float32, or float64 if the scores are.
-    """
+    """Return the norm of each block, row by row, with pruned elements as zeros."""
     across = blocks.across
     if n != "nuc":
         norm_of_order(n)  # raises ValueError if there is none
@@ -332,10 +320,7 @@ def _power_norms(elements: Tensor, layout: ElementLayout, n: Order) -> Tensor:
 
 
 def _nuclear_norms_of(matrices: Tensor) -> Tensor:
-    """Return the sum of the singular values of each matrix; NaN if an element is non-finite.
-
-    `matrices` has the shape (matrices, rows, columns).
-    """
+    """Return the sum of the singular values of each matrix; NaN if an element is non-finite."""
     finite = matrices.isfinite().all(2).all(1)
     values: Tensor = torch.linalg.svdvals(matrices.where(finite[:, None, None], 0.0))
     return values.sum(1).where(finite, torch.nan)

@@ -40,7 +40,6 @@ class ElementCut(Predicate):
 
     @property
     def lazy(self) -> Lazy[Cut]:
-        """The value that `note` depends on."""
         return self.cut
 
     def _note(self, non_finite: int) -> str:
@@ -51,27 +50,23 @@ class ElementCut(Predicate):
         )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         mark_codes(self.ranking.keys, self.cut(), start, step, codes)
 
     @staticmethod
     def mark_each(
         every: Sequence[ElementCut], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
     ) -> None:
-        """Apply `mark` to whole concatenated parameters."""
         mark_batched(
             [one.ranking.keys for one in every], [one.cut() for one in every], bounds, step, codes
         )
 
     def covers(self, other: Predicate) -> bool:
-        """Return whether `other` is a cut of the same keys that is not above this one."""
         if not isinstance(other, ElementCut) or self.ranking.keys != other.ranking.keys:
             return False
         cut, lower = self.cut(), other.cut()
         return (cut.threshold, cut.last_tie) >= (lower.threshold, lower.last_tie)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the element at a flat index; reads all keys."""
         cut = self.cut()
         keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key = key_at(keys, flat)
@@ -98,7 +93,6 @@ class RowCut(Predicate):
     cuts: Lazy[RowCuts]
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         cuts = self.cuts()
         keys = with_equal_nans(self.ranking.keys, int(cuts.thresholds.max()))
         bits = keys.bits(start, start + codes.size)
@@ -114,7 +108,6 @@ class RowCut(Predicate):
         )
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank in its row of the element at a flat index."""
         cuts, (row, column) = self.cuts(), self.shape.row_and_column(flat)
         keys, mask = self.ranking.keys, self.ranking.remaining_mask
         keys = with_equal_nans(keys, key_at(keys, flat))
@@ -183,12 +176,8 @@ class NMGroups:
     """The groups of `m` elements of a parameter.
 
     The parameter is a sequence of slabs of `length` times `inner` elements. From the start of a
-    slab on, every `m` elements that are `inner` apart form a group. The elements after the last
-    whole group are in no group.
-
-    Attributes:
-        length: size of the dimension along which groups lie.
-        inner: distance between members, in elements.
+    slab on, every `m` elements that are `inner` apart form a group, without those after the last
+    whole group.
     """
 
     m: int
@@ -197,12 +186,10 @@ class NMGroups:
 
     @property
     def slab(self) -> int:
-        """Elements of a slab."""
         return self.length * self.inner
 
     @property
     def block(self) -> int:
-        """The minimum number of consecutive elements that hold whole groups."""
         return self.m * self.inner
 
     def around(self, flat: int) -> tuple[int, int]:
@@ -215,12 +202,10 @@ class NMGroups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NMCut(Predicate):
-    """Prunes the elements of lowest key in each group; those already pruned rank lowest.
+    """Prunes the `going` lowest keys of each group, of equal ones the first.
 
-    Nothing is cached: each call of `mark` ranks the groups of its span.
-
-    Attributes:
-        going: number of elements to prune per group; of equal keys the lower index first.
+    Those already pruned rank lowest. Nothing is cached: each call of `mark` ranks the groups of its
+    span.
     """
 
     ranking: Ranking
@@ -228,7 +213,6 @@ class NMCut(Predicate):
     going: int
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         keys = self.ranking.keys
         lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
         key_kernels.mark_where(lowest, np.uint8(step), codes)
@@ -253,7 +237,6 @@ class NMCut(Predicate):
         return int(np.count_nonzero(pruned))
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank in its group of the element at a flat index."""
         begin, end = self.groups.around(flat)
         if end - begin < self.groups.block:
             return ElementRank(pruned=False, unit=tr("weight outside the groups"))
@@ -285,10 +268,7 @@ class NMCut(Predicate):
     def _lowest(
         self, bits: Callable[[int, int], Bits], magnitude: int, start: int, stop: int
     ) -> NDArray[np.bool_]:
-        """Return a boolean array over [start, stop), True at the lowest keys of each group.
-
-        All groups that overlap the span are read. `bits` returns the raw bits of a span.
-        """
+        """Return where the lowest keys of each group are in [start, stop); reads whole groups."""
         if start == stop:
             return np.zeros(0, np.bool_)
         groups, remaining_mask = self.groups, self.ranking.remaining_mask

@@ -30,7 +30,6 @@ class CustomMask(Predicate):
     mask: Scores
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         values = self.mask.part(start, start + codes.size)
         if values.dtype not in _COMPARABLE_DTYPES:
             values = values.to(torch.float64)
@@ -39,10 +38,7 @@ class CustomMask(Predicate):
     def count(
         self, remaining_mask: RemainingMask | None, monitor: Monitor, *, check: bool
     ) -> int | None:
-        """Return the number of remaining elements to prune; this reads the whole mask.
-
-        With `check`, None if a value is neither 0 nor 1.
-        """
+        """Return the number of remaining elements to prune; None if `check` finds no mask."""
         pruned = 0
         for start, stop in chunks(math.prod(self.mask.shape)):
             if check:
@@ -57,7 +53,6 @@ class CustomMask(Predicate):
         return pruned
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return whether the mask prunes the element at a flat index; it has no score."""
         return ElementRank(bool(self.prunes(flat, flat + 1)[0]))
 
 
@@ -134,18 +129,12 @@ def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PluginMask(Predicate):
-    """Prunes where a packed mask is 1.
-
-    Attributes:
-        mask: of this parameter, or of several concatenated parameters.
-        first: index in the mask of the first element of this parameter.
-    """
+    """Prunes where a packed mask is 1, of which the parameter begins at the bit `first`."""
 
     mask: PackedMask
     first: int = 0
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         begin, end = self.first + start, self.first + start + codes.size
         unpacked = np.unpackbits(self.mask.bits()[begin // 8 : -(-end // 8)], bitorder="little")
         offset = begin % 8
@@ -153,5 +142,4 @@ class PluginMask(Predicate):
         key_kernels.mark_where(pruned, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return whether the mask prunes the element at a flat index; it has no score."""
         return ElementRank(bool(self.prunes(flat, flat + 1)[0]))

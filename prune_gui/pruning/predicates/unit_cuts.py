@@ -23,12 +23,8 @@ from prune_gui.pruning.selection.keys import RemainingMask
 class PrunedUnits:
     """The pruned units of a parameter (channels or blocks), and the scores that rank them.
 
-    Attributes:
-        ranks: shape (units,), float scores; the lowest are pruned first, NaN last. None if the
-            units were not ranked.
-        remaining: shape (units,), the number of remaining elements of each unit; units without any
-            are not ranked.
-        source: the name of the file that has the scores; "" if they follow from the weights.
+    The lowest `ranks` are pruned first, NaN last, and units without `remaining` elements are not
+    ranked. `source` is the name of the file of the scores, if they are from one.
     """
 
     pruned: NDArray[np.bool_]
@@ -45,7 +41,6 @@ class PrunedUnits:
 
     @property
     def non_finite(self) -> int:
-        """The number of non-finite scores."""
         return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
 
     def element_rank(self, index: int, unit: str) -> ElementRank:
@@ -76,7 +71,6 @@ class ChannelCut(Predicate):
 
     @property
     def lazy(self) -> Lazy[PrunedUnits]:
-        """The value that `note` depends on."""
         return self.chosen
 
     def _note(self, non_finite: int) -> str:
@@ -87,11 +81,9 @@ class ChannelCut(Predicate):
         )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the channel of the element at a flat index."""
         channel = flat // self._inner % self.shape[self.dim]
         return self.chosen().element_rank(channel, tr("channel {number}", number=channel))
 
@@ -112,10 +104,8 @@ def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -
 class UnitSlices:
     """The channels of the units of a group along one dimension of a tensor.
 
-    Attributes:
-        offset: the first channel of the first unit.
-        width: number of channels of each unit.
-        owner: the unit that all channels of the tensor belong to; None if they are divided.
+    Those of the first unit are `width` channels from `offset` on, and so on; or all belong to the
+    unit `owner`.
     """
 
     label: str
@@ -125,7 +115,7 @@ class UnitSlices:
     owner: int | None = None
 
     def mark_pruned(self, channels: NDArray[np.bool_]) -> None:
-        """Set the channels of pruned units in a bool array of all channels of the tensor."""
+        """Set the channels of pruned units in an array of all channels of the tensor."""
         if self.owner is not None:
             channels |= self.units.pruned[self.owner]
             return
@@ -133,7 +123,6 @@ class UnitSlices:
         channels[self.offset : stop] |= np.repeat(self.units.pruned, self.width)
 
     def describe(self, unit: int) -> str:
-        """Return the name of a unit, and where its score is from if that is a file."""
         if self.units.source:
             return tr(
                 "unit {number:,} of {group}, score from {file}",
@@ -144,7 +133,6 @@ class UnitSlices:
         return tr("unit {number:,} of {group}", number=unit, group=self.label)
 
     def unit_of(self, channel: int) -> int | None:
-        """Return the unit of a channel; None if the channel belongs to none."""
         if self.owner is not None:
             return self.owner
         unit, inside = divmod(channel - self.offset, self.width)
@@ -165,11 +153,7 @@ class UnitCut(ChannelCut):
         slices: Sequence[UnitSlices],
         remaining: NDArray[np.int64],
     ) -> UnitCut:
-        """Return the predicate for the slices of a tensor.
-
-        Args:
-            remaining: int64 (channels,), number of remaining elements of each channel.
-        """
+        """Return the predicate for the slices of a tensor, with the `remaining` of its channels."""
         pruned = np.zeros(shape[dim], np.bool_)
         for one in slices:
             one.mark_pruned(pruned)
@@ -178,11 +162,9 @@ class UnitCut(ChannelCut):
 
     @property
     def has_scores(self) -> bool:
-        """Whether a step ranked the units."""
         return any(one.units.ranks is not None for one in self.slices)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the unit of the element at a flat index."""
         channel = flat // self._inner % self.shape[self.dim]
         for one in self.slices:
             unit = one.unit_of(channel)
@@ -198,12 +180,10 @@ class AnyCut(Predicate):
     cuts: tuple[UnitCut, ...]
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         for cut in self.cuts:
             cut.mark(start, step, codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the rank in the first predicate that prunes the element, else in the first."""
         ranks = [cut.element_rank(flat) for cut in self.cuts]
         return next((rank for rank in ranks if rank.pruned), ranks[0])
 
@@ -212,11 +192,8 @@ class AnyCut(Predicate):
 class Blocks:
     """The blocks of a parameter as a matrix: dimension 0 by all other dimensions.
 
-    Blocks are numbered row by row. Elements beyond the last whole block of a side are in no block.
-
-    Attributes:
-        height: rows of a block.
-        width: columns of a block.
+    Blocks of `height` rows and `width` columns are numbered row by row. Elements beyond the last
+    whole block of a side are in no block.
     """
 
     rows: int
@@ -226,12 +203,10 @@ class Blocks:
 
     @property
     def down(self) -> int:
-        """Number of whole blocks along the rows' dimension."""
         return self.rows // self.height
 
     @property
     def across(self) -> int:
-        """Number of whole blocks along the columns' dimension."""
         return self.columns // self.width
 
     def count(self, marked: RemainingMask | None) -> NDArray[np.int64]:
@@ -254,7 +229,6 @@ class BlockCut(Predicate):
 
     @property
     def lazy(self) -> Lazy[PrunedUnits]:
-        """The value that `note` depends on."""
         return self.chosen
 
     def _note(self, non_finite: int) -> str:
@@ -265,14 +239,12 @@ class BlockCut(Predicate):
         )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
         blocks, out = self.blocks, np.empty(codes.size, np.bool_)
         pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
         group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
         key_kernels.mark_where(out, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the block of the element at a flat index."""
         row, column = divmod(flat, self.blocks.columns)
         row, column = row // self.blocks.height, column // self.blocks.width
         if row >= self.blocks.down or column >= self.blocks.across:

@@ -107,12 +107,7 @@ def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> N
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Group:
-    """A batch of rankings that are cut as one.
-
-    Attributes:
-        bounds: the start of each, and the end of the last one; None for a single ranking.
-        limits: the cut of each that prunes its `most` elements; None if no ranking has a limit.
-    """
+    """A batch of rankings that are cut as one; `limits` prune `max_pruned` elements of each."""
 
     ranking: Ranking
     bounds: NDArray[np.int64] | None = None
@@ -134,7 +129,6 @@ def _group(batch: Sequence[Ranking], monitor: Monitor) -> _Group:
 
 
 def _has_limits(batch: Sequence[Ranking]) -> bool:
-    """Return whether any ranking has a maximum number of elements to prune."""
     return any(ranking.max_pruned is not None for ranking in batch)
 
 
@@ -146,8 +140,6 @@ def _extra_bytes(batch: Sequence[Ranking]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _ConcatenatedKeys(KeysLike):
-    """The concatenated keys of tensors whose keys are compatible."""
-
     members: tuple[KeySource, ...]
     bounds: NDArray[np.int64]
 
@@ -268,7 +260,6 @@ def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
 
 
 def _lower(cut: Cut, limit: Cut) -> Cut:
-    """Return the lower one of a cut and its limit."""
     if (limit.threshold, limit.last_tie) < (cut.threshold, cut.last_tie):
         return limit
     return replace(cut, non_finite=limit.non_finite)
@@ -276,12 +267,9 @@ def _lower(cut: Cut, limit: Cut) -> Cut:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SortedKeys:
-    """The keys of concatenated tensors.
+    """The keys of concatenated tensors: in their order, and ascending within each tensor.
 
-    Attributes:
-        keys: in the order of the elements; all NaNs have the same key.
-        ranked: the keys of each tensor ascending; those of remaining elements first.
-        non_finite: int64, the number of those with a non-finite score.
+    All NaNs have the same key. Pruned elements are last in `ranked`.
     """
 
     keys: Bits
@@ -295,7 +283,6 @@ class SortedKeys:
     def of(
         cls, source: KeySource, remaining_mask: RemainingMask | None, bounds: NDArray[np.int64]
     ) -> SortedKeys:
-        """Read and sort the keys of all tensors."""
         size, first = source.size, source.first_non_finite
         bits = with_equal_nans(source, source.magnitude).bits(0, size)
         keys: Bits = bits & bits.dtype.type(source.magnitude)
@@ -309,10 +296,7 @@ class SortedKeys:
         return cls(keys, mask, bounds, ranked, remaining, non_finite)
 
     def cut(self, units: NDArray[np.int64]) -> list[Cut]:
-        """Return the cut of each tensor that prunes its `units` lowest keys.
-
-        Of equal keys those of lower flat index are pruned first.
-        """
+        """Return the cut of each tensor that prunes its `units` lowest keys, of ties the first."""
         thresholds = np.zeros(len(units), self.keys.dtype)
         last_ties = np.full(len(units), -1, np.int64)
         batched_kernels.cut_each(
@@ -334,5 +318,4 @@ def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
 
 
 def _count(marked: NDArray[np.bool_], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of marked elements of each tensor."""
     return np.diff(np.concatenate([[0], np.cumsum(marked)])[bounds])

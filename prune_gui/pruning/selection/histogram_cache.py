@@ -31,11 +31,9 @@ _GROUPS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class DigitHistogram:
-    """The number of keys with each value of a digit, for the values that occur.
+    """The number of keys with each value of a digit, for the values that occur, ascending.
 
-    Attributes:
-        values: the digits, ascending.
-        parts: the histogram of each span of the tensor, in order; or ().
+    `parts` are the histograms of the spans of the tensor, in order; or ().
     """
 
     values: NDArray[np.integer[Any]]
@@ -88,9 +86,7 @@ class DigitHistogram:
 class GroupedSpan:
     """The low 16 bits of the 32-bit elements of a span, grouped by their high 16 bits.
 
-    Attributes:
-        digits: uint16, one per remaining element.
-        ends: uint32 (65536,), the end of each group in `digits`.
+    `ends` has the end of each of the 65536 groups in `digits`.
     """
 
     digits: NDArray[np.uint16]
@@ -118,9 +114,8 @@ class GroupedSpan:
 class GroupedDigits:
     """The remaining elements of a tensor of 32-bit keys, grouped by span and leading bits.
 
-    Attributes:
-        spans: the groups of each span, in order; None if it is not grouped yet.
-        signs: the values of the leading bits that are no part of a key: 0, and that of the sign.
+    A span is None if it is not grouped yet. `signs` are the leading bits that are no part of a key:
+    0, and the sign.
     """
 
     spans: tuple[GroupedSpan | None, ...]
@@ -128,7 +123,6 @@ class GroupedDigits:
 
     @classmethod
     def nothing(cls, spans: int, magnitude: int) -> GroupedDigits:
-        """Return a number of spans that are not grouped; `magnitude` is that of the keys."""
         sign = ~magnitude // _GROUPS % _GROUPS
         return cls((None,) * spans, (0, sign) if sign else (0,))
 
@@ -163,7 +157,6 @@ class LRUCache(Generic[Cached]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Cached | None:
-        """Return the value that is cached under `key`, or None."""
         with self._lock:
             return self._values.get(key)
 
@@ -194,7 +187,6 @@ class HistogramCache:
     norms: LRUCache[NDArray[np.float64]] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        """Pickle None: another process has no cache."""
         return _no_cache, ()
 
 

@@ -99,11 +99,7 @@ def _first_non_finite(dtype: torch.dtype) -> int:
 
 @dataclass(frozen=True)
 class ScoreKeys:
-    """Keys that rank elements by the absolute value of their scores.
-
-    Attributes:
-        dtype: the dtype in which the scores are compared; see `ranking_dtype`.
-    """
+    """Keys that rank elements by the absolute value of their scores, compared in `dtype`."""
 
     scores: Scores
     dtype: torch.dtype
@@ -115,17 +111,14 @@ class ScoreKeys:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.scores.shape)
 
     @property
     def width(self) -> int:
-        """Bytes per key."""
         return self.dtype.itemsize
 
     @property
     def magnitude(self) -> int:
-        """All bits but the sign."""
         return _without_sign(self.dtype)
 
     @property
@@ -139,11 +132,10 @@ class ScoreKeys:
         return None if self.dtype is torch.float8_e4m3fn else self.first_non_finite + 1
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat indices [start, stop)."""
         return raw_bits(self.scores.part(start, stop).to(self.dtype))
 
     def first_key(self, value: float) -> int:
-        """Return the lowest key whose number is at least `value`, which is not negative.
+        """Return the lowest key of at least `value`, which is not negative.
 
         It is `first_non_finite` if `value` exceeds all finite numbers.
         """
@@ -152,7 +144,6 @@ class ScoreKeys:
         return key + 1 if self.value(key) < value else key
 
     def value(self, key: int) -> float:
-        """Return the absolute value of a key."""
         number = torch.zeros(1, dtype=self.dtype)
         raw_bits(number)[0] = key
         return float(number)
@@ -160,13 +151,10 @@ class ScoreKeys:
 
 @dataclass(frozen=True)
 class RandomKeys:
-    """Keys that rank elements at random: hashes of the seed, a label and the flat index.
+    """Keys that rank elements at random: hashes of the seed, the name of the tensor and the index.
 
     Of equal keys the lowest index is pruned first, so the probability that an element is pruned
     depends on its index by at most 2^-32.
-
-    Attributes:
-        label: the name of the tensor, which makes its keys differ from those of others.
     """
 
     seed: int
@@ -179,18 +167,15 @@ class RandomKeys:
 
     @property
     def stream(self) -> np.uint64:
-        """The initial state of the generator for this seed and label."""
         name = f"{self.seed}\0{self.label}".encode()
         return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little"))
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return 32 random bits for each of the flat indices [start, stop)."""
         out = np.empty(stop - start, np.uint32)
         key_kernels.fill_random_bits(self.stream, np.uint64(start), out)
         return out
 
     def value(self, key: int) -> float:
-        """Return the key as a number in [0, 1)."""
         return key / (self.magnitude + 1)
 
 
@@ -220,21 +205,17 @@ class KeysLike:
 
     @property
     def width(self) -> int:
-        """Bytes per key."""
         return self.model.width
 
     @property
     def magnitude(self) -> int:
-        """Bit mask of the bits that make the key."""
         return self.model.magnitude
 
     @property
     def first_non_finite(self) -> int | None:
-        """The lowest key of a non-finite number; None if there is none."""
         return self.model.first_non_finite
 
     def value(self, key: int) -> float:
-        """Return the number of a key."""
         return self.model.value(key)
 
 
@@ -256,7 +237,7 @@ class _SingleNaNKeys(KeysLike):
 
 
 def with_equal_nans(keys: KeySource, key: int) -> KeySource:
-    """Return the keys for comparisons with `key`: if `key` is NaN, all NaNs get the same key.
+    """Return the keys for comparisons with `key`: if that is NaN, all NaNs get the same key.
 
     Other keys are returned unchanged, since the replacement takes time.
     """
@@ -268,12 +249,7 @@ def with_equal_nans(keys: KeySource, key: int) -> KeySource:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The elements of a tensor that a step may prune.
-
-    Attributes:
-        remaining_mask: True at the remaining elements; None if all are.
-        max_pruned: the maximum number of elements to prune; None: no limit.
-    """
+    """The elements of a tensor that a step may prune, at most `max_pruned`."""
 
     keys: KeySource
     remaining_mask: RemainingMask | None = None
@@ -282,16 +258,13 @@ class Ranking:
 
     @property
     def limit(self) -> int:
-        """The maximum number of elements to prune."""
         return self.keys.size if self.max_pruned is None else self.max_pruned
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of all keys."""
         return self.keys.size * self.keys.width
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
-        """Return which of the flat indices [start, stop) remain; None if all do."""
         return None if self.remaining_mask is None else self.remaining_mask(start, stop)
 
 
@@ -320,7 +293,6 @@ def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _are_stored(keys: KeySource) -> bool:
-    """Return whether keys are read without a copy."""
     return (
         isinstance(keys, ScoreKeys)
         and isinstance(keys.scores, TensorScores)

@@ -35,11 +35,8 @@ def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> lis
     """Return a cut per ranking; together they prune the `k` elements of lowest LAMP score.
 
     Elements of equal score are pruned in the order of rankings, then of keys, then of flat indices.
-    A ranking loses at most its `most` elements. Non-finite numbers rank highest and are left out of
-    the sums. Scores are float64; the sums of squares do not depend on the number of threads.
-
-    Args:
-        rankings: with `ScoreKeys` of any dtypes, and at least `k` prunable elements in all.
+    Non-finite numbers rank highest and are left out of the sums. Scores are float64; the sums of
+    squares do not depend on the number of threads. `rankings` have `ScoreKeys`, of any dtypes.
     """
     groups = [_groups(batch) for batch in batches_of_small(rankings)]
     with monitor.plan(sum(own.work for own in groups)):
@@ -64,11 +61,7 @@ def _groups(batch: Sequence[Ranking]) -> ScoreGroups:
 class _GroupTable:
     """The groups of all owners (tensors or batches) in order, one array element per group.
 
-    Attributes:
-        owners: index of the owner.
-        indices: index within the owner's groups.
-        single: whether the group has a single score.
-        units: number of its prunable elements.
+    A group is `single` if all its elements have the same score.
     """
 
     owners: NDArray[np.int64]
@@ -129,10 +122,7 @@ class _GroupTable:
         return high
 
     def take(self, k: int) -> NDArray[np.int64]:
-        """Return the number of elements to prune of each group.
-
-        Of groups of equal score the earlier one is pruned first.
-        """
+        """Return the number of elements to prune of each group, of equal scores the first."""
         order = np.argsort(self.min_scores, kind="stable")
         units = self.units[order]
         taken = np.empty_like(units)

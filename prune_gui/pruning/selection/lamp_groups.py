@@ -1,7 +1,6 @@
 """Groups of elements, and the bounds of their LAMP scores: of one tensor, or of many small ones.
 
-Those of one tensor have keys with equal leading bits. In a batch of small tensors, the keys of each
-tensor are sorted on every pass, which gives the score of each element.
+The latter sort the keys of each tensor on every pass, which gives the score of each element.
 """
 
 from __future__ import annotations
@@ -67,13 +66,9 @@ class ScoreGroups(Protocol):
 class TensorGroups:
     """Groups of the keys of one ranking, by their leading bits, ascending.
 
-    Attributes:
-        first: int64, the lowest key of each group.
-        bits: int64, number of unknown trailing bits; a group of 0 bits is a single key.
-        counts: int64, number of remaining elements of each group.
-        sums: float64, the sum of their squares; 0 for non-finite numbers.
-        exponent: float64 numbers are divided by 2 to this power before they are squared, so that
-            the squares do not overflow. The scores stay the same.
+    `bits` are the numbers of unknown trailing bits: a group of 0 bits is a single key. `sums` are
+    of squares, 0 for non-finite numbers. float64 numbers are divided by 2 to the `exponent` before
+    they are squared, so that squares do not overflow; the scores stay the same.
     """
 
     ranking: Ranking
@@ -85,21 +80,18 @@ class TensorGroups:
 
     @classmethod
     def whole(cls, ranking: Ranking) -> TensorGroups:
-        """Return a single group of all keys, before any pass."""
         bits = np.array([8 * ranking.keys.width - 1])
         zeros = np.zeros(1, int)
         return cls(ranking, zeros, bits, zeros, np.zeros(1), largest_exponent(ranking))
 
     @property
     def units(self) -> NDArray[np.int64]:
-        """Number of prunable elements of each group."""
         before = np.cumsum(self.counts) - self.counts
         units: NDArray[np.int64] = np.clip(self.ranking.limit - before, 0, self.counts)
         return units
 
     @property
     def work(self) -> int:
-        """Approximate number of bytes to read until the cuts are known."""
         return work(self.ranking.keys)
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -119,7 +111,6 @@ class TensorGroups:
         return low, np.where(self.bits > 0, high, low)
 
     def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
-        """Return the functions that compute the parts of a group, one per span of the tensor."""
         above, shift = int(self.bits[index]), self._shift(index)
         count = partial(
             _count_parts,
@@ -132,7 +123,6 @@ class TensorGroups:
         return [partial(count, *span) for span in parallel.chunks(self.ranking.keys.size)]
 
     def with_parts(self, index: int, results: Sequence[Part]) -> TensorGroups:
-        """Return these groups with one of them replaced by its non-empty parts."""
         keys, shift = self.ranking.keys, self._shift(index)
         counts, sums = _total(results, 1 << (int(self.bits[index]) - shift), has_sums=shift > 0)
         occur = np.flatnonzero(counts)
@@ -149,7 +139,6 @@ class TensorGroups:
         return replace(self, first=first, bits=bits, counts=counts, sums=sums)
 
     def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
-        """Return the cut that prunes `taken` elements of each group, the lowest ones."""
         ranking, pruned = self.ranking, int(taken.sum())
         non_finite = int(self.counts[_non_finite(ranking.keys, self.first)].sum())
         if pruned == 0:
@@ -165,12 +154,10 @@ class TensorGroups:
         return [Cut(key, last_tie, pruned, non_finite)]
 
     def _squares(self, keys: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the scaled squares of the numbers of keys."""
         assert isinstance(self.ranking.keys, ScoreKeys)
         return squares_of(keys, self.ranking.keys.dtype, self.exponent)
 
     def _shift(self, index: int) -> int:
-        """Return the number of unknown bits of the parts of a group."""
         return (int(self.bits[index]) - 1) // DIGIT_BITS * DIGIT_BITS
 
 
@@ -214,7 +201,7 @@ def _count_parts(
 def squares_of(
     keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | NDArray[np.int64] = 0
 ) -> NDArray[np.float64]:
-    """Return the squares of the numbers of keys."""
+    """Return the squares of the numbers of keys, times 2 to minus twice the exponents."""
     values = numbers_of(keys, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.ldexp(values, -exponents) if dtype == torch.float64 else values
@@ -242,7 +229,6 @@ def largest_exponent(ranking: Ranking) -> int:
 
 
 def _largest_key(ranking: Ranking, span: tuple[int, int], _monitor: Monitor) -> int:
-    """Return the largest key of the remaining finite numbers in a span; 0 if there is none."""
     keys = ranking.keys
     assert isinstance(keys, ScoreKeys)
     span_keys = keys.bits(*span) & np.uint64(keys.magnitude)
@@ -263,7 +249,6 @@ def _total(parts: Sequence[Part], length: int, *, has_sums: bool) -> Part:
 
 
 def _non_finite(source: KeySource, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return a boolean array, True at keys of non-finite numbers."""
     assert source.first_non_finite is not None
     return keys >= source.first_non_finite
 
@@ -281,12 +266,9 @@ NO_TENSOR: Final = -1
 class BatchedGroups:
     """Groups of the LAMP scores in small tensors, by their leading bits, ascending.
 
-    Attributes:
-        batch: the ranking of each tensor; all of one dtype.
-        first: int64, the bits of the lowest score of each group.
-        bits: int64, number of unknown trailing bits; a group of 0 bits is a single score.
-        units: int64, number of prunable elements of each group.
-        tensors: int64, index of the tensor of a single score; else `NO_TENSOR`.
+    `first` are the bits of the lowest score of each group, and `bits` the numbers of unknown
+    trailing bits: a group of 0 bits is a single score, of one of the `tensors`; others have
+    `NO_TENSOR`.
     """
 
     batch: Sequence[Ranking]
@@ -297,31 +279,25 @@ class BatchedGroups:
 
     @classmethod
     def whole(cls, batch: Sequence[Ranking]) -> BatchedGroups:
-        """Return a single group of all scores, before any pass."""
         zeros = np.zeros(1, np.int64)
         return cls(batch, zeros, zeros + SCORE_BITS, zeros, zeros + NO_TENSOR)
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of all keys."""
         return sum(ranking.nbytes for ranking in self.batch)
 
     @property
     def work(self) -> int:
-        """Approximate number of bytes to read until the cuts are known."""
         return PASSES * self.nbytes
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the lower and the upper bound of the scores of each group."""
         last = self.first + (1 << self.bits) - 1
         return self.first.view(np.float64), last.view(np.float64)
 
     def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
-        """Return the function that computes the parts of a group."""
         return [partial(self._parts, index)]
 
     def with_parts(self, index: int, results: Sequence[Part]) -> BatchedGroups:
-        """Return these groups with one of them replaced by its parts."""
         [parts] = results
         columns = zip((self.first, self.bits, self.units, self.tensors), parts, strict=True)
         return BatchedGroups(
@@ -329,7 +305,6 @@ class BatchedGroups:
         )
 
     def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
-        """Return the cut of each tensor; together they prune `taken` elements of each group."""
         ranked, scores, prunable = self._scores(monitor)
         units = np.zeros_like(prunable)
         if taken.any():
@@ -384,7 +359,6 @@ class BatchedGroups:
 
 
 def _largest_exponents(ranked: SortedKeys) -> NDArray[np.int64]:
-    """Return the exponent of the largest remaining finite number of each float64 tensor."""
     finite = ranked.remaining - ranked.non_finite
     exponents = np.zeros_like(finite)
     largest = (ranked.bounds[:-1] + finite - 1)[finite > 0]

@@ -44,12 +44,9 @@ MAX_SMALL_ELEMENTS: Final = 1 << 14
 class Cut:
     """Where an unstructured step stops pruning one parameter.
 
-    Elements whose key is below `threshold` are pruned, and elements whose key equals it (ties) up
-    to the flat index `last_tie`.
-
-    Attributes:
-        last_tie: a flat index; -1 if no tie is pruned.
-        non_finite: number of remaining elements with a non-finite score; they rank highest.
+    Elements whose key is below `threshold` are pruned, and those whose key equals it (ties) up to
+    the flat index `last_tie`, which is -1 if no tie is pruned. `non_finite` remaining scores rank
+    highest.
     """
 
     threshold: int
@@ -60,12 +57,7 @@ class Cut:
 
 @dataclass(slots=True)
 class _Search:
-    """The search for the common cut of some rankings.
-
-    Attributes:
-        members: their indices in the list of all rankings.
-        prefix: the leading bits of the threshold, as far as they are known.
-    """
+    """The search for the common cut of some rankings, of which `prefix` is known so far."""
 
     members: list[int]
     k: int
@@ -76,8 +68,8 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     """Return a cut per ranking; together the cuts prune the `k` lowest keys of all rankings.
 
     Of equal keys, those of earlier rankings are pruned first, then those of lower flat index. A
-    ranking that would lose more than its `max_pruned` gets a cut of its own that prunes
-    `max_pruned` elements, and the cut of the others moves up.
+    ranking that would lose more than its `max_pruned` gets a cut of its own, and that of the others
+    moves up.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
@@ -97,7 +89,6 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
 
 
 def _cut_small(ranking: Ranking, k: int) -> Cut:
-    """Return the cut of a ranking of at most `MAX_SMALL_ELEMENTS` elements."""
     size, first = ranking.keys.size, ranking.keys.first_non_finite
     bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
     keys = bits & bits.dtype.type(ranking.keys.magnitude)
@@ -159,12 +150,9 @@ class CountBelow:
 
 
 def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list[CountBelow]:
-    """Count the elements of each ranking below a key, digit by digit as `find_cuts` does.
+    """Count the elements of each ranking below a key, which is at most `first_non_finite`.
 
     With a histogram cache, a later `find_cuts` with its cut at this key reads no elements again.
-
-    Args:
-        key: at most the lowest key of a non-finite number.
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
     leading: list[DigitHistogram] = []
@@ -228,11 +216,10 @@ def work(keys: KeySource) -> int:
 
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Mark the `k` elements of lowest absolute value.
+    """Return a boolean tensor of the same shape, True at the `k` elements of lowest absolute value.
 
-    Returns:
-        A boolean tensor of the same shape, True at the k lowest. Of equal scores the lower flat
-        index is marked first; NaN ranks above infinity, infinity above every number.
+    Of equal scores the lower flat index is marked first; NaN ranks above infinity, infinity above
+    every number.
     """
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
@@ -285,10 +272,7 @@ def _sum(
 
 
 def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
-    """Return the number of non-finite scores.
-
-    In every float dtype they have leading digits of their own.
-    """
+    """Return the number of non-finite scores, which have leading digits of their own."""
     first = ranking.keys.first_non_finite
     if first is None:
         return 0
@@ -322,7 +306,6 @@ def nth_tie(
 def _tie_arguments(
     ranking: Ranking, threshold: int, start: int, stop: int
 ) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
-    """Return the arguments of the loops over ties."""
     bits = ranking.keys.bits(start, stop)
     key = bits.dtype.type
     return bits, key(ranking.keys.magnitude), ranking.mask(start, stop), key(threshold)

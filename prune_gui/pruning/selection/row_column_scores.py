@@ -43,11 +43,8 @@ class Formula:
     """How a score follows from an absolute weight and from the sizes of its row and its column.
 
     The size of a row is the sum of its absolute weights, or their root mean square. Its factor is
-    ``size ** -row_power``, and that of a column ``size ** -column_power``.
-
-    Attributes:
-        mean_square: whether sizes are root mean squares.
-        add: whether the weight is multiplied by the sum of both factors, not by each.
+    ``size ** -row_power``, and that of a column ``size ** -column_power``. The weight is multiplied
+    by each, or by the sum of both (`add`).
     """
 
     mean_square: bool
@@ -100,7 +97,6 @@ class RowColumnScores(WeightScores):
         return dict(vars(self))
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop)."""
         weights = self.weights.part(start, stop).to(self.dtype)
         scores = torch.empty_like(weights)
         if start < stop:
@@ -165,10 +161,7 @@ class RowColumnScores(WeightScores):
                 yield 1.0 / (np.sqrt(sizes) if power == 0.5 else sizes**power)
 
     def _sums(self, scale: float) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Return sums and numbers of elements: of each channel of the lines, and of the others.
-
-        The elements are absolute weights, or their squares, times `scale`.
-        """
+        """Return sums and numbers of elements: of each channel of the lines, and of the others."""
         first, second = self._dims
         rows, columns = math.prod(self.shape[:second]), math.prod(self.shape[second:])
         height = max(1, BLOCK_ELEMENTS // max(columns, 1))
@@ -201,11 +194,7 @@ def _of_channels(sums: NDArray[Any], shape: tuple[int, ...], dim: int) -> NDArra
 
 
 class BlockSums(NamedTuple):
-    """Sums and numbers of elements in some whole rows.
-
-    Attributes:
-        counts: int64, of each column; or the number of rows, if all elements count.
-    """
+    """Sums and numbers of elements in some rows; `counts` is their height if all elements count."""
 
     row_sums: NDArray[np.float64]
     row_counts: NDArray[np.int64]
@@ -222,7 +211,6 @@ def _block_sums(
     block: slice,
     _monitor: Monitor,
 ) -> BlockSums:
-    """Return the sums of absolute weights, or of their squares, times `scale`."""
     check_cancelled()
     height = block.stop - block.start
     row_sums, row_counts = np.zeros(height), np.zeros(height, np.int64)

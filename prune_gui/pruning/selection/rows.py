@@ -32,7 +32,6 @@ class RowShape(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Number of elements of a row."""
         return self.before * self.after
 
     def row_and_column(self, flat: int) -> tuple[int, int]:
@@ -44,23 +43,14 @@ class RowShape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowCuts:
-    """The cut of each row, as `Cut` with an array element per row.
-
-    Attributes:
-        thresholds: shape (rows,), keys in the dtype of the bits.
-        last_ties: shape (rows,), int64, column of the last pruned tie; -1 where no tie is pruned.
-    """
+    """The cut of each row, as `Cut` with an array element per row; a tie is a column."""
 
     thresholds: Bits
     last_ties: NDArray[np.int64]
 
 
 def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -> RowCuts:
-    """Return the cuts that prune the `units` smallest keys of each row.
-
-    Args:
-        units: shape (rows,), at most the number of remaining elements of each row.
-    """
+    """Return the cuts that prune the `units` smallest remaining keys of each row."""
     thresholds = np.zeros(shape.rows, ranking.keys.bits(0, 0).dtype)
     last_ties = np.full(shape.rows, -1, np.int64)
     magnitude = thresholds.dtype.type(ranking.keys.magnitude)
@@ -122,7 +112,6 @@ def _rows_of(gathered: RowKeys, first: int, rows: slice) -> RowKeys:
 
 
 def _blocks(shape: RowShape, elements: int, within: slice) -> Iterator[slice]:
-    """Yield blocks of consecutive rows with about a number of elements."""
     per_block = max(1, elements // max(shape.columns, 1))
     for start in range(within.start, within.stop, per_block):
         yield slice(start, min(start + per_block, within.stop))

@@ -41,6 +41,7 @@ class Lazy(Generic[T]):
                 self.is_computed = True
 
     def __call__(self) -> T:
+        """Return the value; compute it on first use."""
         if not self.is_computed:
             with self._lock:
                 if not self.is_computed:

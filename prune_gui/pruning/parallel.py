@@ -26,8 +26,7 @@ Result = TypeVar("Result")
 
 
 def chunks(size: int, max_elements: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield spans (start, stop) of at most `max_elements` (`CHUNK_ELEMENTS`) that cover [0, size).
-    """
+    """Yield spans of at most `max_elements` (`CHUNK_ELEMENTS`) that cover [0, size)."""
     max_elements = max_elements or CHUNK_ELEMENTS
     for start in range(0, size, max_elements):
         yield start, min(start + max_elements, size)

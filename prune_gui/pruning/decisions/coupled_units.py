@@ -22,17 +22,20 @@ from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut, UnitSlices
 from prune_gui.pruning.selection.scores import ScaledColumns, Scores
 
+UnitScores = NDArray[np.float64]
+Reduction = Literal["mean", "sum", "max"]
+Noted = tuple[PrunedUnits, str]
+"""The pruned units of a group, and a note on them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The tensors of coupled groups, with the numbers of remaining elements of their channels."""
+    """The groups of a step with their tensors, and the scores of each in a file, if it has one."""
 
+    groups: Sequence[CoupledGroup]
     targets: Mapping[str, Target]
+    given: Sequence[GroupScores]
     _remaining: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, targets: Sequence[Target]) -> Members:
-        return cls({target.name: target for target in targets})
 
     def remaining_channels(self, name: str, dim: int) -> NDArray[np.int64]:
         """Return the number of remaining elements of each channel of a tensor, int64."""
@@ -64,6 +67,140 @@ class Members:
             remaining[member.role] = remaining.get(member.role, 0) + elements
         return without_effect(remaining, group.size)
 
+    def decisions(self, chosen: Sequence[Noted], monitor: Monitor) -> list[Decision]:
+        """Return the decision for each tensor, from the units of the groups that are pruned."""
+        slices: dict[str, dict[int, list[UnitSlices]]] = defaultdict(lambda: defaultdict(list))
+        note_of: dict[str, str] = {}
+        for group, (units, note) in zip(self.groups, chosen, strict=True):
+            for member in group.members:
+                if note:
+                    note_of[member.name] = note
+                if units.pruned.any() or units.ranks is not None:
+                    owner = member.offset if member.dim is None else None
+                    one = UnitSlices(group.label, units, member.offset, member.width, owner)
+                    slices[member.name][member.dim or 0].append(one)
+        decisions = []
+        for name, target in self.targets.items():
+            monitor.advance()
+            shape, note = target.shape or (1,), note_of.get(name, "")
+            cuts = [
+                UnitCut.of(shape, dim, found, self.remaining_channels(name, dim))
+                for dim, found in slices[name].items()
+            ]
+            cuts = [cut for cut in cuts if cut.has_scores or cut.chosen().pruned.any()]
+            if cuts:
+                predicate = cuts[0] if len(cuts) == 1 else AnyCut(tuple(cuts))
+                decisions.append(Decision(predicate, _count(target, predicate), note))
+            else:
+                decisions.append(Decision(None, 0, note))
+        return decisions
+
+    def norms(self, reduction: Reduction, p: float, monitor: Monitor) -> list[UnitScores]:
+        """Return the score of each unit from the p-norms of its slices of the weights."""
+        readers = [self._weights(group) for group in self.groups]
+        with monitor.plan(_nbytes(readers)):
+            return [
+                self._joined(group, own, reduction, p, monitor)
+                for group, own in zip(self.groups, readers, strict=True)
+            ]
+
+    def given_scores(self, reduction: Reduction, monitor: Monitor) -> list[UnitScores]:
+        """Return the score of each unit that a file has, or that follows from scores of weights.
+
+        Let a be the sum of absolute scores over a slice of a tensor, without pruned weights. The
+        score of a unit is for "sum" the sum of all a, for "mean" the mean of a / (elements of the
+        slice), and for "max" the maximum of these.
+        """
+        readers = [self._given_weights(own) for own in self.given]
+        scores = []
+        with monitor.plan(_nbytes(readers)):
+            for group, own, weights in zip(self.groups, self.given, readers, strict=True):
+                if own.units is not None:
+                    scores.append(self._given_units(group, own.path, own.units))
+                    continue
+                joined = self._joined(group, weights, reduction, 1.0, monitor)
+                if np.isnan(joined).any():
+                    raise _nan_error(own.path, group.label, joined)
+                scores.append(joined)
+        return scores
+
+    def _weights(self, group: CoupledGroup) -> dict[str, Scores]:
+        targets = [self.targets[one.name] for one in group.members]
+        weights = {target.name: target.weights for target in targets if len(target.shape) > 1}
+        if not weights:
+            raise RecipeError(
+                "{group} has no tensor with two dimensions or more to rank its units by.",
+                group=group.label,
+            )
+        return weights
+
+    def _given_weights(self, given: GroupScores) -> dict[str, Scores]:
+        """Return the scores of the elements of the tensors that a file has, by name."""
+        readers: dict[str, Scores] = {}
+        for name, scores in given.weights.items():
+            target = self.targets[name]
+            if scores.shape != target.shape:
+                scores = ScaledColumns(target.weights, scores, target.layout.input_dim)
+            readers[name] = scores
+        return readers
+
+    def _given_units(self, group: CoupledGroup, path: str, given: Scores) -> UnitScores:
+        def read() -> UnitScores:
+            mapped = given.part(0, group.size)
+            scores: UnitScores = mapped.to(torch.float64, copy=True).numpy()  # the file may change
+            return scores
+
+        [any_target, *_] = self.targets.values()
+        scores = _cached(any_target, (given,), read)
+        if np.isnan(scores).any():
+            raise _nan_error(path, group.key, scores)
+        if (scores < 0).any():
+            unit = int(scores.argmin())
+            raise RecipeError(
+                "{path}: {name} has a negative score, {score:.6g} of unit {unit}. Add the same "
+                "number to all scores, so that none is below 0.",
+                path=path,
+                name=group.key,
+                score=float(scores[unit]),
+                unit=unit,
+            )
+        return scores
+
+    def _joined(
+        self,
+        group: CoupledGroup,
+        readers: Mapping[str, Scores],
+        reduction: Reduction,
+        p: float,
+        monitor: Monitor,
+    ) -> UnitScores:
+        """Return the score of each unit from the p-norms of its slices of some members."""
+        slices, belongs = [], []
+        for member in group.members:
+            if member.name not in readers:
+                continue
+            target, dim = self.targets[member.name], member.dim or 0
+            powers = _channel_norms(target, readers[member.name], dim, p, monitor) ** p
+            if member.dim is None:
+                units = np.arange(group.size) == member.offset
+                powers_of_units, elements = np.where(units, powers.sum(), 0.0), target.size
+            else:
+                units = np.ones(group.size, np.bool_)
+                powers_of_units = by_unit(powers, member, group.size).sum(1)
+                elements = target.size // target.shape[dim] * member.width
+            is_sum = reduction == "sum"
+            slices.append(powers_of_units if is_sum else (powers_of_units / elements) ** (1 / p))
+            belongs.append(units)
+        joined: UnitScores
+        match reduction:
+            case "sum":
+                joined = np.sum(slices, axis=0) ** (1 / p)
+            case "mean":
+                joined = np.sum(slices, axis=0) / np.sum(belongs, axis=0)
+            case "max":
+                joined = np.max(slices, axis=0)
+        return joined
+
 
 def without_effect(
     remaining: Mapping[MemberRole, NDArray[np.int64]], size: int
@@ -86,43 +223,6 @@ def by_unit(channels: NDArray[np.generic], member: Member, size: int) -> NDArray
     return channels[member.offset : stop].reshape(size, member.width)
 
 
-def decisions_for(
-    groups: Sequence[CoupledGroup],
-    pruned: Sequence[PrunedUnits],
-    notes: Sequence[str],
-    members: Members,
-    monitor: Monitor,
-) -> list[Decision]:
-    """Return the decision for each member that prunes some units of groups."""
-    slices: dict[str, dict[int, list[UnitSlices]]] = defaultdict(lambda: defaultdict(list))
-    note_of: dict[str, str] = {}
-    for group, units, note in zip(groups, pruned, notes, strict=True):
-        for member in group.members:
-            if note:
-                note_of[member.name] = note
-            if units.pruned.any() or units.ranks is not None:
-                owner = member.offset if member.dim is None else None
-                one = UnitSlices(group.label, units, member.offset, member.width, owner)
-                slices[member.name][member.dim or 0].append(one)
-    decisions = []
-    for target in members.targets.values():
-        monitor.advance()
-        cuts = [
-            UnitCut.of(
-                target.shape or (1,), dim, found, members.remaining_channels(target.name, dim)
-            )
-            for dim, found in slices[target.name].items()
-        ]
-        cuts = [cut for cut in cuts if cut.has_scores or cut.chosen().pruned.any()]
-        note = note_of.get(target.name, "")
-        if not cuts:
-            decisions.append(Decision(None, 0, note))
-            continue
-        predicate = cuts[0] if len(cuts) == 1 else AnyCut(tuple(cuts))
-        decisions.append(Decision(predicate, _count(target, predicate), note))
-    return decisions
-
-
 def _count(target: Target, predicate: Predicate) -> int:
     if isinstance(predicate, UnitCut):
         units = predicate.chosen()
@@ -141,100 +241,8 @@ def _count(target: Target, predicate: Predicate) -> int:
     return count
 
 
-UnitScores = NDArray[np.float64]
-Reduction = Literal["mean", "sum", "max"]
-
-
-def norms_of_units(
-    groups: Sequence[CoupledGroup],
-    members: Members,
-    reduction: Reduction,
-    p: float,
-    monitor: Monitor,
-) -> list[UnitScores]:
-    """Return the score of each unit from the p-norms of its slices of the weights."""
-    readers = [_weights(group, members) for group in groups]
-    with monitor.plan(_nbytes(readers)):
-        return [
-            _joined(group, own, members, reduction, p, monitor)
-            for group, own in zip(groups, readers, strict=True)
-        ]
-
-
-def scores_from_file(
-    groups: Sequence[CoupledGroup],
-    given: Sequence[GroupScores],
-    members: Members,
-    reduction: Reduction,
-    monitor: Monitor,
-) -> list[UnitScores]:
-    """Return the score of each unit that a file has, or else that follows from scores of weights.
-
-    Let a be the sum of absolute scores over a slice of a tensor, without pruned weights. The score
-    of a unit is for "sum" the sum of all a, for "mean" the mean of a / (elements of the slice), and
-    for "max" the maximum of these.
-    """
-    readers = [_given_weights(own, members) for own in given]
-    scores = []
-    with monitor.plan(_nbytes(readers)):
-        for group, own, weights in zip(groups, given, readers, strict=True):
-            if own.units is not None:
-                scores.append(_given(group, own.path, own.units, members))
-                continue
-            joined = _joined(group, weights, members, reduction, 1.0, monitor)
-            if np.isnan(joined).any():
-                raise _nan_error(own.path, group.label, joined)
-            scores.append(joined)
-    return scores
-
-
-def _weights(group: CoupledGroup, members: Members) -> dict[str, Scores]:
-    targets = [members.targets[one.name] for one in group.members]
-    weights = {target.name: target.weights for target in targets if len(target.shape) > 1}
-    if not weights:
-        raise RecipeError(
-            "{group} has no tensor with two dimensions or more to rank its units by.",
-            group=group.label,
-        )
-    return weights
-
-
-def _given_weights(given: GroupScores, members: Members) -> dict[str, Scores]:
-    """Return the scores of the elements of the tensors that a file has, by name."""
-    readers: dict[str, Scores] = {}
-    for name, scores in given.weights.items():
-        target = members.targets[name]
-        if scores.shape != target.shape:
-            scores = ScaledColumns(target.weights, scores, target.layout.input_dim)
-        readers[name] = scores
-    return readers
-
-
 def _nbytes(readers: Sequence[Mapping[str, Scores]]) -> int:
     return sum(scores.nbytes for one in readers for scores in one.values())
-
-
-def _given(group: CoupledGroup, path: str, given: Scores, members: Members) -> UnitScores:
-    def read() -> UnitScores:
-        mapped = given.part(0, group.size)
-        scores: UnitScores = mapped.to(torch.float64, copy=True).numpy()  # the file may change
-        return scores
-
-    [any_target, *_] = members.targets.values()
-    scores = _cached(any_target, (given,), read)
-    if np.isnan(scores).any():
-        raise _nan_error(path, group.key, scores)
-    if (scores < 0).any():
-        unit = int(scores.argmin())
-        raise RecipeError(
-            "{path}: {name} has a negative score, {score:.6g} of unit {unit}. Add the same "
-            "number to all scores, so that none is below 0.",
-            path=path,
-            name=group.key,
-            score=float(scores[unit]),
-            unit=unit,
-        )
-    return scores
 
 
 def _nan_error(path: str, name: str, scores: UnitScores) -> RecipeError:
@@ -246,34 +254,6 @@ def _nan_error(path: str, name: str, scores: UnitScores) -> RecipeError:
         name=name,
         unit=unit,
     )
-
-
-def _joined(
-    group: CoupledGroup,
-    readers: Mapping[str, Scores],
-    members: Members,
-    reduction: Reduction,
-    p: float,
-    monitor: Monitor,
-) -> UnitScores:
-    """Return the score of each unit from the p-norms of its slices of some members, float64."""
-    slices, belongs = [], []
-    for member in group.members:
-        if member.name not in readers:
-            continue
-        target, dim = members.targets[member.name], member.dim or 0
-        powers = _channel_norms(target, readers[member.name], dim, p, monitor) ** p
-        if member.dim is None:
-            units = np.arange(group.size) == member.offset
-            powers_of_units, elements = np.where(units, powers.sum(), 0.0), target.size
-        else:
-            units = np.ones(group.size, np.bool_)
-            powers_of_units = by_unit(powers, member, group.size).sum(1)
-            elements = target.size // target.shape[dim] * member.width
-        is_sum = reduction == "sum"
-        slices.append(powers_of_units if is_sum else (powers_of_units / elements) ** (1 / p))
-        belongs.append(units)
-    return _reduced(reduction, p, np.array(slices), np.array(belongs))
 
 
 def _channel_norms(
@@ -312,20 +292,3 @@ def _cached(
     if cache:
         cache.put(key, computed)
     return computed
-
-
-def _reduced(
-    reduction: Reduction, p: float, slices: UnitScores, belongs: NDArray[np.bool_]
-) -> UnitScores:
-    """Return one number per unit, from the norms (for "sum" their p-th powers) of (members, units).
-
-    `belongs` says whether a member has a slice of a unit; the norm is 0 where it has none.
-    """
-    match reduction:
-        case "sum":
-            reduced: UnitScores = slices.sum(0) ** (1 / p)
-        case "mean":
-            reduced = slices.sum(0) / belongs.sum(0)
-        case "max":
-            reduced = slices.max(0)
-    return reduced

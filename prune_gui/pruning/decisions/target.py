@@ -81,19 +81,14 @@ class AmountMethod(Protocol):
 
 
 def count_units(
-    amount: int | float,
-    amount_of: AmountOf,
-    *,
-    remaining: int,
-    total: int,
-    of: Callable[[], str],
+    method: AmountMethod, remaining: int, total: int, of: str | Callable[[], str]
 ) -> int:
-    """Return the number of units to prune."""
-    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
+    """Return the number of units to prune; `of` is their name for messages, or returns it."""
+    units = units_wanted(method.amount, method.amount_of, remaining=remaining, total=total)
     if units > remaining:
         raise RecipeError(
             "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
-            of=of(),
+            of=of if isinstance(of, str) else of(),
             wanted=units,
             remaining=remaining,
         )
@@ -105,7 +100,7 @@ def all_targets() -> str:
     return tr("All targets")
 
 
-def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
+def max_prunable(max_sparsity: float, remaining: int, total: int) -> int:
     """Return how many of `remaining` units may be pruned under `max_sparsity` of `total`."""
     allowed = math.floor(Fraction(str(max_sparsity)) * total)
     return min(remaining, max(0, allowed - (total - remaining)))

@@ -47,7 +47,6 @@ class Units:
     predicate: Callable[[Lazy[PrunedUnits]], Predicate]
 
     def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        """Return the result of `rank`."""
         try:
             return self.rank(monitor)
         except ValueError as error:
@@ -58,11 +57,12 @@ class Units:
         """Number of units with at least one remaining element."""
         return int((self.remaining_elements > 0).sum())
 
+    @property
+    def total(self) -> int:
+        return len(self.remaining_elements)
+
     def max_pruned(self, method: AmountMethod) -> int:
-        """Return how many units may be pruned under `max_sparsity`."""
-        return max_prunable(
-            method.max_sparsity, remaining=self.remaining, total=len(self.remaining_elements)
-        )
+        return max_prunable(method.max_sparsity, self.remaining, self.total)
 
 
 def select_units(
@@ -81,13 +81,7 @@ def select_units(
 
 def _select_locally(units: Units, method: AmountMethod) -> Decision:
     """Compute the counts, if possible from shapes; units are ranked on first use."""
-    k = count_units(
-        method.amount,
-        method.amount_of,
-        remaining=units.remaining,
-        total=len(units.remaining_elements),
-        of=units.label,
-    )
+    k = count_units(method, units.remaining, units.total, units.label)
     possible = min(k, units.max_pruned(method))
 
     def rank_and_select() -> PrunedUnits:
@@ -108,30 +102,19 @@ def _select_locally(units: Units, method: AmountMethod) -> Decision:
 def _select_globally(
     all_units: Sequence[Units], method: AmountMethod, monitor: Monitor
 ) -> list[Decision]:
-    k = count_units(
-        method.amount,
-        method.amount_of,
-        remaining=sum(units.remaining for units in all_units),
-        total=sum(len(units.remaining_elements) for units in all_units),
-        of=all_targets,
-    )
+    remaining = sum(units.remaining for units in all_units)
+    k = count_units(method, remaining, sum(units.total for units in all_units), all_targets)
     max_pruned = [units.max_pruned(method) for units in all_units]
     possible = min(k, sum(max_pruned))
     ranks = [units.ranks(monitor) for units in all_units]
-    remaining = [units.remaining_elements for units in all_units]
+    elements = [units.remaining_elements for units in all_units]
     decisions = []
-    for units, own_max, selected in zip(
-        all_units, max_pruned, select_lowest(remaining, ranks, max_pruned, possible), strict=True
-    ):
-        pruned = selected.pruned
-        reached = method.max_sparsity < 1.0 and int(pruned.sum()) == own_max
-        decisions.append(
-            Decision(
-                units.predicate(Lazy.of_value(selected)),
-                int(units.remaining_elements[pruned].sum()),
-                cap_note(method.max_sparsity, k - possible) if reached else "",
-            )
-        )
+    lowest = select_lowest(elements, ranks, max_pruned, possible)
+    for units, own_max, selected in zip(all_units, max_pruned, lowest, strict=True):
+        is_capped = method.max_sparsity < 1.0 and int(selected.pruned.sum()) == own_max
+        note = cap_note(method.max_sparsity, k - possible) if is_capped else ""
+        count = int(units.remaining_elements[selected.pruned].sum())
+        decisions.append(Decision(units.predicate(Lazy.of_value(selected)), count, note))
     return decisions
 
 
@@ -147,22 +130,22 @@ def select_lowest(
     """
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({own.dtype for own in scores})
-    rankable = [elements > 0 for elements in remaining]
+    masks = [elements > 0 for elements in remaining]
     rankings = [
         Ranking(
             ScoreKeys(own, dtype),
             None if mask.all() else partial(_span, mask),
             None if limit == mask.sum() else limit,
         )
-        for own, mask, limit in zip(scores, rankable, max_pruned, strict=True)
+        for own, mask, limit in zip(scores, masks, max_pruned, strict=True)
     ]
-    selected = []
-    for elements, own, ranking, mask, cut in zip(
-        remaining, ranks, rankings, rankable, find_cuts_batched(rankings, k, Monitor()), strict=True
-    ):
-        pruned = mark(ranking.keys, cut, 0, len(mask)) & mask
-        selected.append(PrunedUnits(pruned, own, elements))
-    return selected
+    cuts = find_cuts_batched(rankings, k, Monitor())
+    return [
+        PrunedUnits(mark(ranking.keys, cut, 0, len(mask)) & mask, own, elements)
+        for elements, own, ranking, mask, cut in zip(
+            remaining, ranks, rankings, masks, cuts, strict=True
+        )
+    ]
 
 
 def lowest_units(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTupl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods.fields import (
     Amount,
     ElementScore,
@@ -32,8 +33,7 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 ScoreKind = Literal["weights", "scores", "lamp", "lamp_of_scores", "random"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -9,6 +10,7 @@ from pydantic import Field, StrictInt
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, predicates
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod
 from prune_gui.pruning.methods.fields import (
@@ -23,15 +25,11 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
-    from prune_gui.pruning.decisions.units import Units
-    from prune_gui.pruning.predicates.unit_cuts import Blocks
+    from prune_gui.pruning.decisions import Decision, Target, Units
+    from prune_gui.pruning.predicates import Blocks
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "

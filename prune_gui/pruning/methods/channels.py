@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StrictInt
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.base import Method
@@ -24,8 +25,7 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning channels needs at least one dimension. Leave it out of the "
@@ -103,9 +103,18 @@ def listing_text(method: Any, channels: Sequence[int]) -> str:  # noqa: ANN401 -
     return tr("{count}: {channels}", count=count, channels=listing)
 
 
-def optional_listing_text(method: Any, channels: Sequence[int] | None) -> str:  # noqa: ANN401 - any method
-    """Return `listing_text`; "" without a list."""
-    return listing_text(method, channels) if channels else ""
+def _written(channels: tuple[int, ...]) -> list[int] | str:
+    return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
+
+
+UnitList = Annotated[
+    tuple[StrictInt, ...],
+    BeforeValidator(parse_ranges),
+    Field(max_length=MAX_CHANNELS),
+    AfterValidator(validate_list),
+    PlainSerializer(_written, when_used="json"),
+]
+"""A list of channels or units, from 0; also as a text such as "3, 7, 12-15"."""
 
 
 class Channels(Method):
@@ -117,20 +126,13 @@ class Channels(Method):
     method_group: ClassVar[MethodGroup] = "manual"
 
     channels: Annotated[
-        tuple[StrictInt, ...],
-        BeforeValidator(parse_ranges),
-        Field(max_length=MAX_CHANNELS),
-        AfterValidator(validate_list),
+        UnitList,
         Field(
             description=deferred("Channel indices, from 0: a list, or a text such as 3, 7, 12-15.")
         ),
         FieldText(label=deferred("Channels"), position=2, show=listing_text),
     ]
     dim: Dim = "output"
-
-    @field_serializer("channels", when_used="json")
-    def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
-        return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         decided = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -9,15 +10,13 @@ from pydantic import Field
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name, path_field
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 class IdentityMethod(Method):

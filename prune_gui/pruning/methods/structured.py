@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import (
@@ -22,14 +24,10 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
-    from prune_gui.pruning.decisions.units import Units
+    from prune_gui.pruning.decisions import Decision, Target, Units
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
@@ -48,6 +46,12 @@ class ChannelMethod(AllocatedMethod):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
 
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        return decisions.select_units([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        raise NotImplementedError
+
     def _dimension(self, target: Target) -> int:
         """Return the dimension of a target whose channels are pruned, not negative."""
         return decisions.dimension(target, self.dim, min_dims=2, flat=FLAT)
@@ -65,9 +69,6 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
     title: ClassVar[str] = deferred("Ln structured")
 
     n: Norm = 2
-
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         dim, scores = self._dimension(target), decisions.target_scores(self, target)
@@ -121,9 +122,6 @@ class RandomStructuredMethod(ChannelMethod):
     @property
     def score_kind(self) -> ScoreKind:
         return "random"
-
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         dim = self._dimension(target)

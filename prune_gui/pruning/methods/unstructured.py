@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, Method, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RankingScope, RowScope, Seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 class RankedMethod(AllocatedMethod):

@@ -106,8 +106,7 @@ class BasePruningMethod(ABC):
         return hook
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """Return the mask of a parameter after this method; a faster way to `compute_mask`'s result.
-        """
+        """Return the mask after this method; subclasses are faster than `compute_mask`."""
         scores = tensor.scores(values)
         if tensor.hook is None:
             return self.compute_mask(scores, default_mask=tensor.mask())

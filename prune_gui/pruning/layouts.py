@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.language import tr
+from prune_gui.pruning.arrays import Flags
 
 MemberRole = Literal["produces", "consumes", "bias", "norm"]
 """What a tensor does with a unit: computes it, reads it, or shifts or scales it per channel."""
@@ -69,9 +69,7 @@ class CoupledGroup:
         """Whether no unit has a whole tensor of its own, as layers have."""
         return all(member.dim is not None for member in self.members)
 
-    def channels(
-        self, name: str, dim: int, length: int, units: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def channels(self, name: str, dim: int, length: int, units: Flags) -> Flags:
         """Return which channels of a tensor belong to some units."""
         marked = np.zeros(length, np.bool_)
         for member in self.members:

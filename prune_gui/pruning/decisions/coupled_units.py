@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
 from prune_gui.pruning.decisions.units import remaining_channels
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
@@ -22,7 +23,6 @@ from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut, UnitSlices
 from prune_gui.pruning.selection.scores import ScaledColumns, Scores
 
-UnitScores = NDArray[np.float64]
 Reduction = Literal["mean", "sum", "max"]
 Noted = tuple[PrunedUnits, str]
 """The pruned units of a group, and a note on them."""
@@ -35,9 +35,9 @@ class Members:
     groups: Sequence[CoupledGroup]
     targets: Mapping[str, Target]
     given: Sequence[GroupScores]
-    _remaining: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
+    _remaining: dict[tuple[str, int], Ints] = field(default_factory=dict)
 
-    def remaining_channels(self, name: str, dim: int) -> NDArray[np.int64]:
+    def remaining_channels(self, name: str, dim: int) -> Ints:
         """Return the number of remaining elements of each channel of a tensor, int64."""
         if (name, dim) not in self._remaining:
             target = self.targets[name]
@@ -47,7 +47,7 @@ class Members:
             )
         return self._remaining[name, dim]
 
-    def remaining_elements(self, group: CoupledGroup) -> NDArray[np.int64]:
+    def remaining_elements(self, group: CoupledGroup) -> Ints:
         """Return the number of remaining elements of each unit in all members, int64 (size,)."""
         total = np.zeros(group.size, np.int64)
         for member in group.members:
@@ -58,9 +58,9 @@ class Members:
                 total += by_unit(channels, member, group.size).sum(1)
         return total
 
-    def without_effect(self, group: CoupledGroup) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def without_effect(self, group: CoupledGroup) -> tuple[Flags, Flags]:
         """Return which units of a sliced group have no effect, and which emit a constant."""
-        remaining: dict[MemberRole, NDArray[np.int64]] = {}
+        remaining: dict[MemberRole, Ints] = {}
         for member in group.members:
             channels = self.remaining_channels(member.name, member.dim or 0)
             elements = by_unit(channels, member, group.size).sum(1)
@@ -95,7 +95,7 @@ class Members:
                 decisions.append(Decision(None, 0, note))
         return decisions
 
-    def norms(self, reduction: Reduction, p: float, monitor: Monitor) -> list[UnitScores]:
+    def norms(self, reduction: Reduction, p: float, monitor: Monitor) -> list[Numbers]:
         """Return the score of each unit from the p-norms of its slices of the weights."""
         readers = [self._weights(group) for group in self.groups]
         with monitor.plan(_nbytes(readers)):
@@ -104,7 +104,7 @@ class Members:
                 for group, own in zip(self.groups, readers, strict=True)
             ]
 
-    def given_scores(self, reduction: Reduction, monitor: Monitor) -> list[UnitScores]:
+    def given_scores(self, reduction: Reduction, monitor: Monitor) -> list[Numbers]:
         """Return the score of each unit that a file has, or that follows from scores of weights.
 
         Let a be the sum of absolute scores over a slice of a tensor, without pruned weights. The
@@ -144,10 +144,10 @@ class Members:
             readers[name] = scores
         return readers
 
-    def _given_units(self, group: CoupledGroup, path: str, given: Scores) -> UnitScores:
-        def read() -> UnitScores:
+    def _given_units(self, group: CoupledGroup, path: str, given: Scores) -> Numbers:
+        def read() -> Numbers:
             mapped = given.part(0, group.size)
-            scores: UnitScores = mapped.to(torch.float64, copy=True).numpy()  # the file may change
+            scores: Numbers = mapped.to(torch.float64, copy=True).numpy()  # the file may change
             return scores
 
         [any_target, *_] = self.targets.values()
@@ -173,7 +173,7 @@ class Members:
         reduction: Reduction,
         p: float,
         monitor: Monitor,
-    ) -> UnitScores:
+    ) -> Numbers:
         """Return the score of each unit from the p-norms of its slices of some members."""
         slices, belongs = [], []
         for member in group.members:
@@ -191,7 +191,7 @@ class Members:
             is_sum = reduction == "sum"
             slices.append(powers_of_units if is_sum else (powers_of_units / elements) ** (1 / p))
             belongs.append(units)
-        joined: UnitScores
+        joined: Numbers
         match reduction:
             case "sum":
                 joined = np.sum(slices, axis=0) ** (1 / p)
@@ -202,9 +202,7 @@ class Members:
         return joined
 
 
-def without_effect(
-    remaining: Mapping[MemberRole, NDArray[np.int64]], size: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def without_effect(remaining: Mapping[MemberRole, Ints], size: int) -> tuple[Flags, Flags]:
     """Return which units have no effect, and which emit a constant.
 
     `remaining` has, by role, the number of remaining elements of each unit in tensors of that role.
@@ -245,7 +243,7 @@ def _nbytes(readers: Sequence[Mapping[str, Scores]]) -> int:
     return sum(scores.nbytes for one in readers for scores in one.values())
 
 
-def _nan_error(path: str, name: str, scores: UnitScores) -> RecipeError:
+def _nan_error(path: str, name: str, scores: Numbers) -> RecipeError:
     unit = int(np.flatnonzero(np.isnan(scores))[0])
     return RecipeError(
         "{path}: {name} has a NaN score, of unit {unit}. Replace it with a number; units of "
@@ -256,18 +254,16 @@ def _nan_error(path: str, name: str, scores: UnitScores) -> RecipeError:
     )
 
 
-def _channel_norms(
-    target: Target, scores: Scores, dim: int, p: float, monitor: Monitor
-) -> UnitScores:
+def _channel_norms(target: Target, scores: Scores, dim: int, p: float, monitor: Monitor) -> Numbers:
     """Return the p-norm of each channel of scores of a target, from the cache if it is there."""
 
-    def compute() -> UnitScores:
+    def compute() -> Numbers:
         mask = target.remaining_mask
         if not scores.shape:
             norms = remaining_span(scores, mask, 0, 1).abs()
         else:
             norms = score_norms(scores, mask, p, dim, monitor=monitor)
-        array: UnitScores = norms.double().numpy()
+        array: Numbers = norms.double().numpy()
         return array
 
     def skip() -> None:
@@ -280,9 +276,9 @@ def _channel_norms(
 def _cached(
     target: Target,
     key: tuple[object, ...],
-    compute: Callable[[], UnitScores],
+    compute: Callable[[], Numbers],
     skip: Callable[[], None] = lambda: None,
-) -> UnitScores:
+) -> Numbers:
     cache = target.histogram_cache.norms if target.histogram_cache else None
     cached = cache.get(key) if cache else None
     if cached is not None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Flags, Ints, Numbers, Values
 from prune_gui.pruning.decisions.target import (
     AmountMethod,
     Decision,
@@ -41,12 +40,12 @@ class Units:
 
     target: Target
     label: Callable[[], str]
-    remaining_elements: NDArray[np.int64]
-    rank: Callable[[Monitor], NDArray[np.floating[Any]]]
+    remaining_elements: Ints
+    rank: Callable[[Monitor], Values]
     rank_bytes: int
     predicate: Callable[[Lazy[PrunedUnits]], Predicate]
 
-    def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
+    def ranks(self, monitor: Monitor) -> Values:
         try:
             return self.rank(monitor)
         except ValueError as error:
@@ -119,10 +118,7 @@ def _select_globally(
 
 
 def select_lowest(
-    remaining: Sequence[NDArray[np.int64]],
-    ranks: Sequence[NDArray[np.floating[Any]]],
-    max_pruned: Sequence[int],
-    k: int,
+    remaining: Sequence[Ints], ranks: Sequence[Values], max_pruned: Sequence[int], k: int
 ) -> list[PrunedUnits]:
     """Select the `k` lowest units of several sets of units, at most `max_pruned[i]` of set i.
 
@@ -148,23 +144,18 @@ def select_lowest(
     ]
 
 
-def lowest_units(
-    remaining: NDArray[np.int64], scores: NDArray[np.float64], k: int, source: str
-) -> PrunedUnits:
+def lowest_units(remaining: Ints, scores: Numbers, k: int, source: str) -> PrunedUnits:
     """Select the `k` lowest units of one set, with the name of the file of their scores."""
     [units] = select_lowest([remaining], [scores], [k], k)
     return replace(units, source=source)
 
 
-def _span(mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
+def _span(mask: Flags, start: int, stop: int) -> Flags:
     return mask[start:stop]
 
 
 def channel_units(
-    target: Target,
-    dim: int,
-    rank: Callable[[Monitor], NDArray[np.floating[Any]]],
-    rank_bytes: int = 0,
+    target: Target, dim: int, rank: Callable[[Monitor], Values], rank_bytes: int = 0
 ) -> Units:
     """Return the channels of a target along a dimension."""
     return Units(
@@ -177,7 +168,7 @@ def channel_units(
     )
 
 
-def remaining_channels(target: Target, dim: int) -> NDArray[np.int64]:
+def remaining_channels(target: Target, dim: int) -> Ints:
     """Return the number of remaining elements per channel along `dim` >= 0, int64."""
     if target.remaining_mask is not None:
         return count_per_channel(target.shape, dim, target.remaining_mask)

@@ -5,27 +5,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from prune_gui.pruning.arrays import Bits, Flags, Ints, Key, Numbers, Values
 from prune_gui.pruning.kernels.loop import compiled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from prune_gui.pruning.kernels.key_loops import Bits, RemainingMask
 
 
 @compiled
 def cut_each(
     keys: Bits,
-    remaining_mask: RemainingMask,
+    remaining_mask: Flags | None,
     ranked: Bits,
-    bounds: NDArray[np.int64],
-    units: NDArray[np.int64],
+    bounds: Ints,
+    units: Ints,
     thresholds: Bits,
-    last_ties: NDArray[np.int64],
+    last_ties: Ints,
 ) -> None:
     """Find the cut of each tensor that prunes its ``units`` smallest elements.
 
@@ -53,12 +47,12 @@ def cut_each(
 @compiled
 def score_each(
     ranked: Bits,
-    squares: NDArray[np.float64],
-    bounds: NDArray[np.int64],
-    remaining: NDArray[np.int64],
-    first_non_finite: np.unsignedinteger,
+    squares: Numbers,
+    bounds: Ints,
+    remaining: Ints,
+    first_non_finite: Key,
     above_all: float,
-    scores: NDArray[np.float64],
+    scores: Numbers,
 ) -> None:
     """Write the LAMP scores of the first ``remaining`` sorted keys of each tensor."""
     for tensor in range(remaining.size):
@@ -77,11 +71,7 @@ def score_each(
 
 @compiled
 def count_leading_of_each(
-    scores: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    prunable: NDArray[np.int64],
-    shift: int,
-    counts: NDArray[np.int64],
+    scores: Ints, bounds: Ints, prunable: Ints, shift: int, counts: Ints
 ) -> None:
     """Count each value of ``score >> shift`` among the first ``prunable`` scores of each tensor."""
     for tensor in range(prunable.size):
@@ -92,12 +82,7 @@ def count_leading_of_each(
 
 @compiled
 def list_between(
-    scores: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    prunable: NDArray[np.int64],
-    min_score: int,
-    max_score: int,
-    rows: NDArray[np.int64],
+    scores: Ints, bounds: Ints, prunable: Ints, min_score: int, max_score: int, rows: Ints
 ) -> int:
     """List the distinct scores in a range among the first ``prunable`` of each tensor.
 
@@ -122,12 +107,7 @@ def list_between(
 
 @compiled
 def count_up_to(
-    scores: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    prunable: NDArray[np.int64],
-    limit: int,
-    tensor_of_limit: int,
-    units: NDArray[np.int64],
+    scores: Ints, bounds: Ints, prunable: Ints, limit: int, tensor_of_limit: int, units: Ints
 ) -> None:
     """Add the numbers of scores below ``limit`` among the first ``prunable`` of each tensor.
 
@@ -143,15 +123,15 @@ def count_up_to(
 @compiled
 def add_squares(
     bits: Bits,
-    values: NDArray[np.floating[Any]] | None,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    shift: np.unsignedinteger[Any],
-    digit: np.unsignedinteger[Any],
-    above: np.unsignedinteger[Any],
-    prefix: np.unsignedinteger[Any],
-    counts: NDArray[np.int64],
-    sums: NDArray[np.float64],
+    values: Values | None,
+    magnitude: Key,
+    remaining_mask: Flags | None,
+    shift: Key,
+    digit: Key,
+    above: Key,
+    prefix: Key,
+    counts: Ints,
+    sums: Numbers,
     scale: float,
 ) -> None:
     """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.

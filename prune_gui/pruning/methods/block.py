@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import Field, StrictInt
 
@@ -25,9 +25,7 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prune_gui.pruning.arrays import Values
     from prune_gui.pruning.decisions import Decision, Target, Units
     from prune_gui.pruning.predicates import Blocks
 
@@ -87,7 +85,7 @@ class Block(ScoredMethod, AllocatedMethod):
     def _units(self, target: Target) -> Units:
         blocks, scores = self._blocks(target), decisions.target_scores(self, target)
 
-        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+        def rank(monitor: Monitor) -> Values:
             return norms.block_norms(scores, target.remaining_mask, self.n, blocks, monitor).numpy()
 
         return decisions.Units(

@@ -27,11 +27,8 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prune_gui.pruning.arrays import Ints, Numbers
     from prune_gui.pruning.decisions import Decision, GroupScores, Members, Noted, Target
-    from prune_gui.pruning.decisions.coupled_units import UnitScores
     from prune_gui.pruning.layouts import CoupledGroup
 
 Space = Literal[
@@ -250,10 +247,7 @@ class Coupled(CoupledMethod):
         ]
 
     def _numbers(
-        self,
-        groups: Sequence[CoupledGroup],
-        scores: Sequence[UnitScores],
-        remaining: Sequence[NDArray[np.int64]],
+        self, groups: Sequence[CoupledGroup], scores: Sequence[Numbers], remaining: Sequence[Ints]
     ) -> list[tuple[int, str]]:
         """Return the number of units to prune of each group, and a note on each."""
         counts = [int((elements > 0).sum()) for elements in remaining]
@@ -292,7 +286,7 @@ class Coupled(CoupledMethod):
         missing = wanted - number
         return rounded, decisions.cap_note(self.max_sparsity, missing) if missing > 0 else ""
 
-    def _normalized(self, scores: UnitScores) -> UnitScores:
+    def _normalized(self, scores: Numbers) -> Numbers:
         finite = scores[scores < math.inf]  # neither infinity nor NaN; no score is negative
         if self.normalization == "none" or not finite.size:
             return scores

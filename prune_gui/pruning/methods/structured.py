@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
@@ -24,9 +24,7 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from prune_gui.pruning.arrays import Values
     from prune_gui.pruning.decisions import Decision, Target, Units
 
 FLAT: Final = deferred(
@@ -80,10 +78,10 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
                 dims=len(target.shape),
             )
 
-        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+        def rank(monitor: Monitor) -> Values:
             found = norms.score_norms(scores, target.remaining_mask, self.n, dim, monitor=monitor)
             scale = self._scale(target.size // target.shape[dim])
-            ranks: NDArray[np.floating[Any]] = found.numpy() / scale
+            ranks: Values = found.numpy() / scale
             return ranks
 
         return decisions.channel_units(target, dim, rank, scores.nbytes)

@@ -169,11 +169,7 @@ class L1Unstructured(ElementPruning):
 
     @classmethod
     def apply(  # type: ignore[override]
-        cls,
-        module: nn.Module,
-        name: str,
-        amount: Amount,
-        importance_scores: Tensor | None = None,
+        cls, module: nn.Module, name: str, amount: Amount, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 

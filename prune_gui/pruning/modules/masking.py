@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import has_values
 
 LARGE_BYTES: Final = 1 << 22
@@ -144,9 +144,7 @@ def _write_kept(t: Tensor, mask: Tensor, out: Tensor) -> None:
 
 
 def _multiply_parts(
-    bits: Callable[[slice], Bits | np.unsignedinteger[Any]],
-    flags: Callable[[slice], NDArray[np.bool_]],
-    out: Bits,
+    bits: Callable[[slice], Bits | Key], flags: Callable[[slice], Flags], out: Bits
 ) -> None:
     """Set `out` to the product of bits and flags, part by part, in threads."""
 
@@ -158,7 +156,7 @@ def _multiply_parts(
         pass
 
 
-def _is_set(bits: Bits, dtype: torch.dtype) -> NDArray[np.bool_]:
+def _is_set(bits: Bits, dtype: torch.dtype) -> Flags:
     """Return where the numbers of a dtype with these bits are not 0 (-0 is)."""
     if dtype == torch.bool:
         return bits.view(np.bool_)

@@ -122,10 +122,7 @@ class BasePruningMethod(ABC):
         return PruningContainer(*earlier, self)
 
     def prune(
-        self,
-        t: Tensor,
-        default_mask: Tensor | None = None,
-        importance_scores: Tensor | None = None,
+        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
     ) -> Tensor:
         """Return a pruned copy of a tensor that belongs to no module.
 

@@ -24,12 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 from torch.nn.utils.parametrize import is_parametrized
 
-from prune_gui.pruning.modules.masking import (
-    is_binary,
-    keep,
-    mask_like,
-    mask_product,
-)
+from prune_gui.pruning.modules.masking import is_binary, keep, mask_like, mask_product
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,16 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from prune_gui.language import tr
+from prune_gui.pruning.arrays import Flags, Numbers
 from prune_gui.pruning.kernels import norm_loops as kernels
 from prune_gui.pruning.kernels import powers
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 
 Order = float | Literal["fro", "nuc"]
-Partial = NDArray[np.float64]
-"""Partial results of channels; `Norm.combine` joins those of two spans."""
-Flags = NDArray[np.bool_]
 MIN_MEAN_POWER: Final = 2.0**16
 """Powers whose mean is at least this times the smallest normal number lose nothing that counts."""
 
@@ -53,16 +50,16 @@ class Norm(Protocol):
     def initial(self) -> float:
         """The partial result of no elements."""
 
-    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
+    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Numbers:
         """Return the partial result of each channel, of shape (batch, channels)."""
 
-    def combine(self, one: Partial, other: Partial) -> Partial:
+    def combine(self, one: Numbers, other: Numbers) -> Numbers:
         """Return the partial results of two spans together, for the same channels."""
 
-    def finish(self, partial: Partial) -> Tensor:
+    def finish(self, partial: Numbers) -> Tensor:
         """Return the norms of whole channels as float64."""
 
-    def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
+    def is_doubtful(self, partial: Numbers, elements: int, dtype: torch.dtype) -> Flags:
         """Return which channels may be inexact, because powers are too small or too large."""
 
 
@@ -85,7 +82,7 @@ class _Powers:
     p: float
     initial: float = 0.0
 
-    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
+    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Numbers:
         power_kind = _COMPILED_POWERS.get(self.p)
         if power_kind is None:
             power_kind, elements = powers.VALUES, _widened(elements).abs().pow_(self.p)
@@ -98,16 +95,16 @@ class _Powers:
         kernels.add_powers(
             bits.reshape(rows, -1), power_kind, inner, np.empty(lanes, lane_dtype), sums
         )
-        partial: Partial = sums.reshape(layout.batch, -1, layout.channels).sum(1)
+        partial: Numbers = sums.reshape(layout.batch, -1, layout.channels).sum(1)
         return partial
 
-    def combine(self, one: Partial, other: Partial) -> Partial:
+    def combine(self, one: Numbers, other: Numbers) -> Numbers:
         return one + other
 
-    def finish(self, partial: Partial) -> Tensor:
+    def finish(self, partial: Numbers) -> Tensor:
         return torch.from_numpy(partial).pow(1 / (self.p or 1))
 
-    def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
+    def is_doubtful(self, partial: Numbers, elements: int, dtype: torch.dtype) -> Flags:
         if 0 <= self.p <= 1:  # roots are neither, and sums of values are computed in float64
             return np.zeros(partial.shape, np.bool_)
         smallest = torch.finfo(wide_dtype(dtype)).tiny * MIN_MEAN_POWER
@@ -129,7 +126,7 @@ class _Extreme:
     def initial(self) -> float:
         return math.inf if self.minimum else 0.0
 
-    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
+    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Numbers:
         if elements.dtype not in _COMPILED_DTYPES:
             elements = _widened(elements)
         bits = raw_bits(elements)
@@ -149,26 +146,26 @@ class _Extreme:
             maxima,
         )
         keys = (maxima.reshape(layout.batch, -1, layout.channels).max(1) - base) ^ flip
-        values: Partial = torch.from_numpy(keys).view(elements.dtype).double().numpy()
+        values: Numbers = torch.from_numpy(keys).view(elements.dtype).double().numpy()
         return values
 
-    def combine(self, one: Partial, other: Partial) -> Partial:
-        combined: Partial = (np.minimum if self.minimum else np.maximum)(one, other)
+    def combine(self, one: Numbers, other: Numbers) -> Numbers:
+        combined: Numbers = (np.minimum if self.minimum else np.maximum)(one, other)
         return combined
 
-    def finish(self, partial: Partial) -> Tensor:
+    def finish(self, partial: Numbers) -> Tensor:
         return torch.from_numpy(partial)
 
-    def is_doubtful(self, partial: Partial, elements: int, dtype: torch.dtype) -> Flags:
+    def is_doubtful(self, partial: Numbers, elements: int, dtype: torch.dtype) -> Flags:
         return np.zeros(partial.shape, np.bool_)
 
 
-def scaled_powers(elements: Tensor, layout: ElementLayout, n: Order, maxima: Partial) -> Partial:
+def scaled_powers(elements: Tensor, layout: ElementLayout, n: Order, maxima: Numbers) -> Numbers:
     """Return the sums of |x / maximum|^p of channels in float64: always exact enough."""
     p = 2.0 if n == "fro" else float(n)
     scales = torch.from_numpy(maxima)[:, None, :, None]
     powers = elements.view(layout).double().abs().div_(scales).pow_(p)
-    sums: Partial = powers.sum((1, 3)).numpy()
+    sums: Numbers = powers.sum((1, 3)).numpy()
     return sums
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.pruning.norms.orders import (
-    ElementLayout,
-    Order,
-    Partial,
-    norm_of_order,
-    scaled_powers,
-)
+from prune_gui.pruning.arrays import Flags, Numbers, Values
+from prune_gui.pruning.norms.orders import ElementLayout, Order, norm_of_order, scaled_powers
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
@@ -140,7 +134,7 @@ def _norms(
 
 def _rescaled(
     norms: Tensor,
-    doubtful: NDArray[np.bool_],
+    doubtful: Flags,
     scores: Scores,
     remaining_mask: RemainingMask | None,
     n: Order,
@@ -167,10 +161,10 @@ def _scale_span(
     scores: Scores,
     remaining_mask: RemainingMask | None,
     n: Order,
-    scales: Partial,
+    scales: Numbers,
     span: _Span,
     _monitor: Monitor,
-) -> tuple[slice, Partial]:
+) -> tuple[slice, Numbers]:
     """Return which channels a span has, and their sums of `scaled_powers`."""
     check_cancelled()
     part = remaining_span(scores, remaining_mask, span.start, span.start + math.prod(span.layout))
@@ -180,7 +174,7 @@ def _scale_span(
 
 def _read_span(
     scores: Scores, remaining_mask: RemainingMask | None, n: Order, span: _Span, monitor: Monitor
-) -> tuple[slice, Partial]:
+) -> tuple[slice, Numbers]:
     """Return which channels a span has, and what their norms are combined from."""
     stop = span.start + math.prod(span.layout)
     part = remaining_span(scores, remaining_mask, span.start, stop)
@@ -286,7 +280,7 @@ def _band_norms(
     per_band: int,
     first: int,
     monitor: Monitor,
-) -> NDArray[np.floating[Any]]:
+) -> Values:
     """Return the norms of a band of at most `per_band` rows of blocks, by row and column."""
     height, width, across = blocks.height, blocks.width, blocks.across
     last = min(first + per_band, blocks.down)

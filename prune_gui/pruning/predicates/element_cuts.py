@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
@@ -19,7 +20,6 @@ from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import (
-    Bits,
     KeySource,
     Ranking,
     RemainingMask,
@@ -49,13 +49,11 @@ class ElementCut(Predicate):
             non_finite,
         )
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         mark_codes(self.ranking.keys, self.cut(), start, step, codes)
 
     @staticmethod
-    def mark_each(
-        every: Sequence[ElementCut], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
-    ) -> None:
+    def mark_each(every: Sequence[ElementCut], bounds: Ints, step: int, codes: Codes) -> None:
         mark_batched(
             [one.ranking.keys for one in every], [one.cut() for one in every], bounds, step, codes
         )
@@ -92,7 +90,7 @@ class RowCut(Predicate):
     shape: RowShape
     cuts: Lazy[RowCuts]
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         cuts = self.cuts()
         keys = with_equal_nans(self.ranking.keys, int(cuts.thresholds.max()))
         bits = keys.bits(start, start + codes.size)
@@ -158,7 +156,7 @@ def _count_before(
 
 
 def _count_in(
-    bits: Bits, keys: KeySource, mask: NDArray[np.bool_] | None, key: int, at: int
+    bits: Bits, keys: KeySource, mask: Flags | None, key: int, at: int
 ) -> tuple[int, int]:
     """Count the remaining of some elements: those that rank before the one at `at`, and all."""
     as_key = bits.dtype.type
@@ -212,7 +210,7 @@ class NMCut(Predicate):
     groups: NMGroups
     going: int
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         keys = self.ranking.keys
         lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
         key_kernels.mark_where(lowest, np.uint8(step), codes)
@@ -267,7 +265,7 @@ class NMCut(Predicate):
 
     def _lowest(
         self, bits: Callable[[int, int], Bits], magnitude: int, start: int, stop: int
-    ) -> NDArray[np.bool_]:
+    ) -> Flags:
         """Return where the lowest keys of each group are in [start, stop); reads whole groups."""
         if start == stop:
             return np.zeros(0, np.bool_)

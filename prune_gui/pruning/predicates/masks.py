@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Codes, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
@@ -29,7 +29,7 @@ class CustomMask(Predicate):
 
     mask: Scores
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         values = self.mask.part(start, start + codes.size)
         if values.dtype not in _COMPARABLE_DTYPES:
             values = values.to(torch.float64)
@@ -67,7 +67,7 @@ MAX_CACHED_BYTES: Final = 1 << 28
 class PackedMask:
     """A mask of one bit per element, 1 where pruned: cached, and computed again after eviction."""
 
-    def __init__(self, make: Callable[[], NDArray[np.bool_]], maker: str) -> None:
+    def __init__(self, make: Callable[[], Flags], maker: str) -> None:
         self._make = make
         self._maker = maker
         self._digest: bytes | None = None
@@ -81,7 +81,7 @@ class PackedMask:
             maker=self._maker,
         )
 
-    def bits(self) -> NDArray[np.uint8]:
+    def bits(self) -> Codes:
         """Return the packed bits, least significant bit first."""
         bits = _look_up(self)
         if bits is None:
@@ -93,7 +93,7 @@ class PackedMask:
                     _keep(self, bits)
         return bits
 
-    def _check_unchanged(self, bits: NDArray[np.uint8]) -> None:
+    def _check_unchanged(self, bits: Codes) -> None:
         digest = hashlib.blake2b(bits.data, digest_size=16).digest()
         if self._digest not in (None, digest):
             raise RecipeError(
@@ -104,12 +104,12 @@ class PackedMask:
         self._digest = digest
 
 
-_kept: WeakKeyDictionary[PackedMask, NDArray[np.uint8]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[PackedMask, Codes] = WeakKeyDictionary()
 """The cached masks, the most recently used last."""
 _kept_lock = threading.Lock()
 
 
-def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
+def _look_up(mask: PackedMask) -> Codes | None:
     with _kept_lock:
         bits = _kept.pop(mask, None)
         if bits is not None:
@@ -117,7 +117,7 @@ def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
         return bits
 
 
-def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
+def _keep(mask: PackedMask, bits: Codes) -> None:
     with _kept_lock:
         spare = MAX_CACHED_BYTES - bits.nbytes - sum(other.nbytes for other in _kept.values())
         for oldest in list(_kept):
@@ -134,7 +134,7 @@ class PluginMask(Predicate):
     mask: PackedMask
     first: int = 0
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         begin, end = self.first + start, self.first + start + codes.size
         unpacked = np.unpackbits(self.mask.bits()[begin // 8 : -(-end // 8)], bitorder="little")
         offset = begin % 8

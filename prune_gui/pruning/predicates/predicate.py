@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Codes, Flags, Ints
 from prune_gui.pruning.lazy import Lazy
 
 
@@ -57,18 +57,16 @@ class Predicate(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         """Set the codes of pruned elements to `step`, where they are 0, from a flat index on."""
 
     @staticmethod
-    def mark_each(
-        every: Sequence[Any], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
-    ) -> None:
+    def mark_each(every: Sequence[Any], bounds: Ints, step: int, codes: Codes) -> None:
         """Apply `mark` to whole concatenated parameters; `bounds` as in `selection.batched`."""
         for predicate, start, stop in zip(every, bounds, bounds[1:], strict=False):
             predicate.mark(0, step, codes[start:stop])
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def prunes(self, start: int, stop: int) -> Flags:
         """Return a boolean array over the flat indices [start, stop), True where pruned."""
         codes = np.zeros(stop - start, np.uint8)
         self.mark(start, 1, codes)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
+from prune_gui.pruning.arrays import Codes, Flags, Ints, Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
@@ -27,13 +26,13 @@ class PrunedUnits:
     ranked. `source` is the name of the file of the scores, if they are from one.
     """
 
-    pruned: NDArray[np.bool_]
-    ranks: NDArray[np.floating[Any]] | None
-    remaining: NDArray[np.int64]
+    pruned: Flags
+    ranks: Values | None
+    remaining: Ints
     source: str = ""
 
     @classmethod
-    def listed(cls, units: Sequence[int], remaining: NDArray[np.int64]) -> PrunedUnits:
+    def listed(cls, units: Sequence[int], remaining: Ints) -> PrunedUnits:
         """Return units that are not ranked, by their indices."""
         pruned = np.zeros(len(remaining), np.bool_)
         pruned[list(units)] = True
@@ -80,7 +79,7 @@ class ChannelCut(Predicate):
             non_finite,
         )
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
@@ -92,7 +91,7 @@ class ChannelCut(Predicate):
         return math.prod(self.shape[self.dim + 1 :])
 
 
-def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> NDArray[np.int64]:
+def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> Ints:
     """Return the number of marked elements of each channel along `dim`."""
     counts = np.zeros(shape[dim], np.int64)
     for start, stop in chunks(math.prod(shape)):
@@ -114,7 +113,7 @@ class UnitSlices:
     width: int
     owner: int | None = None
 
-    def mark_pruned(self, channels: NDArray[np.bool_]) -> None:
+    def mark_pruned(self, channels: Flags) -> None:
         """Set the channels of pruned units in an array of all channels of the tensor."""
         if self.owner is not None:
             channels |= self.units.pruned[self.owner]
@@ -147,11 +146,7 @@ class UnitCut(ChannelCut):
 
     @classmethod
     def of(
-        cls,
-        shape: tuple[int, ...],
-        dim: int,
-        slices: Sequence[UnitSlices],
-        remaining: NDArray[np.int64],
+        cls, shape: tuple[int, ...], dim: int, slices: Sequence[UnitSlices], remaining: Ints
     ) -> UnitCut:
         """Return the predicate for the slices of a tensor, with the `remaining` of its channels."""
         pruned = np.zeros(shape[dim], np.bool_)
@@ -179,7 +174,7 @@ class AnyCut(Predicate):
 
     cuts: tuple[UnitCut, ...]
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         for cut in self.cuts:
             cut.mark(start, step, codes)
 
@@ -209,7 +204,7 @@ class Blocks:
     def across(self) -> int:
         return self.columns // self.width
 
-    def count(self, marked: RemainingMask | None) -> NDArray[np.int64]:
+    def count(self, marked: RemainingMask | None) -> Ints:
         """Return the number of marked elements of each block; None marks all."""
         if marked is None:
             return np.broadcast_to(np.int64(self.height * self.width), self.down * self.across)
@@ -238,7 +233,7 @@ class BlockCut(Predicate):
             non_finite,
         )
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         blocks, out = self.blocks, np.empty(codes.size, np.bool_)
         pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
         group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
@@ -250,6 +245,5 @@ class BlockCut(Predicate):
         if row >= self.blocks.down or column >= self.blocks.across:
             return ElementRank(pruned=False, unit=tr("weight outside the blocks"))
         return self.chosen().element_rank(
-            row * self.blocks.across + column,
-            tr("block ({row}, {column})", row=row, column=column),
+            row * self.blocks.across + column, tr("block ({row}, {column})", row=row, column=column)
         )

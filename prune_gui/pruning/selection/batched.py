@@ -13,14 +13,13 @@ from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.keys import (
-    Bits,
     KeysLike,
     KeySource,
     Ranking,
@@ -55,11 +54,7 @@ def find_cuts_batched(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> 
 
 
 def mark_batched(
-    every: Sequence[KeySource],
-    cuts: Sequence[Cut],
-    bounds: NDArray[np.int64],
-    step: int,
-    codes: NDArray[np.uint8],
+    every: Sequence[KeySource], cuts: Sequence[Cut], bounds: Ints, step: int, codes: Codes
 ) -> None:
     """Apply `mark_codes` to whole concatenated tensors."""
     if all(are_compatible(keys, every[0]) for keys in every):
@@ -91,7 +86,7 @@ def batches_of_small(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
         yield batch
 
 
-def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
+def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, Ints]:
     """Return the rankings of a batch as one, without limits (`most`), and its bounds."""
     keys = tuple(ranking.keys for ranking in batch)
     bounds = np.cumsum([0, *(own.size for own in keys)])
@@ -100,7 +95,7 @@ def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
     return Ranking(_ConcatenatedKeys(keys[0], keys, bounds), remaining_mask), bounds
 
 
-def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
+def prunable_counts(batch: Sequence[Ranking], remaining: Ints) -> Ints:
     """Return the number of prunable elements of each ranking, given those of remaining ones."""
     return np.minimum(np.array([ranking.limit for ranking in batch], np.int64), remaining)
 
@@ -110,7 +105,7 @@ class _Group:
     """A batch of rankings that are cut as one; `limits` prune `max_pruned` elements of each."""
 
     ranking: Ranking
-    bounds: NDArray[np.int64] | None = None
+    bounds: Ints | None = None
     limits: tuple[Cut, ...] | None = None
 
 
@@ -141,7 +136,7 @@ def _extra_bytes(batch: Sequence[Ranking]) -> int:
 @dataclass(frozen=True, eq=False)
 class _ConcatenatedKeys(KeysLike):
     members: tuple[KeySource, ...]
-    bounds: NDArray[np.int64]
+    bounds: Ints
 
     @property
     def size(self) -> int:
@@ -159,13 +154,11 @@ class _ConcatenatedKeys(KeysLike):
 class BatchedMask(Protocol):
     """A remaining mask that can be computed for many whole tensors at once."""
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         """Return a boolean array over the flat indices [start, stop), False where pruned."""
 
     @staticmethod
-    def together(
-        every: Sequence[RemainingMask | None], bounds: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def together(every: Sequence[RemainingMask | None], bounds: Ints) -> Flags:
         """Return the concatenated remaining masks of tensors."""
 
 
@@ -174,9 +167,9 @@ class _ConcatenatedMasks:
     """The concatenated remaining masks of tensors; None if no element is pruned."""
 
     masks: tuple[RemainingMask | None, ...]
-    bounds: NDArray[np.int64]
+    bounds: Ints
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         first = next(filter(None, self.masks))
         types = {type(mask) for mask in self.masks if mask}
         if isinstance(first, BatchedMask) and types == {type(first)}:
@@ -193,10 +186,10 @@ class _MaskWithinLimits:
     """The remaining mask of concatenated rankings, False for elements that limits keep."""
 
     ranking: Ranking
-    bounds: NDArray[np.int64]
+    bounds: Ints
     limits: tuple[Cut, ...]
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         keys, remaining_mask = self.ranking.keys, self.ranking.remaining_mask
         codes = np.zeros(keys.size, np.uint8)
         _mark_each(keys, self.limits, self.bounds, 1, codes)
@@ -206,13 +199,7 @@ class _MaskWithinLimits:
         return prunable[start:stop]
 
 
-def _mark_each(
-    keys: KeySource,
-    cuts: Sequence[Cut],
-    bounds: NDArray[np.int64],
-    step: int,
-    codes: NDArray[np.uint8],
-) -> None:
+def _mark_each(keys: KeySource, cuts: Sequence[Cut], bounds: Ints, step: int, codes: Codes) -> None:
     """Apply `mark_codes` to concatenated tensors, with a cut per tensor."""
     keys = with_equal_nans(keys, max(cut.threshold for cut in cuts))
     bits = keys.bits(0, keys.size)
@@ -273,15 +260,15 @@ class SortedKeys:
     """
 
     keys: Bits
-    remaining_mask: NDArray[np.bool_] | None
-    bounds: NDArray[np.int64]
+    remaining_mask: Flags | None
+    bounds: Ints
     ranked: Bits
-    remaining: NDArray[np.int64]
-    non_finite: NDArray[np.int64]
+    remaining: Ints
+    non_finite: Ints
 
     @classmethod
     def of(
-        cls, source: KeySource, remaining_mask: RemainingMask | None, bounds: NDArray[np.int64]
+        cls, source: KeySource, remaining_mask: RemainingMask | None, bounds: Ints
     ) -> SortedKeys:
         size, first = source.size, source.first_non_finite
         bits = with_equal_nans(source, source.magnitude).bits(0, size)
@@ -295,7 +282,7 @@ class SortedKeys:
             non_finite = _count(ranked >= first, bounds) - (np.diff(bounds) - remaining)
         return cls(keys, mask, bounds, ranked, remaining, non_finite)
 
-    def cut(self, units: NDArray[np.int64]) -> list[Cut]:
+    def cut(self, units: Ints) -> list[Cut]:
         """Return the cut of each tensor that prunes its `units` lowest keys, of ties the first."""
         thresholds = np.zeros(len(units), self.keys.dtype)
         last_ties = np.full(len(units), -1, np.int64)
@@ -306,7 +293,7 @@ class SortedKeys:
         return [Cut(*own) for own in zip(*(c.tolist() for c in columns), strict=True)]
 
 
-def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
+def _sort(keys: Bits, bounds: Ints) -> None:
     """Sort the keys of each tensor in place; tensors of equal size are sorted in one call."""
     sizes = np.diff(bounds)
     for size in np.unique(sizes):
@@ -317,5 +304,5 @@ def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
         keys[indices] = np.sort(keys[indices], axis=1)
 
 
-def _count(marked: NDArray[np.bool_], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count(marked: Flags, bounds: Ints) -> Ints:
     return np.diff(np.concatenate([[0], np.cumsum(marked)])[bounds])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import (
     EMPTY_HISTOGRAM,
@@ -23,7 +24,7 @@ from prune_gui.pruning.selection.histogram_cache import (
     GroupedSpan,
     LRUCache,
 )
-from prune_gui.pruning.selection.keys import Bits, Ranking, blocks, chunk_spans
+from prune_gui.pruning.selection.keys import Ranking, blocks, chunk_spans
 
 DIGIT_BITS: Final = 16
 MIN_GROUPED_ELEMENTS: Final = 1 << 20
@@ -190,8 +191,6 @@ def _leading_counts(ranking: Ranking, shift: int, start: int, stop: int) -> NDAr
     return counts
 
 
-def _parts(
-    ranking: Ranking, start: int, stop: int
-) -> Iterator[tuple[Bits, NDArray[np.bool_] | None]]:
+def _parts(ranking: Ranking, start: int, stop: int) -> Iterator[tuple[Bits, Flags | None]]:
     for span in blocks(ranking.keys, start, stop):
         yield ranking.keys.bits(*span), ranking.mask(*span)

@@ -13,6 +13,8 @@ import cachetools
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Ints, Numbers
+
 MAX_LEADING_BYTES: Final = 1 << 26
 """Limit of all cached histograms of leading digits: enough for some thousand million elements, or
 for a hundred thousand tensors."""
@@ -75,10 +77,10 @@ class DigitHistogram:
         """Return the number of keys with this digit."""
         return self.below(value + 1) - self.below(value)
 
-    def up_to(self, values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    def up_to(self, values: NDArray[np.integer[Any]]) -> Ints:
         """Return, for each of `values`, the number of keys with this digit or a lower one."""
         cumulative = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
-        counts: NDArray[np.int64] = cumulative[np.searchsorted(self.values, values, side="right")]
+        counts: Ints = cumulative[np.searchsorted(self.values, values, side="right")]
         return counts
 
 
@@ -184,7 +186,7 @@ class HistogramCache:
     leading: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))
     further: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))
     grouped: LRUCache[GroupedDigits] = field(default_factory=lambda: LRUCache(MAX_GROUPED_BYTES))
-    norms: LRUCache[NDArray[np.float64]] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))
+    norms: LRUCache[Numbers] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return _no_cache, ()

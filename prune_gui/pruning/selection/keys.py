@@ -7,27 +7,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.scores import Scores, TensorScores, read_batched
 
-Bits = NDArray[np.unsignedinteger[Any]]
-RemainingMask = Callable[[int, int], NDArray[np.bool_]]
+RemainingMask = Callable[[int, int], Flags]
 """Returns a boolean array over the flat indices [start, stop), False where already pruned."""
 
-_UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {
-    1: np.uint8,
-    2: np.uint16,
-    4: np.uint32,
-    8: np.uint64,
-}
+_UNSIGNED: dict[int, type[Key]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 # Dtypes whose bits without the sign order as |value| does. Others are widened to float32 first.
 _BIT_ORDERED_DTYPES = frozenset(
@@ -264,7 +258,7 @@ class Ranking:
     def nbytes(self) -> int:
         return self.keys.size * self.keys.width
 
-    def mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
+    def mask(self, start: int, stop: int) -> Flags | None:
         return None if self.remaining_mask is None else self.remaining_mask(start, stop)
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.selection.batched import batches_of_small
 from prune_gui.pruning.selection.keys import Ranking
 from prune_gui.pruning.selection.lamp_groups import BatchedGroups, Part, ScoreGroups, TensorGroups
@@ -64,12 +65,12 @@ class _GroupTable:
     A group is `single` if all its elements have the same score.
     """
 
-    owners: NDArray[np.int64]
-    indices: NDArray[np.int64]
-    single: NDArray[np.bool_]
-    min_scores: NDArray[np.float64]
-    max_scores: NDArray[np.float64]
-    units: NDArray[np.int64]
+    owners: Ints
+    indices: Ints
+    single: Flags
+    min_scores: Numbers
+    max_scores: Numbers
+    units: Ints
 
     @classmethod
     def of(cls, owners: Sequence[ScoreGroups]) -> _GroupTable:
@@ -121,7 +122,7 @@ class _GroupTable:
                 high = middle
         return high
 
-    def take(self, k: int) -> NDArray[np.int64]:
+    def take(self, k: int) -> Ints:
         """Return the number of elements to prune of each group, of equal scores the first."""
         order = np.argsort(self.min_scores, kind="stable")
         units = self.units[order]
@@ -130,7 +131,7 @@ class _GroupTable:
         return taken
 
 
-def _kth_lowest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -> float:
+def _kth_lowest(scores: Numbers, units: Ints, k: int) -> float:
     """Return the k-th lowest score, where each score occurs `units` times."""
     order = np.argsort(scores, kind="stable")  # fast: the scores are a few ascending runs
     return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])

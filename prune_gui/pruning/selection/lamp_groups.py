@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
 from prune_gui.pruning.kernels import batch_loops as lamp_kernels
 from prune_gui.pruning.selection.batched import SortedKeys, concatenate, prunable_counts
@@ -38,18 +39,18 @@ class ScoreGroups(Protocol):
     """Groups of the elements of a tensor or of a batch of tensors, ascending by score."""
 
     @property
-    def bits(self) -> NDArray[np.int64]:
+    def bits(self) -> Ints:
         """Number of unknown bits of each group; elements of a group of 0 bits score the same."""
 
     @property
-    def units(self) -> NDArray[np.int64]:
+    def units(self) -> Ints:
         """Number of prunable elements of each group."""
 
     @property
     def work(self) -> int:
         """Approximate number of bytes to read until the cuts are known."""
 
-    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bounds(self) -> tuple[Numbers, Numbers]:
         """Return the lower and the upper bound of the scores of each group."""
 
     def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
@@ -58,7 +59,7 @@ class ScoreGroups(Protocol):
     def with_parts(self, index: int, results: Sequence[Part]) -> ScoreGroups:
         """Return these groups with one replaced by its parts, from the results of `readers`."""
 
-    def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
+    def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
         """Return the cut of each tensor; together they prune `taken` elements of each group."""
 
 
@@ -72,10 +73,10 @@ class TensorGroups:
     """
 
     ranking: Ranking
-    first: NDArray[np.int64]
-    bits: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    first: Ints
+    bits: Ints
+    counts: Ints
+    sums: Numbers
     exponent: int
 
     @classmethod
@@ -85,16 +86,16 @@ class TensorGroups:
         return cls(ranking, zeros, bits, zeros, np.zeros(1), largest_exponent(ranking))
 
     @property
-    def units(self) -> NDArray[np.int64]:
+    def units(self) -> Ints:
         before = np.cumsum(self.counts) - self.counts
-        units: NDArray[np.int64] = np.clip(self.ranking.limit - before, 0, self.counts)
+        units: Ints = np.clip(self.ranking.limit - before, 0, self.counts)
         return units
 
     @property
     def work(self) -> int:
         return work(self.ranking.keys)
 
-    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bounds(self) -> tuple[Numbers, Numbers]:
         """Return the lower and the upper bound of the scores of each group.
 
         A is the sum of squares above a group, and S the same sum including the group. Elements with
@@ -113,12 +114,7 @@ class TensorGroups:
     def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
         above, shift = int(self.bits[index]), self._shift(index)
         count = partial(
-            _count_parts,
-            self.ranking,
-            above,
-            shift,
-            int(self.first[index]) >> above,
-            self.exponent,
+            _count_parts, self.ranking, above, shift, int(self.first[index]) >> above, self.exponent
         )
         return [partial(count, *span) for span in parallel.chunks(self.ranking.keys.size)]
 
@@ -138,7 +134,7 @@ class TensorGroups:
         first, bits, counts, sums = columns
         return replace(self, first=first, bits=bits, counts=counts, sums=sums)
 
-    def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
+    def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
         ranking, pruned = self.ranking, int(taken.sum())
         non_finite = int(self.counts[_non_finite(ranking.keys, self.first)].sum())
         if pruned == 0:
@@ -153,7 +149,7 @@ class TensorGroups:
         last_tie = ranking.keys.size - 1 if all_pruned else nth_tie(ranking, key, ties, monitor)
         return [Cut(key, last_tie, pruned, non_finite)]
 
-    def _squares(self, keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _squares(self, keys: Ints) -> Numbers:
         assert isinstance(self.ranking.keys, ScoreKeys)
         return squares_of(keys, self.ranking.keys.dtype, self.exponent)
 
@@ -199,20 +195,20 @@ def _count_parts(
 
 
 def squares_of(
-    keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | NDArray[np.int64] = 0
-) -> NDArray[np.float64]:
+    keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | Ints = 0
+) -> Numbers:
     """Return the squares of the numbers of keys, times 2 to minus twice the exponents."""
     values = numbers_of(keys, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.ldexp(values, -exponents) if dtype == torch.float64 else values
-        squares: NDArray[np.float64] = np.minimum(scaled * scaled, MAX_SQUARE)
+        squares: Numbers = np.minimum(scaled * scaled, MAX_SQUARE)
     return squares
 
 
-def numbers_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> NDArray[np.float64]:
+def numbers_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> Numbers:
     """Return the numbers of keys, as float64."""
     values = torch.from_numpy(keys.astype(f"i{dtype.itemsize}")).view(dtype)
-    numbers: NDArray[np.float64] = values.double().numpy()
+    numbers: Numbers = values.double().numpy()
     return numbers
 
 
@@ -248,7 +244,7 @@ def _total(parts: Sequence[Part], length: int, *, has_sums: bool) -> Part:
     return counts, sums
 
 
-def _non_finite(source: KeySource, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _non_finite(source: KeySource, keys: Ints) -> Flags:
     assert source.first_non_finite is not None
     return keys >= source.first_non_finite
 
@@ -272,10 +268,10 @@ class BatchedGroups:
     """
 
     batch: Sequence[Ranking]
-    first: NDArray[np.int64]
-    bits: NDArray[np.int64]
-    units: NDArray[np.int64]
-    tensors: NDArray[np.int64]
+    first: Ints
+    bits: Ints
+    units: Ints
+    tensors: Ints
 
     @classmethod
     def whole(cls, batch: Sequence[Ranking]) -> BatchedGroups:
@@ -290,7 +286,7 @@ class BatchedGroups:
     def work(self) -> int:
         return PASSES * self.nbytes
 
-    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bounds(self) -> tuple[Numbers, Numbers]:
         last = self.first + (1 << self.bits) - 1
         return self.first.view(np.float64), last.view(np.float64)
 
@@ -304,7 +300,7 @@ class BatchedGroups:
             self.batch, *(np.concatenate([a[:index], b, a[index + 1 :]]) for a, b in columns)
         )
 
-    def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
+    def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
         ranked, scores, prunable = self._scores(monitor)
         units = np.zeros_like(prunable)
         if taken.any():
@@ -335,14 +331,14 @@ class BatchedGroups:
         first, tensors, units = rows[np.argsort(rows[:count, 0], kind="stable")].T
         return first, np.zeros_like(first), units, tensors
 
-    def _scores(self, monitor: Monitor) -> tuple[SortedKeys, NDArray[np.int64], NDArray[np.int64]]:
+    def _scores(self, monitor: Monitor) -> tuple[SortedKeys, Ints, Ints]:
         """Return sorted keys, the bits of their scores, and the prunable counts of tensors."""
         monitor.advance(self.nbytes)
         ranking, bounds = concatenate(self.batch)
         ranked = SortedKeys.of(ranking.keys, ranking.remaining_mask, bounds)
         first = self.batch[0].keys
         assert isinstance(first, ScoreKeys)
-        exponents: int | NDArray[np.int64] = 0
+        exponents: int | Ints = 0
         if first.dtype == torch.float64:
             exponents = np.repeat(_largest_exponents(ranked), np.diff(bounds))
         scores = np.zeros(len(ranked.keys))
@@ -358,7 +354,7 @@ class BatchedGroups:
         return ranked, scores.view(np.int64), prunable_counts(self.batch, ranked.remaining)
 
 
-def _largest_exponents(ranked: SortedKeys) -> NDArray[np.int64]:
+def _largest_exponents(ranked: SortedKeys) -> Ints:
     finite = ranked.remaining - ranked.non_finite
     exponents = np.zeros_like(finite)
     largest = (ranked.bounds[:-1] + finite - 1)[finite > 0]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import not_
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
-from prune_gui.pruning.selection.histogram_cache import (
-    DigitHistogram,
-)
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.keys import (
-    Bits,
     KeySource,
     Ranking,
     ScoreKeys,
@@ -233,14 +231,14 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     return torch.from_numpy(marked.view(np.bool_)).view(scores.shape)
 
 
-def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
+def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> Flags:
     """Return a boolean array over the flat indices [start, stop), True where `cut` prunes."""
     codes = np.zeros(stop - start, np.uint8)
     mark_codes(keys, cut, start, 1, codes)
     return codes.view(np.bool_)
 
 
-def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: Codes) -> None:
     """Set the codes of the elements that `cut` prunes to `step`, where they are 0."""
     keys = with_equal_nans(keys, cut.threshold)
     for first, stop in blocks(keys, start, start + codes.size):
@@ -258,7 +256,7 @@ def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[
 
 def _sum(
     histograms: Sequence[DigitHistogram], included: Sequence[bool]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+) -> tuple[NDArray[np.intp], Ints]:
     """Return the values of all histograms, ascending, and the sums of counts of those included."""
     if len(histograms) == 1:  # is sorted: `np.unique` would sort it again
         [own], [flag] = histograms, included
@@ -281,11 +279,7 @@ def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
 
 
 def nth_tie(
-    ranking: Ranking,
-    threshold: int,
-    ordinal: int,
-    monitor: Monitor,
-    ties: Sequence[int] = (),
+    ranking: Ranking, threshold: int, ordinal: int, monitor: Monitor, ties: Sequence[int] = ()
 ) -> int:
     """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`."""
     spans = chunk_spans(ranking.keys)
@@ -305,7 +299,7 @@ def nth_tie(
 
 def _tie_arguments(
     ranking: Ranking, threshold: int, start: int, stop: int
-) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
+) -> tuple[Bits, Key, Flags | None, Key]:
     bits = ranking.keys.bits(start, stop)
     key = bits.dtype.type
     return bits, key(ranking.keys.magnitude), ranking.mask(start, stop), key(threshold)

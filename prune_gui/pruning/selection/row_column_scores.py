@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.pruning.arrays import Ints, Numbers, Values
 from prune_gui.pruning.kernels import row_column as kernels
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 BLOCK_ELEMENTS: Final = 1 << 20
 """The sums of columns are added up in blocks of this many elements, rounded down to whole rows."""
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class RowColumnScores(WeightScores):
     formula: Formula
     layout: WeightLayout = USUAL
     cache: HistogramCache | None = field(default=None, compare=False, repr=False)
-    _factors: Lazy[tuple[Floats, Floats]] = field(init=False, compare=False, repr=False)
+    _factors: Lazy[tuple[Values, Values]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_factors", Lazy(self._cached_factors))
@@ -127,7 +126,7 @@ class RowColumnScores(WeightScores):
         first, second = sorted(self.layout[:2])
         return first, second
 
-    def _cached_factors(self) -> tuple[Floats, Floats]:
+    def _cached_factors(self) -> tuple[Values, Values]:
         """Return the factor of each line, and of each element of a line, in `dtype`."""
         cache = self.cache.norms if self.cache else None
         key = self.weights, self.remaining_mask, self.formula, self.layout[:2]
@@ -148,7 +147,7 @@ class RowColumnScores(WeightScores):
             across, math.prod(self.shape[second + 1 :])
         )
 
-    def _compute_factors(self) -> Iterator[NDArray[np.float64]]:
+    def _compute_factors(self) -> Iterator[Numbers]:
         """Yield the factor of each channel of the lines, and of each of their elements."""
         exponent = largest_exponent(Ranking(ScoreKeys.of(self.weights), self.remaining_mask))
         powers = self.formula.row_power, self.formula.column_power
@@ -160,7 +159,7 @@ class RowColumnScores(WeightScores):
                 # The square root is rounded in the same way everywhere, which pow is not.
                 yield 1.0 / (np.sqrt(sizes) if power == 0.5 else sizes**power)
 
-    def _sums(self, scale: float) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    def _sums(self, scale: float) -> list[tuple[Numbers, Ints]]:
         """Return sums and numbers of elements: of each channel of the lines, and of the others."""
         first, second = self._dims
         rows, columns = math.prod(self.shape[:second]), math.prod(self.shape[second:])
@@ -196,10 +195,10 @@ def _of_channels(sums: NDArray[Any], shape: tuple[int, ...], dim: int) -> NDArra
 class BlockSums(NamedTuple):
     """Sums and numbers of elements in some rows; `counts` is their height if all elements count."""
 
-    row_sums: NDArray[np.float64]
-    row_counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    counts: NDArray[np.int64] | int
+    row_sums: Numbers
+    row_counts: Ints
+    sums: Numbers
+    counts: Ints | int
 
 
 def _block_sums(

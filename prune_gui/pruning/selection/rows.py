@@ -8,13 +8,13 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
-from prune_gui.pruning.selection.keys import Bits, Ranking, with_equal_nans
+from prune_gui.pruning.selection.keys import Ranking, with_equal_nans
 
-RowKeys = tuple[Bits, "NDArray[np.bool_] | None"]
+RowKeys = tuple[Bits, "Flags | None"]
 """The keys of some rows, and which of them remain; None if all do."""
 GATHERED_ELEMENTS: Final = 1 << 26
 """Elements of rows that are copied at once if these are not consecutive."""
@@ -46,10 +46,10 @@ class RowCuts:
     """The cut of each row, as `Cut` with an array element per row; a tie is a column."""
 
     thresholds: Bits
-    last_ties: NDArray[np.int64]
+    last_ties: Ints
 
 
-def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -> RowCuts:
+def find_row_cuts(ranking: Ranking, units: Ints, shape: RowShape) -> RowCuts:
     """Return the cuts that prune the `units` smallest remaining keys of each row."""
     thresholds = np.zeros(shape.rows, ranking.keys.bits(0, 0).dtype)
     last_ties = np.full(shape.rows, -1, np.int64)

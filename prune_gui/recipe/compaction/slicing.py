@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe.form_tensors import Spans, masked
 from prune_gui.recipe.stack import AppliedStep
 

@@ -129,26 +129,20 @@ def group_digits(
 
 
 @compiled
-def count_ties(bits: Bits, magnitude: Key, remaining_mask: Flags | None, threshold: Key) -> int:
-    """Count the keys equal to ``threshold``."""
-    ties = 0
-    for i in range(bits.size):
-        ties += (bits[i] & magnitude == threshold) & (remaining_mask is None or remaining_mask[i])
-    return ties
-
-
-@compiled
 def find_tie(
     bits: Bits, magnitude: Key, remaining_mask: Flags | None, threshold: Key, ordinal: int
-) -> int:
-    """Return the position of the ``ordinal``-th (from 1) key equal to ``threshold``."""
+) -> tuple[int, int]:
+    """Return the position of the ``ordinal``-th (from 1) key equal to ``threshold``, or -1.
+
+    The other number is that of equal keys up to there.
+    """
     seen = 0
     for i in range(bits.size):
         if bits[i] & magnitude == threshold and (remaining_mask is None or remaining_mask[i]):
             seen += 1
             if seen == ordinal:
-                return i
-    raise AssertionError("fewer ties than were counted")
+                return i, seen
+    return -1, seen
 
 
 @compiled

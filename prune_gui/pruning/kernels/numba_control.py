@@ -80,16 +80,12 @@ class NotCompiledError(Exception):
     """The cache has no compiled code of a loop for some types."""
 
 
-class _ThreadState(threading.local):
-    only_loads = False
-
-
-_thread = _ThreadState()
+_thread = threading.local()
 
 
 def only_loads() -> bool:
     """Return whether this thread is in a block of `only_from_cache`."""
-    return _thread.only_loads
+    return getattr(_thread, "only_loads", False)
 
 
 @contextmanager

@@ -117,39 +117,31 @@ def add_remaining_powers(
 
 
 @compiled
-def score_by_product(
+def score(
     weights: Values,
     line_factors: Values,
     factors: Values,
     start: int,
+    add: bool,
     are_rows: bool,
     scores: Values,
 ) -> None:
-    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order."""
+    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order.
+
+    With ``add``, they are ``|weight| * (row factor + column factor)``.
+    """
     line, begin = 0, 0
     while begin < weights.size:
         end = min(begin + factors.size - start, weights.size)
         factor, across = line_factors[line], factors[start:]
         inputs, outputs = weights[begin:end], scores[begin:end]
-        if are_rows:
+        if add:
+            for j in range(inputs.size):
+                outputs[j] = abs(inputs[j]) * (factor + across[j])
+        elif are_rows:
             for j in range(inputs.size):
                 outputs[j] = abs(inputs[j]) * factor * across[j]
         else:
             for j in range(inputs.size):
                 outputs[j] = abs(inputs[j]) * across[j] * factor
-        line, start, begin = line + 1, 0, end
-
-
-@compiled
-def score_by_sum(
-    weights: Values, line_factors: Values, factors: Values, start: int, scores: Values
-) -> None:
-    """Set the scores to ``|weight| * (row factor + column factor)``; see `score_by_product`."""
-    line, begin = 0, 0
-    while begin < weights.size:
-        end = min(begin + factors.size - start, weights.size)
-        factor, across = line_factors[line], factors[start:]
-        inputs, outputs = weights[begin:end], scores[begin:end]
-        for j in range(inputs.size):
-            outputs[j] = abs(inputs[j]) * (factor + across[j])
         line, start, begin = line + 1, 0, end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeGuard, overload
+from typing import Any, TypeGuard, overload
 
 import torch
 from torch import Tensor, nn
@@ -220,16 +220,7 @@ def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:
     return isinstance(candidate, reference.BasePruningMethod)
 
 
-class MaskMethod(Protocol):
-    """What `mask_on_top` needs of a pruning method, of this package or of torch."""
-
-    PRUNING_TYPE: str
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """See `BasePruningMethod.compute_mask`."""
-
-
-def mask_on_top(method: MaskMethod, t: Tensor, default_mask: Tensor) -> Tensor:
+def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> Tensor:
     """Compute the mask of a method on top of the mask of earlier methods."""
     index = _prunable_index(method, default_mask)
     prunable = t[index]
@@ -246,7 +237,7 @@ def mask_on_top(method: MaskMethod, t: Tensor, default_mask: Tensor) -> Tensor:
     return mask
 
 
-def _prunable_index(method: MaskMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
+def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
     """Return an index that selects the elements a method gets, given the mask of earlier ones."""
     if method.PRUNING_TYPE == "unstructured":
         return mask != 0
@@ -269,7 +260,7 @@ def _prunable_index(method: MaskMethod, mask: Tensor) -> Tensor | tuple[slice | 
     return tuple(index)
 
 
-def _dimension(method: MaskMethod, dims: int) -> int:
+def _dimension(method: BasePruningMethod, dims: int) -> int:
     """Return the dimension of a structured method, counted from the front."""
     dim = getattr(method, "dim", None)
     if dim is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -43,36 +43,17 @@ class ElementLayout(NamedTuple):
     inner: int
 
 
-class Norm(Protocol):
-    """A norm that is computed from spans of any size: accumulate, combine, finish."""
-
-    @property
-    def initial(self) -> float:
-        """The partial result of no elements."""
-
-    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Numbers:
-        """Return the partial result of each channel, of shape (batch, channels)."""
-
-    def combine(self, one: Numbers, other: Numbers) -> Numbers:
-        """Return the partial results of two spans together, for the same channels."""
-
-    def finish(self, partial: Numbers) -> Tensor:
-        """Return the norms of whole channels as float64."""
-
-    def is_doubtful(self, partial: Numbers, elements: int, dtype: torch.dtype) -> Flags:
-        """Return which channels may be inexact, because powers are too small or too large."""
+def power(n: Order) -> float:
+    """Return an order other than "nuc" as a number."""
+    return 2.0 if n == "fro" else float(n)
 
 
 def norm_of_order(n: Order) -> Norm:
     """Return the norm of an order other than "nuc"."""
-    if n == "fro":
-        n = 2.0
-    if isinstance(n, bool) or not isinstance(n, numbers.Real) or math.isnan(n):
+    if n != "fro" and (isinstance(n, bool) or not isinstance(n, numbers.Real) or math.isnan(n)):
         raise ValueError(tr("n={n!r} is not a norm; use a number, inf, -inf, 'fro' or 'nuc'.", n=n))
-    p = float(n)
-    if math.isinf(p):
-        return _Extreme(minimum=p < 0)
-    return _Powers(p)
+    p = power(n)
+    return _Extreme(minimum=p < 0) if math.isinf(p) else _Powers(p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +141,13 @@ class _Extreme:
         return np.zeros(partial.shape, np.bool_)
 
 
-def scaled_powers(elements: Tensor, layout: ElementLayout, n: Order, maxima: Numbers) -> Numbers:
-    """Return the sums of |x / maximum|^p of channels in float64: always exact enough."""
-    p = 2.0 if n == "fro" else float(n)
-    scales = torch.from_numpy(maxima)[:, None, :, None]
-    powers = elements.view(layout).double().abs().div_(scales).pow_(p)
-    sums: Numbers = powers.sum((1, 3)).numpy()
-    return sums
+Norm = _Powers | _Extreme
+"""A norm that is computed from spans of any size.
+
+`accumulate` returns the partial result of each channel, of shape (batch, channels), `combine` joins
+those of two spans, and `finish` makes norms of them, as float64. `is_doubtful` tells which may be
+inexact, because powers are too small or too large.
+"""
 
 
 def _widened(elements: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -33,34 +33,6 @@ NON_FINITE_SCORE: Final = 2.0
 
 Part = tuple[NDArray[Any], ...]
 """The result of one pass over a group: arrays with an element per part."""
-
-
-class ScoreGroups(Protocol):
-    """Groups of the elements of a tensor or of a batch of tensors, ascending by score."""
-
-    @property
-    def bits(self) -> Ints:
-        """Number of unknown bits of each group; elements of a group of 0 bits score the same."""
-
-    @property
-    def units(self) -> Ints:
-        """Number of prunable elements of each group."""
-
-    @property
-    def work(self) -> int:
-        """Approximate number of bytes to read until the cuts are known."""
-
-    def bounds(self) -> tuple[Numbers, Numbers]:
-        """Return the lower and the upper bound of the scores of each group."""
-
-    def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
-        """Return the functions that compute the parts of a group; they are thread-safe."""
-
-    def with_parts(self, index: int, results: Sequence[Part]) -> ScoreGroups:
-        """Return these groups with one replaced by its parts, from the results of `readers`."""
-
-    def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
-        """Return the cut of each tensor; together they prune `taken` elements of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +118,7 @@ class TensorGroups:
             return find_cuts([ranking], pruned, monitor)
         key, ties = int(self.first[last]), int(taken[last])
         all_pruned = ties == self.counts[last]
-        last_tie = ranking.keys.size - 1 if all_pruned else nth_tie(ranking, key, ties, monitor)
+        last_tie = ranking.keys.size - 1 if all_pruned else nth_tie(ranking, key, ties)
         return [Cut(key, last_tie, pruned, non_finite)]
 
     def _squares(self, keys: Ints) -> Numbers:
@@ -360,3 +332,13 @@ def _largest_exponents(ranked: SortedKeys) -> Ints:
     largest = (ranked.bounds[:-1] + finite - 1)[finite > 0]
     exponents[finite > 0] = np.frexp(numbers_of(ranked.ranked[largest], torch.float64))[1]
     return exponents
+
+
+ScoreGroups = TensorGroups | BatchedGroups
+"""Groups of the elements of a tensor or of a batch of tensors, ascending by score.
+
+Elements of a group of 0 unknown `bits` score the same; `units` is the number of its prunable
+elements, and `work` about the number of bytes to read until the cuts are known. `readers` returns
+functions that compute the parts of a group on any thread, and `with_parts` replaces it by them.
+`cuts` prunes the lowest elements of each group, as many as are `taken`.
+"""

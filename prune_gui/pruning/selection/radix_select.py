@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
-from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints, Key
+from prune_gui.pruning.arrays import Codes, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
@@ -133,7 +133,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
                 last = rankings[i].keys.size - 1
             else:
                 ties_by_span = [part.at(digit) for part in histograms[i].parts]
-                last = nth_tie(rankings[i], search.prefix, pruned_ties, monitor, ties_by_span)
+                last = nth_tie(rankings[i], search.prefix, pruned_ties, ties_by_span)
             cuts[i] = Cut(search.prefix, last, below[i] + pruned_ties, non_finite[i])
     return [cuts[i] for i in range(len(rankings))]
 
@@ -278,28 +278,19 @@ def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
     return leading.total - leading.below(first >> shift)
 
 
-def nth_tie(
-    ranking: Ranking, threshold: int, ordinal: int, monitor: Monitor, ties: Sequence[int] = ()
-) -> int:
-    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`."""
-    spans = chunk_spans(ranking.keys)
+def nth_tie(ranking: Ranking, threshold: int, ordinal: int, ties: Sequence[int] = ()) -> int:
+    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`.
 
-    def count(span: tuple[int, int]) -> int:
-        monitor.advance()
-        return key_kernels.count_ties(*_tie_arguments(ranking, threshold, *span))
-
-    left = ordinal
-    for span, ties_in_span in zip(spans, ties or parallel.run(count, spans), strict=True):
-        if left <= ties_in_span:
-            offset = key_kernels.find_tie(*_tie_arguments(ranking, threshold, *span), left)
-            return span[0] + offset
-        left -= ties_in_span
+    Spans are skipped if the numbers of their `ties` are known.
+    """
+    for index, (start, stop) in enumerate(chunk_spans(ranking.keys)):
+        if not ties or ordinal <= ties[index]:
+            check_cancelled()
+            bits, mask = ranking.keys.bits(start, stop), ranking.mask(start, stop)
+            as_key = bits.dtype.type
+            magnitude, key = as_key(ranking.keys.magnitude), as_key(threshold)
+            position, seen = key_kernels.find_tie(bits, magnitude, mask, key, ordinal)
+            if position >= 0:
+                return start + position
+        ordinal -= ties[index] if ties else seen
     raise AssertionError("fewer ties than were counted")
-
-
-def _tie_arguments(
-    ranking: Ranking, threshold: int, start: int, stop: int
-) -> tuple[Bits, Key, Flags | None, Key]:
-    bits = ranking.keys.bits(start, stop)
-    key = bits.dtype.type
-    return bits, key(ranking.keys.magnitude), ranking.mask(start, stop), key(threshold)

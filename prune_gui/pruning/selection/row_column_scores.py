@@ -101,12 +101,10 @@ class RowColumnScores(WeightScores):
         if start < stop:
             lines, across = self._factors()
             line, first = divmod(start, across.size)
-            factors = lines[line:], across, first
-            if self.formula.add:
-                kernels.score_by_sum(weights.numpy(), *factors, scores.numpy())
-            else:
-                are_rows = self._lines_are_rows
-                kernels.score_by_product(weights.numpy(), *factors, are_rows, scores.numpy())
+            add, are_rows = self.formula.add, self._lines_are_rows
+            kernels.score(
+                weights.numpy(), lines[line:], across, first, add, are_rows, scores.numpy()
+            )
         return scores
 
     def factors_at(self, flat: int) -> tuple[float, float]:
